@@ -1,1 +1,1 @@
-"""Old descriptions against new ones: verdicts, explanations, plans. Opens no file."""
+"""Comparison of old and new descriptions of state: verdicts, explanations, plans. It opens no files."""

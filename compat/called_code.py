@@ -1,7 +1,7 @@
-"""What of the user's a plan calls, each with its fingerprint: so a run can tell whether it is the same as before.
+"""The user code that a plan calls, with fingerprints, so that a run can tell whether it is still the same.
 
-Converters, merges and transforms; custom serializers, fallback deserializers and the classes that records are built
-from; defaults, and the factories of defaults.
+It consists of converters, merges and transforms; custom serializers, fallback deserializers and the classes of records;
+defaults, and the factories of defaults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .plan import CalledCode, Merging, Recoding, Transformation
 
 DEFAULTS = "defaults"
-"""What constants are called that fill fields which stored records lack."""
+"""The name of constants that fill fields missing in stored records."""
 
 
 def called_code(
@@ -32,13 +32,13 @@ def called_code(
     merges: Iterable[Merging] = (),
     serializers: Iterable[object] = (),
 ) -> CalledCode:
-    """Give the fingerprints of all code of the user's that rewrites values, by name.
+    """Return the fingerprints of all user code that rewrites values, by name.
 
     Args:
-        recodings: How the pieces of an entry are rewritten.
-        transform: What makes a state one of another kind.
-        merges: What makes one value of two.
-        serializers: What else reads or writes.
+        recodings: How the parts of an entry are rewritten.
+        transform: The transform to another state kind, if there is one.
+        merges: The functions that merge two values.
+        serializers: Further objects that read or write values.
     """
     found: dict[str, list[str]] = {}
     for name, thing in _named(recodings, transform, merges, serializers):
@@ -68,13 +68,13 @@ def _named(
 
 
 def _within(things: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Find what is the user's within objects of stateshift."""
+    """Yield the user's objects that objects of stateshift refer to, with their names."""
     seen: dict[int, Any] = {}
     while things:
         thing = things.pop()
         if id(thing) in seen:
             continue
-        seen[id(thing)] = thing  # kept, so that nothing else gets its id
+        seen[id(thing)] = thing  # kept alive, so that no other object gets its id
         if isinstance(thing, Default):
             yield (DEFAULTS, thing.value) if thing.factory is None else (function_name(thing.factory), thing.factory)
         elif is_users(thing):
@@ -94,7 +94,7 @@ def _within(things: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(thing: Any) -> Iterator[Any]:
-    """Give what an object or a function of stateshift refers to."""
+    """Yield what an object or a function of stateshift refers to."""
     if isinstance(thing, types.FunctionType):
         yield from closure_of(thing)
         yield from thing.__defaults__ or ()

@@ -1,6 +1,7 @@
-"""Two descriptions -> a decision for every state: roles, state kinds, values, what only one side has.
+"""The compatibility check: it makes a decision for every state from two descriptions, an old and a new one.
 
-Source: compatibility rules, sections 1 to 3, 8 and 10. No rule about a type is here; each family keeps its own.
+Source: compatibility rules, sections 1 to 3, 8 and 10. It has no rules about types; each family of serializers has its
+own.
 """
 
 from __future__ import annotations
@@ -53,23 +54,25 @@ def check(
     """Decide whether `new` can take over the state that `old` describes.
 
     Args:
-        old: What is stored.
-        new: The job, or another savepoint, that is to take it over. It is asked; neither side changes (rules V-1, V-2).
-        target: Who is to restore it, each operator by itself. Flink takes bytes that stay valid only under headers that
-            it can use; `Target.FLINK` also refuses what Flink could no longer restore, and a target with a release what
-            that release cannot read.
-        policy: What is refused though the rules allow it; by default nothing. And which states may begin empty though
-            nobody takes a stored one that is like them (rule STATE-7).
-        repartition: Allows keys to be written anew, and says into how many key groups (rule ROLE-4).
-        known: What earlier checks have answered of keys and states that are the same objects on both sides.
+        old: The description of the stored state.
+        new: The description of the job, or of another savepoint, that is to take it over. Its serializers are asked;
+            neither side changes (rules V-1, V-2).
+        target: The system that is to restore the state, operator by operator. Flink accepts bytes that stay valid only
+            under headers that it can use; `Target.FLINK` also refuses what Flink could no longer restore, and a target
+            with a release refuses what that release cannot read.
+        policy: Changes that are refused although the rules allow them (none by default), and states that may start
+            empty although a similar stored state is left over (rule STATE-7).
+        repartition: Permission to rewrite keys, and the new numbers of key groups (rule ROLE-4).
+        known: Answers of earlier checks, reused where the keys and states of both sides are the same objects.
 
     Returns:
         A report on every operator and state of both sides.
 
     Raises:
-        CompatibilityCheckError: A serializer failed while it was asked (rule V-6).
-        StateNotFound, DeclarationError: `repartition` names what is not there, or not in the job.
-        NothingInCommon: Both sides have operators, and none is the same; or the new side is a probe without any.
+        CompatibilityCheckError: A serializer failed during the check (rule V-6).
+        StateNotFound, DeclarationError: `repartition` names a state or operator that does not exist or is not in the
+            job.
+        NothingInCommon: Both sides have operators, but none in common; or the new side is a probe without operators.
     """
     theirs = {operator.operator_id: operator for operator in new.operators}
     if old.operators and (theirs or new.is_probe) and not theirs.keys() & {was.operator_id for was in old.operators}:
@@ -154,9 +157,10 @@ def _by_name(states: tuple[StateDescription, ...]) -> list[StateDescription]:
 def paired(
     old: tuple[StateDescription, ...], new: tuple[StateDescription, ...]
 ) -> Iterator[tuple[StateDescription | None, StateDescription | None]]:
-    """Pair states of an operator by name, within their room first: a keyed and an operator state may share a name.
+    """Pair states of an operator by name within their name scope: a keyed and an operator state may share a name.
 
-    What is left is paired by name alone: a state that moved to another room is a changed kind (STATE-1), not lost.
+    The remaining states are paired by name alone: a state in another scope has changed its kind (STATE-1), and is not
+    lost.
     """
     left = {(state.kind.room, state.name): state for state in _by_name(old)}
     unmatched = []
@@ -175,7 +179,7 @@ def paired(
 
 @attrs.frozen
 class _Matched:
-    """The check of an operator that both sides have."""
+    """The check of an operator that exists on both sides."""
 
     was: OperatorDescription
     becomes: OperatorDescription
@@ -203,18 +207,18 @@ class _Matched:
         return keyed_anew(report) if report.is_rekeyed else report
 
     def _once(self, ask: Callable[[], T], *about: Any) -> T:
-        """Ask about some objects, unless the answer is known."""
+        """Return the answer about some objects, asking only if it is not known."""
         if self.keys_anew.allowed:
             return ask()
         facts = self.target, self.left, self.stored_by, self.was.is_flink_restorable
         key = (*map(id, about), *facts, self.was.unreadable, self.becomes.unreadable)
-        answer: T = self.known.once(key, lambda: (about, ask()))[1]  # it lives on: its ids are nobody else's
+        answer: T = self.known.once(key, lambda: (about, ask()))[1]  # kept alive, so that ids stay unique
         return answer
 
     def _known_state(
         self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None
     ) -> StateReport:
-        """Report a state; of two that are alike but for their names, what is found of the one is so of the other."""
+        """Report a state; the report is shared by states that differ only in their names."""
         if old is None or new is None or StateKind.TIMERS in {old.kind, new.kind}:
             return self._state(old, new, key)
 
@@ -238,7 +242,7 @@ class _Matched:
 
     def _state(self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None) -> StateReport:
         if new is None and old is not None and old.kind is StateKind.TIMERS and key is not None:
-            assert self.becomes.key is not None  # noqa: S101 - it was judged
+            assert self.becomes.key is not None  # noqa: S101 - it was judged before
             new = along_with_key(old, self.becomes.key, key.result)
         if new is None:
             assert old is not None  # noqa: S101 - a pair has at least one side
@@ -266,7 +270,7 @@ class _Matched:
                 return StateReport(new.name, new.kind, Status.MATCHED, result, Decision.REFUSE, was=old, becomes=new)
 
     def _hidden(self, old: StateDescription) -> StateReport:
-        """Refuse a state of which the probe cannot tell whether it has it."""
+        """Refuse a state that an unreadable probe may or may not have."""
         finding = Finding(
             "$<state>", "SNAP-6", Verdict.INCOMPATIBLE, old.describe(), "(unreadable)",
             f"the operator's state cannot be told in the probe: {self.becomes.unreadable}",
@@ -336,7 +340,7 @@ class _Matched:
     def _for_target(
         self, role: RoleReport, old: SerializerDescription, new: SerializerDescription, step: str
     ) -> RoleReport:
-        """Hold a key or namespace against the target."""
+        """Check a key or namespace against the target."""
         if role.result.is_incompatible():
             return role
         lost = self._lost_for_flink([label_declared(role.result, new)], role.old, role.new)
@@ -348,7 +352,7 @@ class _Matched:
         return attrs.evolve(role, decision=Decision.MIGRATE) if is_relabelled else role
 
     def _needs_header(self, result: CompatibilityResult[Any], before: Labels, after: Labels) -> bool:
-        """Whether only a rewritten header lets Flink use the bytes: of our reconfigurations it does few itself."""
+        """Whether Flink needs a rewritten header to use the bytes: it does only a few reconfigurations by itself."""
         if not self.target.is_flink or not result.is_compatible_after_reconfiguration():
             return False
         rules = {one.rule for one in result.findings if one.verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION}
@@ -356,7 +360,7 @@ class _Matched:
         return not is_done_by_flink and before.digest() != after.digest()
 
     def _lost_for_flink(self, snapshots: list[TypeSerializerConfigSnapshot[Any]], old: str, new: str) -> Finding | None:
-        """Tell the first snapshot that would make Flink refuse an operator that it can restore now."""
+        """Return a finding on the first snapshot that makes Flink refuse a now restorable operator, or None."""
         if not self.target.is_flink or not self.was.is_flink_restorable:
             return None
         return refused_by(self.target, self.stored_by, snapshots, old, new)
@@ -373,7 +377,7 @@ class _Matched:
 
 
 def _not_judged(new: SerializerDescription, error: OldReaderUnavailable, role: str) -> Finding:
-    """Refuse what only a snapshot describes, of a type that this release does not read: nobody is there to ask."""
+    """Return a refusal of a type that only a snapshot describes and this release cannot read, so it cannot judge."""
     return Finding(
         "$" + role, "READ-4", Verdict.INCOMPATIBLE, "", new.describe(),
         f"it differs from what is stored, and cannot be judged: {error.what}",

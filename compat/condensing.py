@@ -1,7 +1,7 @@
-"""A report on very many states in few lines: what is fine is counted, and what is said of many is said once.
+"""A report on very many states in a few lines: states without changes are counted, and equal changes are reported once.
 
-One class that has changed lies in many states, as a value, an element or a map value. What a report says of each is
-then the same but for the beginning of the paths.
+A class that has changed may occur in many states, as a value, an element or a map value. The report on each of them
+then differs only in the beginning of the paths.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 FEW = 20
-"""So many states are listed whole."""
+"""The number of states up to which all are listed."""
 _MOST_PLACES = 5
 _ROOT = re.compile(r"\$(?:\[\]|\{\}|<key>|\?)*")
 
 
 @attrs.frozen
 class Subject(Generic[B]):
-    """A key or state, and what there is to say of it.
+    """A key or state, and the report on it.
 
     Attributes:
-        operator: The place of its operator among all of them.
-        place: What to call it elsewhere: UID/STATE.
-        title: Its first line.
-        body: What stands below it.
-        words: The same as text: what is alike is said once.
+        operator: The index of its operator.
+        place: Its name in other reports: UID/STATE.
+        title: The first line of its report.
+        body: The content below the first line.
+        words: The body as text; subjects with equal texts are reported once.
         is_fine: Whether nothing has to be done about it.
     """
 
@@ -47,23 +47,23 @@ class Subject(Generic[B]):
 
     @property
     def likeness(self) -> tuple[str, ...]:
-        """What is the same of two that have the same said of them."""
+        """The words without the beginnings of paths: equal for subjects that can be reported once."""
         return likeness(self.words)
 
 
 def likeness(words: Iterable[str]) -> tuple[str, ...]:
-    """Return what is the same of two places that have the same said of them: the words, without where paths begin."""
+    """Return the words without the beginnings of paths: equal for places that can be reported once."""
     return tuple(_ROOT.sub("$", text) for text in words)
 
 
 def root_of(words: Iterable[str]) -> str:
-    """Return where the paths of a place begin, as in `${}` of a map's values; "" where they have no other begin."""
+    """Return the beginning of the paths of a place, as `${}` for the values of a map; "" if it is only `$`."""
     found = next((match[0] for text in words for match in _ROOT.finditer(text)), "$")
     return "" if found == "$" else found
 
 
 def alike(items: Iterable[T], words: Callable[[T], Sequence[str]], place: Callable[[T], str]) -> list[tuple[T, str]]:
-    """Return the first of all items of which the same is said, each with a sentence on where else it is so, or ""."""
+    """Return the first item of each group with equal words, with a sentence that names the others, or ""."""
     groups: dict[tuple[str, ...], list[tuple[T, str]]] = {}
     for item in items:
         said = words(item)
@@ -73,10 +73,11 @@ def alike(items: Iterable[T], words: Callable[[T], Sequence[str]], place: Callab
 
 
 def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subject[B], str]]], str]:
-    """Leave out what is fine, and what was said of another already.
+    """Leave out subjects without changes, and group subjects with equal reports.
 
     Returns:
-        By operator what is left, each with a sentence on where else it is so, or ""; and a sentence on what is fine.
+        By operator, the first subject of each group with a sentence that names the others, or ""; and a sentence that
+        counts the subjects without changes.
     """
     alike: dict[tuple[str, ...], list[Subject[B]]] = {}
     fine = 0
@@ -93,18 +94,18 @@ def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subj
 
 
 def as_there(place: str, words: Iterable[str]) -> str:
-    """Say of a place that the same is so at another one, of which it was told."""
+    """Return the line that refers to the report on another place."""
     root = root_of(words)
     return f"the same as at {place}" + (f", in {root}" if root else "")
 
 
 def elsewhere(places: Sequence[str]) -> str:
-    """Say where else the same is so, or ""."""
+    """Return a sentence that names the other places of a group, or ""."""
     return f"the same at {many(len(places), 'other place')}: {some(places)}" if places else ""
 
 
 def some(places: Sequence[str], *, most: int = _MOST_PLACES, whole: str = "--all", between: str = ", ") -> str:
-    """Return the first of many places, and how many there are beside them."""
+    """Return the first of many places, and the number of the remaining ones."""
     left = len(places) - most
     more = f" and {left:,} more ({whole} lists them)" if left > 0 else ""
     return f"{between.join(places[:most])}{more}"

@@ -1,6 +1,6 @@
-"""What two types in code declare differently beyond their snapshots: defaults, aliases, retired names, nulls.
+"""Differences between two types declared in code that snapshots do not hold: defaults, aliases, retired names, nulls.
 
-Of a savepoint that is not known, so only two sides that are code, or records of code, are compared by it.
+A savepoint does not hold them, so only two sides that are code, or records of code, are compared.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _DEEPEST = 60
 
 
 def compare_declared(a: TypeSerializer[Any], b: TypeSerializer[Any], path: str = "$") -> tuple[Change, ...]:
-    """Tell what two serializers of one shape declare differently; fields that only one has are no matter of this.
+    """Return what two serializers of the same shape declare differently, except for fields that only one of them has.
 
     Args:
-        a: The one.
-        b: The other.
-        path: Where in the state's value they are.
+        a: The first serializer.
+        b: The second serializer.
+        path: Their path within the state's value.
     """
     return tuple(_changes(a, b, path, ()))
 
@@ -45,7 +45,7 @@ def _changes(a: Any, b: Any, path: str, above: tuple[tuple[int, int], ...]) -> I
         one, other = getattr(a, field.name), getattr(b, field.name)
         if DECLARED.items() <= field.metadata.items():
             if not field.eq:
-                continue  # what is known of the type, and nothing that a person declares
+                continue  # derived from the type, not declared by a person
             words = _words(one), _words(other)
             if one != other and words[0] != words[1]:
                 title = field.name.replace("_", " ")
@@ -59,7 +59,7 @@ def _changes(a: Any, b: Any, path: str, above: tuple[tuple[int, int], ...]) -> I
 
 
 def _paired(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
-    """Pair fields by name, and other parts by their places."""
+    """Pair fields by name, and other parts by position."""
     fields = {field.name: field for field in theirs if isinstance(field, RecordField)}
     for index, one in enumerate(ours):
         if isinstance(one, RecordField):
@@ -70,11 +70,11 @@ def _paired(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> Iterator[tuple[st
 
 
 def _words(value: Any) -> str:
-    """Put what is declared into words; of a factory what it makes."""
+    """Return the text for a declared value; for a factory, for the value that it makes."""
     if isinstance(value, Default):
         try:
             return shown(value.make())
-        except Exception:  # noqa: BLE001 - a factory of the user's may fail in any way, and its name is told
+        except Exception:  # noqa: BLE001 - a user's factory may fail in any way; its name is printed then
             return value.describe()
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"

@@ -1,7 +1,7 @@
-"""What `check` compares: the operators of a job and the types of their states.
+"""Descriptions of both sides of a check: the operators of a job and the types of their states.
 
-A savepoint, a job in code and a recorded revision each give a `JobDescription`. What a side does not know stays empty:
-a savepoint knows snapshots and no serializers.
+A savepoint, a job in code and a recorded revision each produce a `JobDescription`. What a side does not know is left
+empty: a savepoint has snapshots and no serializers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class StateKind(enum.StrEnum):
-    """What a state is to the program that uses it."""
+    """The kind of a state, as the program uses it."""
 
     VALUE = "value"
     LIST = "list"
@@ -42,30 +42,31 @@ class StateKind(enum.StrEnum):
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the state lies in the keyed stream, under the operator's key."""
+        """Whether the state is stored in the keyed stream, under the operator's key."""
         return self not in {StateKind.SPLIT_LIST, StateKind.UNION_LIST, StateKind.BROADCAST}
 
     @property
     def room(self) -> str:
-        """Within which names are unique: an operator may have a keyed and an operator state of one name."""
+        """The scope within which names are unique: a keyed and an operator state of one operator may share a name."""
         if self.is_keyed:
             return "keyed"
         return "broadcast" if self is StateKind.BROADCAST else "operator"
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """Name a function, or an object that is called as one, by module and qualified name."""
+    """Return the module and qualified name of a function or of a callable object's class."""
     kind = function if hasattr(function, "__qualname__") else type(function)
-    module = getattr(kind, "__module__", None) or "builtins"  # a method of a built-in type has none
+    module = getattr(kind, "__module__", None) or "builtins"  # methods of built-in types have no module
     return f"{module}.{kind.__qualname__}"
 
 
 @attrs.frozen
 class Converter:
-    """A function from old object to new object, under the name that plans and lineage tell.
+    """A function from an old object to a new one, with its name in plans and lineage.
 
-    It is called with the whole value, with one element of list state, with one value of map state; with ttl, without
-    the stamp. Where the stored type is the new one already, a person says whether it was called before (STATE-8).
+    It is called with the whole value, with one element of list state, or with one value of map state; with TTL, without
+    the time stamp. If the stored type already is the new one, the user has to say that it was not called before
+    (STATE-8).
     """
 
     name: str
@@ -73,24 +74,25 @@ class Converter:
 
     @classmethod
     def of(cls, function: Callable[[Any], Any]) -> Converter:
-        """Name a function by its module and qualified name."""
+        """Return a converter named by the function's module and qualified name."""
         return cls(function_name(function), function)
 
 
 @attrs.frozen
 class StateTransform:
-    """A function from what a key has in a state of one kind to what it has in one of another (rule STATE-2).
+    """A function from a key's state of one kind to its state of another kind (rule STATE-2).
 
-    It is called once for each key (and namespace) with all that is stored: the value, the list, or the dict, as a
-    generic reader gives them. It gives the same of the new kind, in the new types; None, an empty list or an empty dict
-    where nothing is left of the key, which is counted as dropped. Where both states have ttl, what it sees and gives
-    are `TtlValue`, with the stamps.
+    It is called once for each key (and namespace) with everything that is stored: the value, the list, or the dict, as
+    a generic reader returns them. It returns the same for the new kind, in the new types; for None, an empty list or an
+    empty dict, nothing is written for the key, and it is counted as dropped. If both states have TTL, its argument and
+    result contain `TtlValue` objects with the time stamps.
 
-    Made by `from_value`, `from_list`, `from_map`, `from_reducing` and `from_aggregating`, which name the stored kind.
+    Create it with `from_value`, `from_list`, `from_map`, `from_reducing` or `from_aggregating`, which name the stored
+    kind.
 
     Attributes:
-        old_kind: The kind of the stored state; where another is stored, the transform is not used.
-        name: What plans and lineage call the function.
+        old_kind: The kind of the stored state; the transform is not used for other kinds.
+        name: The name of the function in plans and lineage.
     """
 
     old_kind: StateKind
@@ -99,27 +101,27 @@ class StateTransform:
 
     @classmethod
     def from_value(cls, function: Callable[[Any], Any]) -> StateTransform:
-        """From value state."""
+        """Return a transform from value state."""
         return cls._named(StateKind.VALUE, function)
 
     @classmethod
     def from_list(cls, function: Callable[[list[Any]], Any]) -> StateTransform:
-        """From list state: the function takes the list."""
+        """Return a transform from list state: the function takes the list."""
         return cls._named(StateKind.LIST, function)
 
     @classmethod
     def from_map(cls, function: Callable[[dict[Any, Any]], Any]) -> StateTransform:
-        """From map state: the function takes the dict."""
+        """Return a transform from map state: the function takes the dict."""
         return cls._named(StateKind.MAP, function)
 
     @classmethod
     def from_reducing(cls, function: Callable[[Any], Any]) -> StateTransform:
-        """From reducing state: the function takes the reduced value."""
+        """Return a transform from reducing state: the function takes the reduced value."""
         return cls._named(StateKind.REDUCING, function)
 
     @classmethod
     def from_aggregating(cls, function: Callable[[Any], Any]) -> StateTransform:
-        """From aggregating state: the function takes the accumulator."""
+        """Return a transform from aggregating state: the function takes the accumulator."""
         return cls._named(StateKind.AGGREGATING, function)
 
     @classmethod
@@ -129,21 +131,22 @@ class StateTransform:
 
 @attrs.frozen
 class SerializerDescription:
-    """What one side knows of one serializer.
+    """One side's knowledge of one serializer.
 
     Attributes:
-        snapshot: The versioned description; always there.
-        serializer: The serializer itself, where the side is a job in code.
-        stored: Loads the serializer stored beside an old snapshot, where there is one that the caller trusts (READ-2).
-        fallback: Reads the old bytes where snapshot and stored serializer cannot: the whole value, one element of list
-            state, one value of map state; with ttl, what lies behind the stamp (READ-3). Given by the new side.
-        converter: Decides what old values become. Given by the new side.
-        trust: Qualified names of pickled classes whose values may be opened. Given with the old side, by the caller.
-        unread: Why this release cannot read stored values although the snapshot may be restored, or "".
-        declared: What code said beyond the snapshot, where the side is a record of it (`declared_facts`).
-        sha256: Of the snapshot's bytes as they were recorded, in hexadecimal; "" where the side is no record.
-        is_unconverted: Whether a person says that it was not converted yet, where its type does not tell (STATE-8).
-        done: What its lineage says was done to it: names of converters, and of orders of columns (`done_once`).
+        snapshot: The versioned description; it is always known.
+        serializer: The serializer itself, if the side is a job in code.
+        stored: Loads the serializer stored beside an old snapshot, if there is one that the caller trusts (READ-2).
+        fallback: Reads the old bytes if neither snapshot nor stored serializer can: the whole value, one element of
+            list state, or one value of map state; with TTL, the bytes behind the time stamp (READ-3). Only the new side
+            has one.
+        converter: Converts old values to new ones. Only the new side has one.
+        trust: Qualified names of the pickled classes whose values may be unpickled, set by the caller on the old side.
+        unread: The reason why this release cannot read stored values although the snapshot may be restored, or "".
+        declared: Declarations beyond the snapshot, if the side is a record of code (`declared_facts`).
+        sha256: The digest of the snapshot's bytes as recorded, in hexadecimal; "" if the side is not a record.
+        is_unconverted: Whether the user says that values were not converted yet, if the type does not tell (STATE-8).
+        done: One-time changes according to the lineage: names of converters, and of column orders (`done_once`).
     """
 
     snapshot: TypeSerializerConfigSnapshot[Any]
@@ -166,14 +169,14 @@ class SerializerDescription:
         fallback: TypeDeserializer[Any] | None = None,
         converter: Converter | None = None,
     ) -> SerializerDescription:
-        """Describe a serializer at hand."""
+        """Describe a serializer object."""
         return cls(serializer.snapshot_configuration(), serializer, fallback=fallback, converter=converter)
 
     def new_side(self) -> TypeSerializer[Any]:
-        """The serializer to ask when this is the new side; a savepoint's is restored from its snapshot.
+        """Return the serializer to ask if this is the new side; for a savepoint, it is restored from the snapshot.
 
         Raises:
-            OldReaderUnavailable: Only a snapshot is known, and this release reads no such values.
+            OldReaderUnavailable: Only a snapshot is known, and this release cannot read its values.
         """
         return self.serializer if self.serializer is not None else self._restored
 
@@ -184,7 +187,7 @@ class SerializerDescription:
 
     @cached_property
     def told(self) -> TypeSerializerConfigSnapshot[Any]:
-        """The snapshot as the new side is asked about it: with what code says that no bytes do, as names of columns."""
+        """The snapshot for the new side, with declarations that its bytes lack, such as names of columns."""
         if self.serializer is not None or not self.declared:
             return self.snapshot
         try:
@@ -194,26 +197,26 @@ class SerializerDescription:
 
     @property
     def knows_code(self) -> bool:
-        """Whether the side is code, or a record of code that says more than its snapshot."""
+        """Whether the side is code, or a record of code with declarations beyond the snapshot."""
         return self.serializer is not None or bool(self.declared)
 
     @cached_property
     def knows_nulls(self) -> bool:
-        """Whether the side says which parts may be null: it is code, or a record of it that has kept that."""
+        """Whether the side declares which parts may be null: it is code, or a record of code that includes this."""
         said = (facts.get("knows_nulls") for facts in (self.declared or {}).values())
         return self.serializer is not None or any(said)
 
     @property
     def what_code_says(self) -> Facts:
-        """What code says beyond the snapshot, where the side is code, or a record of it."""
+        """The declarations beyond the snapshot, if the side is code or a record of code."""
         if self.serializer is not None:
             return declared_facts(self.serializer)
         return self.declared or {}
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """What a check goes by: the digest of the snapshot's bytes, and what code says beyond them, as JSON."""
-        # Of a record, that of the bytes in the file: this release may write the same in a later version (SNAP-5).
+        """The identity of the type in checks: the digest of the snapshot's bytes, and further declarations as JSON."""
+        # A record keeps the digest of the bytes in its file: this release may write them in a later version (SNAP-5).
         sha256 = self.sha256 or hashlib.sha256(snapshot_to_bytes(self.snapshot)).hexdigest()
         said = self.what_code_says
         return sha256, json.dumps(said, sort_keys=True) if said else "{}"
@@ -224,7 +227,7 @@ class SerializerDescription:
         return self.snapshot.is_flink
 
     def is_one_with(self, other: SerializerDescription) -> bool:
-        """Whether a check can find no difference: they are equal, and so is what does not count for that."""
+        """Whether a check can find no difference: all attributes are equal, even those that `==` ignores."""
         apart = (self.stored, other.stored), (self.fallback, other.fallback)
         return (
             all(a is b for a, b in apart)
@@ -233,16 +236,16 @@ class SerializerDescription:
         )
 
     def repeats(self, old: SerializerDescription) -> bool:
-        """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be.
+        """Whether this side has only a snapshot, equal to the stored one, so that no serializer has to be asked.
 
-        Where the stored side is code, it may write nulls of which the snapshot says nothing.
+        A stored side that is code is an exception: it may write nulls that the snapshot does not tell of.
         """
         if self.knows_code or holds_nulls(old.told):
             return False
         return snapshot_to_bytes(self.snapshot) == snapshot_to_bytes(old.snapshot)
 
     def describe(self) -> str:
-        """Name the type in words."""
+        """Return the name of the type for messages."""
         return self.snapshot.describe()
 
 
@@ -251,17 +254,17 @@ class StateDescription:
     """One state of one operator.
 
     Attributes:
-        name: As the program and the savepoint name it.
-        kind: What it is to the program.
-        value: The serializer in the state's metadata. As in Flink, that of list state is the *list* serializer and
-            that of map state the *map* serializer; that of an operator's list state is the element's.
+        name: The name in the program and the savepoint.
+        kind: The kind of the state.
+        value: The serializer in the state's metadata. As in Flink, list state has the *list* serializer and map state
+            the *map* serializer; an operator's list state has the serializer of the elements.
         key: The key serializer of broadcast state.
-        namespace: The namespace serializer of keyed state; None where a side does not know it.
-        stored_name: What the savepoint calls it, where it is to have another name from now on.
+        namespace: The namespace serializer of keyed state; None if the side does not know it.
+        stored_name: The name in the savepoint, if the state is to be renamed.
         is_dropped: Whether it is to be left out of the new savepoint.
-        former_time_to_live: How long stored values live after their last access, where the new side, which has no TTL,
-            tells it: no savepoint does. A migration leaves out what has expired (STATE-5).
-        transform: Makes it of a stored state of another kind. Given by the new side.
+        former_time_to_live: How long stored values lived after their last access, declared by a new side without TTL,
+            as savepoints do not store it. A migration leaves out expired values (STATE-5).
+        transform: Converts a stored state of another kind. Only the new side has one.
     """
 
     name: str
@@ -275,17 +278,17 @@ class StateDescription:
     transform: StateTransform | None = None
 
     def serializers(self) -> Iterator[SerializerDescription]:
-        """All serializers of the state's metadata."""
+        """Yield all serializers in the state's metadata."""
         yield from (part for part in (self.namespace, self.key, self.value) if part is not None)
 
     @property
     def likeness(self) -> tuple[object, ...]:
-        """All that a check asks about, without the name."""
+        """Everything that a check uses, except the name."""
         parts = self.kind, self.value, self.key, self.namespace
         return (*parts, self.stored_name, self.is_dropped, self.former_time_to_live, self.transform)
 
     def describe(self) -> str:
-        """Name the type in words; of broadcast state as a map."""
+        """Return the name of the type for messages; broadcast state is a map."""
         if self.key is None:
             return self.value.describe()
         return f"map<{self.key.describe()}, {self.value.describe()}>"
@@ -293,21 +296,22 @@ class StateDescription:
 
 @attrs.frozen
 class OperatorDescription:
-    """One operator.
+    """One operator of a job.
 
     Attributes:
-        operator_id: 32 hexadecimal digits; operators of the two sides are matched by it.
-        uid: As given in the job, or "" where the side does not know it.
-        name: For people only.
-        key: The key serializer, where the operator has keyed state.
+        operator_id: The id, as 32 hexadecimal digits; operators of the two sides are matched by it.
+        uid: The uid in the job, or "" if the side does not know it.
+        name: The display name, for people only.
+        key: The key serializer, if the operator has keyed state.
         states: All states of all kinds.
-        parallelism: Number of subtasks, or 0 where the side does not know it.
-        max_parallelism: Number of key groups, or 0.
-        unreadable: Why the states of this operator cannot all be told, or "".
-        keeps: Other state in words, which is neither judged nor changed: "raw keyed state", "coordinator state".
-        stored_id: What the savepoint knows it by, where it is to have another id from now on.
-        is_reframed: Whether its keyed state lies in a native format, which a migration turns into the canonical one.
-        bound: Why its keys have to stay where they are, or "".
+        parallelism: The number of subtasks, or 0 if the side does not know it.
+        max_parallelism: The number of key groups, or 0 if the side does not know it.
+        unreadable: The reason why the states of this operator are not all known, or "".
+        keeps: Names of other state that is neither judged nor changed: "raw keyed state", "coordinator state".
+        stored_id: The id in the savepoint, if the operator is to get another id.
+        is_reframed: Whether its keyed state is stored in a native format, which a migration converts to the canonical
+            one.
+        bound: The reason why its keys have to stay in their key groups, or "".
     """
 
     operator_id: str
@@ -325,7 +329,7 @@ class OperatorDescription:
 
     @cached_property
     def is_flink_restorable(self) -> bool | None:
-        """Whether Flink knows every snapshot: it refuses the whole operator over one. None: cannot be told."""
+        """Whether Flink knows every snapshot; if not, it refuses the whole operator. None if this is not known."""
         if self.unreadable:
             return None
         parts = [part for state in self.states for part in state.serializers()]
@@ -337,10 +341,10 @@ class JobDescription:
     """All operators of a savepoint, a job or a recorded revision.
 
     Attributes:
-        origin: Where the description comes from, as messages tell it: "savepoint /data/sp-1", "job accounts:job".
+        origin: The origin of the description, for messages: "savepoint /data/sp-1", "job accounts:job".
         operators: In any order.
-        is_probe: Whether it is that of a savepoint which stands for a job: a state that is not in it says nothing.
-        stored_by: Major release of the Flink whose savepoint it is of, "1" or "2"; "" for a job.
+        is_probe: Whether it describes a savepoint used in place of a job: it need not have every state of the job.
+        stored_by: The major release of the Flink that wrote the savepoint, "1" or "2"; "" for a job.
     """
 
     origin: str
@@ -349,10 +353,11 @@ class JobDescription:
     stored_by: str = ""
 
     def trusting(self, names: Iterable[str]) -> JobDescription:
-        """Give the description of stored state whose pickled values may be opened.
+        """Return the description with pickled classes marked as trusted, so that their values may be unpickled.
 
         Args:
-            names: Qualified names of pickled classes: `shop.Account`; `by-value:shop.Account` also for code within.
+            names: Qualified names of pickled classes: `shop.Account`; `by-value:shop.Account` also trusts the code in a
+                pickle.
         """
         trust = tuple(dict.fromkeys(names))
         operators = (
@@ -367,5 +372,5 @@ class JobDescription:
         return attrs.evolve(self, operators=tuple(operators)) if trust else self
 
     def as_probe(self) -> JobDescription:
-        """Give the description of a savepoint as the new side of a check."""
+        """Return the description of a savepoint as the new side of a check."""
         return attrs.evolve(self, is_probe=True)

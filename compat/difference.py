@@ -1,7 +1,7 @@
-"""Two descriptions side by side: what changed, and what each side could make of the other's state.
+"""Comparison of two descriptions: the changes, and whether each side could take over the other's state.
 
-Neither side is the old one: a change is told by its path, and the check is asked both ways. Both sides may be stored
-(a savepoint, a recorded snapshot) or a job in code. Parallelism does not count: Flink restores with any.
+Neither side is the old one: changes are listed by path, and the check runs in both directions. Either side may be
+stored (a savepoint, a recorded snapshot) or a job in code. Parallelism is not compared: Flink restores with any.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _KEY, _NAMESPACE = "$<key>", "$<namespace>"
 
 @attrs.frozen
 class Way:
-    """What one side could make of the other's state.
+    """The result of the check in one direction.
 
     Attributes:
-        decision: Start, migrate or refuse.
-        verdict: The same in the words of the rules.
-        findings: Why.
-        note: What the verdict alone does not say, or "".
+        decision: Whether to start, migrate or refuse.
+        verdict: The verdict of the rules.
+        findings: The reasons.
+        note: A remark that the verdict does not express, or "".
     """
 
     decision: Decision
@@ -52,15 +52,15 @@ class Way:
 
 @attrs.frozen
 class StateDifference:
-    """One state, or the key of an operator.
+    """The comparison of one state, or of the key of an operator.
 
     Attributes:
-        name: Of the state; "" of a key.
-        a: The one side; None where it has no such state.
-        b: The other.
-        changes: What differs; empty where both are alike, or one is missing.
-        forwards: What B could make of the state of A; None where that was not asked.
-        backwards: What A could make of the state of B.
+        name: The name of the state; "" for a key.
+        a: The state of the first side; None if it has no such state.
+        b: The state of the second side.
+        changes: The differences; empty if there are none, or if one side is missing.
+        forwards: Whether B could take over the state of A; None if this was not checked.
+        backwards: Whether A could take over the state of B.
     """
 
     name: str
@@ -72,21 +72,21 @@ class StateDifference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both sides have it, and alike."""
+        """Whether both sides have the state, without differences."""
         return self.a is not None and self.b is not None and not self.changes
 
 
 @attrs.frozen
 class OperatorDifference:
-    """One operator.
+    """The comparison of one operator.
 
     Attributes:
-        a: The one side; None where it has no such operator.
-        b: The other.
-        key: The changes of the key, with the two ways; None where a side has none.
-        states: All states of both sides, by name.
-        max_parallelism: Number of key groups on both sides where these differ; None where they are equal or unknown.
-        unreadable: Why states of a side cannot all be told, or "".
+        a: The operator on the first side; None if it has no such operator.
+        b: The operator on the second side.
+        key: The comparison of the keys; None if one side has no key.
+        states: The comparison of all states of both sides, by name.
+        max_parallelism: The numbers of key groups of both sides if they differ; None if they are equal or unknown.
+        unreadable: The reason why the states of a side are not all known, or "".
     """
 
     a: OperatorDescription | None
@@ -98,41 +98,41 @@ class OperatorDifference:
 
     @property
     def operator_id(self) -> str:
-        """32 hexadecimal digits."""
+        """The operator's id, 32 hexadecimal digits."""
         return self._known.operator_id
 
     @property
     def uid(self) -> str:
-        """Of the side that knows it, or ""."""
+        """The uid, from the side that knows it, or ""."""
         return next((side.uid for side in (self.a, self.b) if side is not None and side.uid), "")
 
     @property
     def _known(self) -> OperatorDescription:
         side = self.a or self.b
-        assert side is not None  # noqa: S101 - one of the two has it
+        assert side is not None  # noqa: S101 - at least one side has it
         return side
 
     @property
     def is_different(self) -> bool:
-        """Whether something is known to differ."""
+        """Whether a difference is known."""
         if self.a is None or self.b is None or self.max_parallelism is not None:
             return True
         return bool(self.key and self.key.changes) or not all(state.is_equal for state in self.states)
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs; what cannot be told is no equality."""
+        """Whether there is no difference; False if it cannot be told."""
         return not self.is_different and not self.unreadable
 
 
 @attrs.frozen
 class Difference:
-    """Two descriptions side by side.
+    """The comparison of two descriptions.
 
     Attributes:
-        a: The one.
-        b: The other.
-        operators: All operators of both, by uid and id.
+        a: The first description.
+        b: The second description.
+        operators: The comparison of all operators of both sides, by uid and id.
     """
 
     a: JobDescription
@@ -141,22 +141,22 @@ class Difference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs."""
+        """Whether there is no difference."""
         return all(operator.is_equal for operator in self.operators)
 
     @property
     def is_different(self) -> bool:
-        """Whether something is known to differ; neither this nor equal is what cannot be told."""
+        """Whether a difference is known; where it cannot be told, this is False, and so is `is_equal`."""
         return any(operator.is_different for operator in self.operators)
 
     @property
     def forwards(self) -> Decision | None:
-        """What B could make of the state of A; None where no state is on both sides."""
+        """Whether B could take over the state of A; None if no state is on both sides."""
         return _worst(way.forwards for way in self._subjects())
 
     @property
     def backwards(self) -> Decision | None:
-        """What A could make of the state of B; None where no state is on both sides."""
+        """Whether A could take over the state of B; None if no state is on both sides."""
         return _worst(way.backwards for way in self._subjects())
 
     def _subjects(self) -> Iterable[StateDifference]:
@@ -172,14 +172,14 @@ def _worst(ways: Iterable[Way | None]) -> Decision | None:
 
 
 def compare(a: JobDescription, b: JobDescription) -> Difference:
-    """Tell what differs between two savepoints, jobs or recorded snapshots, and what the check says in both directions.
+    """Compare two savepoints, jobs or recorded snapshots, and check them in both directions.
 
     Args:
-        a: The one.
-        b: The other.
+        a: The first description.
+        b: The second description.
 
     Raises:
-        CompatibilityCheckError: A serializer failed while it was asked.
+        CompatibilityCheckError: A serializer failed during the check.
     """
     forwards, backwards = _Answers.of(a, b), _Answers.of(b, a)
     theirs = {operator.operator_id: operator for operator in b.operators}
@@ -195,7 +195,7 @@ def compare(a: JobDescription, b: JobDescription) -> Difference:
 
 @attrs.frozen
 class _Answers:
-    """What a check says of each operator and state, by where they are."""
+    """The results of a check by operator and state."""
 
     operators: dict[str, OperatorReport]
     states: dict[tuple[str, str, str], StateReport]
@@ -305,7 +305,7 @@ def _unreadable(a: OperatorDescription | None, b: OperatorDescription | None) ->
 def _changes(
     a: SerializerDescription, b: SerializerDescription, path: str, forwards: Way | None, backwards: Way | None
 ) -> tuple[Change, ...]:
-    """Compare two types; a class in code may know that a field which is gone and one that is new are the same."""
+    """Compare two types; a class in code may declare that a removed field and a new one are the same."""
     changes = compare_types(a.snapshot, b.snapshot, path)
     if a.knows_code and b.knows_code:
         told = {change.path for change in changes if change.kind is Kind.OPTIONAL}
@@ -318,7 +318,7 @@ def _changes(
 
 
 def _renamed(changes: tuple[Change, ...], finding: Finding, *, is_forwards: bool) -> tuple[Change, ...]:
-    """Make one change of a field that is gone and a field that is new, where a finding says that they are the same."""
+    """Combine the changes of a removed field and a new field into one, if a finding says that they are the same."""
     parent, _, name = finding.path.rpartition(".")
     if name != finding.new or not finding.old:
         return changes

@@ -1,8 +1,7 @@
-"""What is declared of stored values and must be done once, where their type does not tell whether it was (STATE-8).
+"""Declared changes that must be made only once, where the type does not tell whether they were made (STATE-8).
 
-A converter of a state whose type stays, and the names of stored columns whose types fit the new ones already, stay in
-the code after the migration they served. So a person says that a savepoint is not converted yet; what its lineage
-tells, nobody has to say.
+A converter of a state whose type stays, and the names of stored columns whose types already fit the new ones, stay in
+the code after their migration. So the user has to say that a savepoint is not converted yet, unless its lineage tells.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ _NOT_YET = "if it was not done yet: --convert STATE, which is named as in --drop
 
 
 def about_converter(converter: Converter, old: SerializerDescription, path: str, words: tuple[str, str]) -> Finding:
-    """Say what a converter means for values whose bytes are valid as they are.
+    """Return a finding about a converter for values whose bytes are valid as they are.
 
     Args:
-        converter: As it is declared.
+        converter: The declared converter.
         old: The stored side.
-        path: Of what it converts.
-        words: Both types.
+        path: The path of the value that it converts.
+        words: Both types in words.
     """
     if converter.name in old.done:
         reason = f"the converter {converter.name} was called already, as the lineage of the savepoint tells"
@@ -41,12 +40,12 @@ def about_converter(converter: Converter, old: SerializerDescription, path: str,
 
 
 def columns_written(path: str, names: str) -> str:
-    """Name for a lineage that the columns of a row were written in an order; `names` as the finding of ROW-8 has it."""
+    """Return the lineage name of a reordering of a row's columns; `names` is the order in the finding of ROW-8."""
     return f"{ROW} {path} {names}"
 
 
 def about_columns(result: CompatibilityResult[Any], old: SerializerDescription) -> CompatibilityResult[Any]:
-    """Refuse columns that would be written anew where that may have been done, unless a person says it was not."""
+    """Refuse a reordering of columns that may have been done already, unless the user says that it was not."""
     told = [finding for finding in result.findings if finding.rule == ROW]
     if not told or result.is_incompatible():
         return result

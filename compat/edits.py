@@ -1,6 +1,6 @@
-"""What a person says of stored state beyond its types: what is dropped, renamed, or not converted yet.
+"""Edits of stored state beyond its types: states and operators that are dropped, renamed, or not converted yet.
 
-Edits change the description of what is stored, before it is checked; the plan then carries them out.
+They change the description of the stored state before it is checked; the plan then carries them out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NOTHING_WRITTEN = "Nothing was written."
 
 @attrs.frozen
 class NewIdentity:
-    """What an operator is called from now on.
+    """The new id and uid of an operator.
 
     Attributes:
-        operator_id: 32 hexadecimal digits.
-        uid: As the new job gives it.
+        operator_id: The id, as 32 hexadecimal digits.
+        uid: The uid in the new job.
     """
 
     operator_id: str
@@ -35,13 +35,13 @@ class NewIdentity:
 
 @attrs.frozen
 class Edits:
-    """Named changes; a state is named by itself, or as `UID/STATE` where several operators have one of that name.
+    """Edits by name; a state is named `STATE`, or `UID/STATE` if several operators have one of that name.
 
     Attributes:
-        drop: States to leave out of the new savepoint.
-        rename_states: Stored name -> new name.
-        rename_operators: Stored uid or id -> new identity.
-        convert: States that were not converted yet, where their type does not tell (rule STATE-8); the key of an
+        drop: The states to leave out of the new savepoint.
+        rename_states: The new names of states, by stored name.
+        rename_operators: The new identities of operators, by stored uid or id.
+        convert: The states that were not converted yet, if their type does not tell (rule STATE-8); the key of an
             operator is `UID/<key>`.
     """
 
@@ -54,11 +54,11 @@ class Edits:
         return bool(self.drop or self.rename_states or self.rename_operators or self.convert)
 
     def apply(self, stored: JobDescription) -> JobDescription:
-        """Give the description of the stored state as the new job is to see it.
+        """Return the description of the stored state as the new job is to see it.
 
         Raises:
-            StateNotFound: There is no such state or operator.
-            DeclarationError: A new name is taken, or a state name is not unique.
+            StateNotFound: A state or operator does not exist.
+            DeclarationError: A new name is taken, or a state name is ambiguous.
         """
         operators = list(stored.operators)
         for name in self.drop:
@@ -98,7 +98,7 @@ class Edits:
 
 
 def same_types(stored: JobDescription) -> JobDescription:
-    """Give the new side of a check where the types stay: what is stored, without the states that are dropped."""
+    """Return the new side of a check that changes no types: the stored side without the dropped states."""
     operators = (
         attrs.evolve(operator, states=tuple(state for state in operator.states if not state.is_dropped))
         for operator in stored.operators
@@ -132,11 +132,11 @@ def _find_operator(operators: list[OperatorDescription], name: str) -> int:
 
 
 def find_state(operators: Sequence[OperatorDescription], name: str) -> tuple[int, StateDescription]:
-    """Find a state by its name, or `UID/STATE`; gives it with the place of its operator.
+    """Return the index of the operator and the state with a name, `STATE` or `UID/STATE`.
 
     Raises:
-        StateNotFound: There is no such state.
-        DeclarationError: There are several.
+        StateNotFound: No state has the name.
+        DeclarationError: Several states have it.
     """
     found = [
         (index, state)

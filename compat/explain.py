@@ -1,6 +1,6 @@
-"""A report for people: lines for a pipe, blocks for a terminal.
+"""Output of a check report for people: lines for a pipe, blocks for a terminal.
 
-A person meets the decision first (start, migrate, refuse), then each state with its verdict and its differences.
+The decision comes first (start, migrate, refuse), then each state with its verdict and its differences.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _WIDEST_COLUMN, _WORD = 44, len(Decision.MIGRATE)
 
 
 def change(finding: Finding) -> str:
-    """Give a finding's types as `int -> long`; a side without one is `(none)` or `(gone)`."""
+    """Return the types of a finding as `int -> long`; a missing side is `(none)` or `(gone)`."""
     if finding.old == finding.new:
         return finding.old
     return f"{finding.old or NOTHING_OLD} -> {finding.new or NOTHING_NEW}"
 
 
 def finding_line(finding: Finding) -> str:
-    """Give a finding in one line: path, types, reason, rule, flags."""
+    """Return a finding in one line: path, types, reason, rule, flags."""
     return f"{finding.path}  {change(finding)}  {_reason(finding)}"
 
 
@@ -54,7 +54,7 @@ def _told(flag: str, finding: Finding) -> str:
 
 @attrs.frozen
 class Row:
-    """One difference as it is shown: what it alone leads to, where, from what to what, why, and the ways out."""
+    """One difference of the output: its own decision, its path, the types, the reason, and the ways out."""
 
     word: str
     path: str
@@ -65,7 +65,7 @@ class Row:
 
 
 def _rows(findings: Iterable[Finding]) -> list[Row]:
-    """Give a row for every difference. Remarks that say the same of several fields, and block nothing, share one."""
+    """Return a row for every difference. Fields with the same remark, which blocks nothing, share one row."""
     rows: list[Row] = []
     remarks: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -91,24 +91,24 @@ class Words:
 
 @attrs.frozen
 class Differences:
-    """The differences of one state or key: a table."""
+    """A table of the differences of one state or key."""
 
     indent: int
     rows: tuple[Row, ...]
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> Differences:
-        """Put findings below a state or key."""
+        """Return the table of the given findings."""
         return cls(4, tuple(_rows(findings)))
 
 
 def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words | Differences]:
-    """Give a report as lines and tables, for a terminal to fold.
+    """Yield a report as lines and tables, which the terminal wraps.
 
     Args:
-        report: What was found.
-        everything: Whether each state is listed, however many there are; else of very many what is fine is counted, and
-            what is said of several is said once.
+        report: The report of a check.
+        everything: Whether to list all states. Otherwise, in a report on very many states, those without changes are
+            counted, and equal reports are combined.
     """
     yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f": {_headline(report)}", "bold")))
     yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
@@ -145,12 +145,12 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
 
 
 def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
-    """Return the line below a state of which the same is said as of another one."""
+    """Return the line that refers to the report on another place."""
     return Words(4, ((as_there(place, subject.words), "dim"),))
 
 
 def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:
-    """Give what there is to say of the key and of each state of an operator."""
+    """Yield the reports on the key and on each state of an operator."""
     if operator.key is not None:
         key = operator.key
         more = f"; converter: {key.converter}" if key.converter else ""
@@ -200,14 +200,14 @@ def _headline(report: CheckReport) -> str:
 
 
 def _one_sided(report: CheckReport) -> str:
-    """Say how much state only one side has, or ""."""
+    """Return a sentence on the amount of state that only one side has, or ""."""
     not_taken, starting = len(report.not_taken), len(report.starting_empty)
     told = f"; {many(not_taken, 'stored state')} {'is' if not_taken == 1 else 'are'} not taken" if not_taken else ""
     return told + (f"; {many(starting, 'state')} {'starts' if starting == 1 else 'start'} empty" if starting else "")
 
 
 def _under_policy(report: CheckReport) -> str:
-    """Say so where the policy refuses, and not only the types."""
+    """Return a remark if the policy refuses, and not only the types do."""
     forbidden = dict.fromkeys(flag for _, _, finding in report.findings() for flag in finding.forbidden)
     return f"; the policy forbids {', '.join(sorted(forbidden))}" if forbidden else ""
 
@@ -277,13 +277,13 @@ def _state_blocks(state: StateReport) -> Iterator[Words | Differences]:
 
 
 def _presence(state: StateReport) -> str:
-    """On which sides a state is. Timers are no job's to declare, so they are not told as missing from it."""
+    """Return the sides that have a state, in words. Jobs need not declare timers, so those count as kept."""
     is_left = state.status in {Status.ORPHANED, Status.NOT_IN_PROBE}
     return "kept" if state.kind is StateKind.TIMERS and is_left else state.status.words
 
 
 def _back_line(back: WayBack | None) -> Iterator[Words]:
-    """Say of a state or key what the old job can make of it, where there is something to say."""
+    """Yield a line about what the old job can do with a state or key, if there is anything to say."""
     if back is None:
         return
     for one in back.flagged:
@@ -318,7 +318,7 @@ def _back_summary(backs: WaysBack, code: JobDescription | None) -> Iterator[Word
 
 
 def text_lines(report: CheckReport, *, everything: bool = False) -> list[str]:
-    """Give a report as lines of plain text, for a pipe; see `blocks`."""
+    """Return a report as lines of plain text, for a pipe; see `blocks`."""
     lines: list[str] = []
     for block in blocks(report, everything=everything):
         if isinstance(block, Words):

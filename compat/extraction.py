@@ -1,8 +1,8 @@
-"""Which types Flink makes of the fields of a Java class by itself, and which a class gets only by type information.
+"""Types that Flink extracts by itself for fields of Java classes, and types that need type information in the class.
 
 Flink 2 writes a field `List<T>` as `optional<list<optional<T>>>`, `Map<K, V>` as `optional<map<optional<K>, V>>` and
-`Set<T>` as `optional<set<T>>`; Flink 1 leaves all three to Kryo. A field of another form is restored only by a class
-that names it (`@TypeInfo`); of any other Flink says that the new serializer is incompatible. Tried with both releases.
+`Set<T>` as `optional<set<T>>`; Flink 1 leaves all three to Kryo. Flink restores a field of another form only if the
+class names it (`@TypeInfo`); otherwise it reports that the new serializer is incompatible. Tried with both releases.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _FORMS = {
 def unlike_flinks(
     old: TypeSerializerConfigSnapshot[Any] | None, new: TypeSerializerConfigSnapshot[Any], major: str, path: str = "$"
 ) -> Iterator[Finding]:
-    """Tell the fields of Java classes that are new, or of another form, and that Flink would not have by itself.
+    """Yield findings on new or changed fields of Java classes whose types Flink would not extract by itself.
 
     Args:
-        old: What is stored; what it has already, a class names.
-        new: What is to be written.
+        old: The stored snapshot; the class already names the types in it.
+        new: The snapshot to be written.
         major: The major release of the Flink that is to restore it, or "".
-        path: Of the two.
+        path: The path of both snapshots.
     """
     if isinstance(new, PojoSerializerSnapshot):
         before = old.stored_fields() if isinstance(old, PojoSerializerSnapshot) else ()

@@ -1,16 +1,16 @@
-"""Fingerprints of code: whether a function is the same that it was in another process, on another day.
+"""Fingerprints of code: they tell whether a function is the same as in another process, on another day.
 
-Two objects have one fingerprint where nothing tells them apart that a call could notice: the bytecode of a function,
-its constants and the names it uses, its defaults, what it closes over, the globals that it names, and all of this of
-what it calls, through the user's own modules. Line numbers, file names, comments and docstrings do not count. Code of a
-library (the standard library, or what is installed in site-packages) counts as its name and the version of its
-distribution. What has no stable form (a socket, a generator) makes a fingerprint that equals no other.
+Two objects have the same fingerprint if a call cannot tell them apart: the bytecode of a function, its constants and
+the names it uses, its defaults, its closure, the globals that it names, and the same for everything that it calls,
+through the user's own modules. Line numbers, file names, comments and docstrings do not count. Library code (of the
+standard library, or installed in site-packages) counts by its name and the version of its distribution. An object
+without a stable form (a socket, a generator) gets a fingerprint that equals no other.
 
 Bytecode differs between versions of Python, and so do fingerprints of code: they begin with the version.
 
-All that can be reached is one graph. Each node has a label; then every node gets a colour made of its own and those of
-what it refers to, again and again, until no more nodes can be told apart. So neither circles nor the order in which
-sets and modules are walked, nor whether two equal values are one object, make a difference.
+All reachable objects form a graph. Each node has a label; then every node repeatedly gets a colour made of its own
+colour and the colours of the nodes it refers to, until no more nodes can be told apart. So the result does not depend
+on cycles, on the order in which sets and modules are walked, or on whether two equal values are one object.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ if typing.TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 UNKNOWN: Final = "not known"
-"""How a fingerprint begins that equals no other."""
+"""The beginning of a fingerprint that equals no other."""
 _PYTHON = f"py{sys.version_info.major}.{sys.version_info.minor}"
 _MOST_NODES = 1 << 20
 _MOST_WORK = 1 << 23
-"""Nodes times rounds: what takes longer is a chain of very many links that are all alike."""
-_DOCSTRING_FLAG = 0x4000000  # of Python 3.13: there is one; it does not count
+"""The maximum of nodes times rounds; only a chain of very many equal links takes longer."""
+_DOCSTRING_FLAG = 0x4000000  # set by Python 3.13 if there is a docstring, which does not count
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _READ_BY_NAME = frozenset({"getattr", "vars", "eval", "exec", "__dict__", "attrgetter", "methodcaller"})
-"""Whoever calls one of these may use anything in a module, without naming it."""
+"""Code that calls one of these may use any name of a module without naming it."""
 _READ_OWN_GLOBALS = frozenset({"globals", "eval", "exec"})
 _NOT_OF_A_CLASS = re.compile(
     r"__(dict|weakref|doc|module|firstlineno|static_attributes|annotations|annotate_?|annotate_func|annotations_cache"
     r"|abstractmethods|slotnames|qualname)__|_abc_.*"
 )
-"""What Python and copyreg keep in a class, and no call notices."""
+"""Attributes that Python and copyreg keep in a class, and that calls do not depend on."""
 _IMPORTS_BY_NAME = frozenset({"__import__", "import_module"})
 
 
 def fingerprint(thing: object) -> str:
-    """Give the fingerprint of a function, a class, a callable object or a value.
+    """Return the fingerprint of a function, a class, a callable object or a value.
 
     Returns:
-        `py3.12:` and 64 hexadecimal digits where code is in it, else the digits; or `not known: …` with the reason,
-        which equals no other fingerprint.
+        `py3.12:` and 64 hexadecimal digits if the object contains code, else only the digits; or `not known: …` with
+        the reason, which equals no other fingerprint.
     """
     if type(thing) in _ATOMS:
         return _of_atom(_atom(thing))
@@ -80,14 +80,14 @@ def fingerprint(thing: object) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _of_atom(label: str) -> str:
-    """Return the fingerprint of a value without parts: the defaults of very many fields are the same few."""
+    """Return the fingerprint of a value without parts; it is cached, since defaults are often the same few values."""
     graph = _Graph()
     graph.root(_Node(label))
     return graph.digest()
 
 
 def fingerprint_of_all(fingerprints: Iterable[str]) -> str:
-    """Give one fingerprint for several things of one name, in any order."""
+    """Return one fingerprint for several objects of one name, in any order."""
     different = sorted(set(fingerprints))
     if len(different) == 1:
         return different[0]
@@ -96,7 +96,7 @@ def fingerprint_of_all(fingerprints: Iterable[str]) -> str:
 
 
 def is_users(thing: object) -> bool:
-    """Whether a function, a class or the class of an object is the user's: neither stateshift's nor of a library."""
+    """Whether a function, a class or the class of an object is the user's: neither stateshift's nor a library's."""
     return not library_of(_module_of(thing))
 
 
@@ -107,14 +107,14 @@ def is_ours(thing: object) -> bool:
 
 @attrs.frozen(eq=False)
 class AsData:
-    """A class that only builds values: what runs by itself counts (constructors, properties), methods do not."""
+    """A class that only builds values: code that runs by itself counts (constructors, properties), methods do not."""
 
     cls: type
 
 
 @attrs.frozen(eq=False)
 class _Used:
-    """What code with these names can reach of a module."""
+    """The part of a module that code with these names can reach."""
 
     module: types.ModuleType
     names: frozenset[str]
@@ -122,14 +122,14 @@ class _Used:
 
 @attrs.frozen(eq=False)
 class _Unordered:
-    """Things whose order is nobody's."""
+    """Objects whose order does not matter."""
 
     items: tuple[Any, ...]
 
 
 @attrs.frozen(eq=False)
 class _Node:
-    """A label, and what the thing refers to."""
+    """The label of an object, and the objects that it refers to."""
 
     label: str
     children: tuple[Any, ...] = ()
@@ -137,23 +137,23 @@ class _Node:
 
 
 _ABSENT: Final = _Node("absent")
-"""An empty cell, and a global that is not there."""
+"""The node of an empty cell, and of a global that does not exist."""
 
 
 class _Graph:
-    """All that a thing refers to. Walked without recursion: data of the user's may be nested deeply."""
+    """All objects that an object refers to. They are walked without recursion, as user data may be nested deeply."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
         self.has_code = False
         self._numbers: dict[Any, int] = {}
-        self._kept: list[Any] = []  # as long as they live, no other object has their id
+        self._kept: list[Any] = []  # as long as they live, no other object can have their id
         self._labels: list[str] = []
         self._children: list[tuple[int, ...]] = []
         self._are_unordered: list[bool] = []
 
     def root(self, thing: object) -> None:
-        """Walk a thing and all that it refers to."""
+        """Add an object and all objects that it refers to."""
         self._number(thing)
         index, owners = 0, [""]
         while index < len(self._kept):
@@ -181,7 +181,7 @@ class _Graph:
         return self._numbers[place]
 
     def digest(self) -> str:
-        """Give the digest of what was walked."""
+        """Return the digest of the graph."""
         colours = [_hash(label.encode("utf-8", "surrogatepass")) for label in self._labels]
         told_apart, work = 0, 0
         while len(set(colours)) > told_apart and not self.unknown:
@@ -201,7 +201,7 @@ class _Graph:
     def _described(self, thing: Any, owner: str) -> _Node:
         try:
             node = _node(thing)
-        except Exception as error:  # noqa: BLE001 - objects of the user's say by code of their own what they are
+        except Exception as error:  # noqa: BLE001 - user objects describe themselves with their own code
             kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
             where = f"{owner} uses " if owner else ""
             self.unknown.append(f"{where}a {kind}, which cannot be compared: {cause_text(error)}")
@@ -215,7 +215,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def _node(thing: Any) -> _Node:  # noqa: C901, PLR0912 - one line for each kind of thing
-    """Tell a thing from others, but for what it refers to."""
+    """Return the node of an object, which holds everything but the objects that it refers to."""
     kind = type(thing)
     if kind in _ATOMS:
         return _Node(_atom(thing))
@@ -272,7 +272,7 @@ def _node(thing: Any) -> _Node:  # noqa: C901, PLR0912 - one line for each kind 
 
 
 def _reduced(thing: Any) -> _Node:
-    """Tell an object as pickle does: by what makes it, and its state."""
+    """Return the node of an object as pickle sees it: its constructor, and its state."""
     by_type = copyreg.dispatch_table.get(type(thing))
     found: Any = thing.__reduce_ex__(4) if by_type is None else by_type(thing)
     if isinstance(found, str):
@@ -284,7 +284,7 @@ def _reduced(thing: Any) -> _Node:
 
 
 def _by_name(facts: Mapping[Any, Any]) -> _Unordered:
-    """Give attributes or globals without their order, which depends on what was set first."""
+    """Return attributes or globals without their order, which depends on the order of assignment."""
     return _Unordered(tuple(facts.items()))
 
 
@@ -307,13 +307,13 @@ def _function(function: types.FunctionType) -> _Node:
 
 
 def _is_attrs_hash(function: types.FunctionType) -> bool:
-    """Whether attrs has made it: it puts a number into the code that differs from process to process."""
+    """Whether attrs generated the function: its code contains a number that differs between processes."""
     code = function.__code__
     return code.co_name == "__hash__" and code.co_filename.startswith("<attrs generated")
 
 
 def closure_of(function: types.FunctionType) -> tuple[Any, ...]:
-    """Give what a function closes over."""
+    """Return the objects in a function's closure."""
     return tuple(map(_content, function.__closure__ or ()))
 
 
@@ -336,7 +336,7 @@ def _reached(value: Any, names: frozenset[str]) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str, int]]]:
-    """Give all names in code and the functions within, those loaded from globals, and what is imported."""
+    """Return all names in code and nested functions, the names loaded from globals, and the imports."""
     names, loaded, imported = set(code.co_names), set[str](), set[tuple[str, int]]()
     instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
     for index, one in enumerate(instructions):
@@ -351,12 +351,12 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozen
             loaded |= inner[1]
             imported |= inner[2]
         elif isinstance(constant, tuple) and all(isinstance(item, str) for item in constant):
-            names |= set(constant)  # what a function imports from a module
+            names |= set(constant)  # the names that a function imports from a module
     return frozenset(names), frozenset(loaded), frozenset(imported)
 
 
 def _imported(name: str, level: int, own: Mapping[str, Any], names: frozenset[str]) -> Any:
-    """Give a module that code imports when it runs; what is not installed is imported for that."""
+    """Return a module that code imports at run time, importing an installed module for it if needed."""
     if level:
         name = importlib.util.resolve_name("." * level + name, own.get("__package__") or "")
     library = library_of(name)
@@ -364,7 +364,7 @@ def _imported(name: str, level: int, own: Mapping[str, Any], names: frozenset[st
         return library
     try:
         return _Used(importlib.import_module(name), names)
-    except Exception:  # noqa: BLE001 - whatever happens in it; where it cannot be imported now, code may do without
+    except Exception:  # noqa: BLE001 - importing may fail in any way, and the code may do without the module
         return f"missing {name}"
 
 
@@ -396,7 +396,7 @@ def _class(cls: type, *, as_data: bool) -> _Node:
 
 
 def _running(members: dict[str, Any]) -> dict[str, Any]:
-    """Leave out methods that nothing calls which runs by itself."""
+    """Leave out methods that are not called by code that runs by itself."""
     plain = (types.FunctionType, staticmethod, classmethod)
     kept = {name for name, value in members.items() if name.startswith("__") or not isinstance(value, plain)}
     while True:
@@ -408,7 +408,7 @@ def _running(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(member: Any) -> Iterator[str]:
-    """Give the names in the code of a member of a class."""
+    """Yield the names in the code of a class member."""
     parts = [member, *(getattr(member, name, None) for name in ("__func__", "fget", "fset", "fdel", "func"))]
     for part in parts:
         if isinstance(part, types.FunctionType):
@@ -417,7 +417,7 @@ def _words(member: Any) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _code(code: types.CodeType) -> str:
-    """Give all of code that a call notices: of constants those that are loaded, which leaves out docstrings."""
+    """Return the text of code as calls depend on it: only loaded constants, so that docstrings are left out."""
     instructions = [
         (one.opname, _constant(one.argval) if one.opcode in dis.hasconst else one.arg)
         for one in dis.get_instructions(code)
@@ -450,7 +450,7 @@ def _named_in(module: str, name: str) -> str:
 
 
 def _module_of(thing: Any) -> str:
-    """Give the module of a function or a class, or of the class of an object."""
+    """Return the module of a function or a class, or of the class of an object."""
     if isinstance(thing, types.FunctionType):
         return thing.__globals__.get("__name__") or thing.__module__ or ""
     kind = thing if isinstance(thing, type | types.BuiltinFunctionType) else type(thing)

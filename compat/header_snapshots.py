@@ -1,4 +1,4 @@
-"""Labels: the snapshots in the metadata of a state, before a migration and after it."""
+"""Labels: the snapshots in a state's metadata, before and after a migration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Labels:
-    """The snapshots in a state's metadata; None where the kind has no such serializer, or a side did not tell it."""
+    """The snapshots in a state's metadata; None for those that the kind lacks or the side does not know."""
 
     value: TypeSerializerConfigSnapshot[Any]
     namespace: TypeSerializerConfigSnapshot[Any] | None = None
@@ -28,7 +28,7 @@ class Labels:
 
     @classmethod
     def of(cls, state: StateDescription) -> Labels:
-        """The labels that a side gives a state."""
+        """Return the labels of a state on one side."""
         return cls(
             state.value.snapshot,
             state.namespace.snapshot if state.namespace else None,
@@ -39,7 +39,7 @@ class Labels:
         return (snapshot for snapshot in (self.value, self.namespace, self.key) if snapshot is not None)
 
     def digest(self) -> str:
-        """SHA-256 over the snapshots, in hexadecimal: equal means equal configuration."""
+        """Return the SHA-256 of the snapshots, in hexadecimal: equal digests mean equal configuration."""
         whole = hashlib.sha256()
         for snapshot in (self.value, self.namespace, self.key):
             data = snapshot_to_bytes(snapshot) if snapshot is not None else b""
@@ -50,16 +50,16 @@ class Labels:
 def label_after(
     result: CompatibilityResult[Any], old: SerializerDescription, new: SerializerDescription
 ) -> TypeSerializerConfigSnapshot[Any]:
-    """The snapshot that describes the bytes after a migration.
+    """Return the snapshot that describes the bytes after a migration.
 
-    Of what is compatible nothing is rewritten, neither bytes nor label; reconfigured bytes get the label of the copy,
-    and migrated ones that of the new side.
+    For a compatible serializer, neither bytes nor label are rewritten; reconfigured bytes get the label of the copy,
+    and migrated ones the label of the new side.
     """
     return old.snapshot if result.is_compatible_as_is() else label_declared(result, new)
 
 
 def label_declared(result: CompatibilityResult[Any], new: SerializerDescription) -> TypeSerializerConfigSnapshot[Any]:
-    """The snapshot of what the new side goes on with: the reconfigured copy, or its own serializer."""
+    """Return the snapshot that the new side will write: of the reconfigured copy, or of its own serializer."""
     if result.is_compatible_after_reconfiguration():
         return result.reconfigured_serializer.snapshot_configuration()
     return new.snapshot
@@ -72,14 +72,14 @@ def labels_after(
     namespace: CompatibilityResult[Any] | None,
     parts: tuple[Part, ...],
 ) -> Labels:
-    """The labels of a state that both sides have, after a migration.
+    """Return the labels, after a migration, of a state that both sides have.
 
     Args:
         old: The stored side.
         new: The new side.
-        values: What it answered about the values.
-        namespace: What it answered about the namespace; None where that was not compared.
-        parts: The pieces of an entry; that of a broadcast key comes first.
+        values: The new side's answer about the values.
+        namespace: The new side's answer about the namespace; None if it was not compared.
+        parts: The parts of an entry; for broadcast state, the key comes first.
     """
     labels = attrs.evolve(Labels.of(old), value=label_after(values, old.value, new.value))
     if namespace is not None and old.namespace is not None and new.namespace is not None:

@@ -1,8 +1,8 @@
-"""Files of stateshift's own that people keep and send around: plans, recorded snapshots. All that is read is checked.
+"""JSON files that people keep and send around: plans, recorded snapshots. Everything that is read is validated.
 
-Every document is a JSON object that begins with its format and version. A name given twice is refused: whoever reviews
-the file would see the one, and a program the other. A sealed document ends with a digest of all that it says, so that
-an edit is noticed even of what only people read.
+Every document is a JSON object that begins with its format and version. A name given twice is refused, as a reviewer of
+the file might see one value, and a program the other. A sealed document ends with a digest of its content, so that an
+edit is noticed even in parts that only people read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 MOST_BYTES = 64 << 20
-"""No file is larger; ten thousand states make a plan of about 20 MB."""
+"""The maximum size of a file; a plan for ten thousand states has about 20 MB."""
 
 MOST_NESTED = 200
-"""No document is nested deeper: with what is within a state's defaults, ours are not by far."""
+"""The maximum nesting of a document; those of stateshift, with all defaults of states, are nested far less deeply."""
 
 SEAL = "seal"
 
@@ -33,27 +33,27 @@ _TOO_DEEP = "it is no JSON: it is nested too deep"
 
 
 def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
-    """Give the text of a file; equal data give equal texts."""
+    """Return the text of a file; equal data produce equal texts."""
     document = {"format": form, "version": version, **data}
     return json_text(document, indent=2, is_ascii=False, with_nan=False) + "\n"
 
 
 def print_sealed(form: str, version: int, data: Mapping[str, Any]) -> str:
-    """Give the text of a file that is not to be edited."""
+    """Return the text of a sealed file, which is not to be edited."""
     document = {"format": form, "version": version, **data}
     return print_document(form, version, {**data, SEAL: seal_of(document)})
 
 
 def seal_of(document: Mapping[str, Any]) -> str:
-    """SHA-256 in hexadecimal over a document, however it is laid out."""
+    """Return the SHA-256 of a document in hexadecimal; its layout does not count."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """Give what the text of a file says, which anybody may have written; `hooks` are those of `json.loads`.
+    """Return the parsed content of an untrusted file; `hooks` are passed to `json.loads`.
 
     Raises:
-        CorruptFile: It is no JSON, or nested deeper than what is made of it can be gone through.
+        CorruptFile: It is not JSON, or is nested more deeply than the callers can process.
     """
     try:
         document = json.loads(text, **hooks)
@@ -74,17 +74,17 @@ def _items(one: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def parse_document(text: str | bytes, form: str, version: int, *, sealed_since: int = 0) -> Fields:
-    """Read a file's object, and look at its format and version.
+    """Read the object in a file, and check its format and version.
 
     Args:
-        text: Of the file.
-        form: Its format.
-        version: The one that this release writes.
-        sealed_since: The first version that is sealed, where earlier ones are read as well; 0: only this one is read.
+        text: The content of the file.
+        form: The expected format.
+        version: The version that this release writes.
+        sealed_since: The first version with a seal, if earlier ones are read as well; 0: only `version` is read.
 
     Raises:
-        CorruptFile: It is no JSON object of that format.
-        UnsupportedFormat: It is of a later version.
+        CorruptFile: It is not a JSON object of that format.
+        UnsupportedFormat: It has a later version.
     """
     document, facts, found_version = open_document(text, form)
     if sealed_since and sealed_since <= found_version <= version:
@@ -95,10 +95,10 @@ def parse_document(text: str | bytes, form: str, version: int, *, sealed_since: 
 
 
 def open_document(text: str | bytes, form: str) -> tuple[dict[str, Any], Fields, int]:
-    """Read a file's object; give it, its fields but for format and version, and its version, whatever that is.
+    """Read the object in a file; return it, its fields except format and version, and its version, whatever that is.
 
     Raises:
-        CorruptFile: It is no JSON object of that format.
+        CorruptFile: It is not a JSON object of that format.
     """
     require_size(text, form)
     document = parse_checked(text)
@@ -112,22 +112,22 @@ def open_document(text: str | bytes, form: str) -> tuple[dict[str, Any], Fields,
 
 
 def require_size(text: str | bytes, form: str) -> None:
-    """Refuse a file that is larger than any.
+    """Refuse a file that exceeds the maximum size.
 
     Raises:
-        CorruptFile: It is.
+        CorruptFile: It is too large.
     """
     if len(text) > MOST_BYTES:
         raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is no {form}")
 
 
 def parse_checked(text: str | bytes) -> Any:
-    """Return what a JSON text says, without names that are given twice, and numbers that are none; raises as above."""
+    """Return the parsed JSON; names given twice and numbers such as NaN are refused as by `parse_json`."""
     return parse_json(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
 
 
 def unsupported(form: str, found: int, version: int) -> UnsupportedFormat:
-    """Return the error about a file of another version."""
+    """Return the error for a file of another version."""
     return UnsupportedFormat(
         f"the {form} is of version {found}, and this release reads {version}",
         advice="use the release of stateshift that wrote it, or write it anew",
@@ -135,7 +135,7 @@ def unsupported(form: str, found: int, version: int) -> UnsupportedFormat:
 
 
 def is_document(text: bytes, form: str, version: int) -> bool:
-    """Whether a file is of a format, be it of another version."""
+    """Whether a file has a format, in this or another version."""
     try:
         parse_document(text, form, version)
     except UnsupportedFormat:
@@ -166,10 +166,10 @@ def _finite(digits: str) -> float:
 
 
 class Fields:
-    """An object out of a file, whose fields are taken one by one; what nobody took is refused at the end."""
+    """The fields of an object in a file, taken one by one; fields that were not taken are refused at the end."""
 
     def __init__(self, facts: dict[str, Any], title: str) -> None:
-        """Take an object; `title` is what messages call it."""
+        """Wrap an object; `title` is its name in messages."""
         self._facts = dict(facts)
         self._title = title
         self._seals = ("", "")
@@ -178,16 +178,16 @@ class Fields:
         return name in self._facts
 
     def seal(self, said: str, found: str) -> None:
-        """Keep what the document says to be its digest, and what it is."""
+        """Store the document's digest as it is written in it, and as computed."""
         self._seals = (said, found)
 
     def require_unedited(self) -> None:
-        """Refuse a sealed document of which anything was changed.
+        """Refuse a sealed document that was edited.
 
-        It is asked last: an error about what is wrong with a field says more.
+        Call it last: an error about a particular field says more.
 
         Raises:
-            CorruptFile: It was edited.
+            CorruptFile: The document was edited.
         """
         said, found = self._seals
         if said != found:
@@ -197,19 +197,19 @@ class Fields:
             )
 
     def names(self) -> tuple[str, ...]:
-        """Give the names of the fields that are left."""
+        """Return the names of the remaining fields."""
         return tuple(self._facts)
 
     def text(self, name: str, *, optional: bool = False) -> str:
-        """Take a text; "" for null where it is optional."""
+        """Take a text; null is "" if it is optional."""
         value = self._take(name, str, "a text", optional=optional)
         return "" if value is None else value
 
     def take_null(self, name: str) -> bool:
-        """Take null, where it is; whatever else is there is left.
+        """Take a null, and return whether there was one; any other value is left.
 
         Raises:
-            CorruptFile: There is nothing of that name.
+            CorruptFile: The field does not exist.
         """
         if name not in self._facts:
             raise self._lacks(name)
@@ -219,14 +219,14 @@ class Fields:
         return True
 
     def number(self, name: str) -> int:
-        """Take a whole number that is not negative and fits a Java long; 0 for null."""
+        """Take a whole number that is not negative and fits a Java long; null is 0."""
         value = self._take(name, int, "a number", optional=True)
         if isinstance(value, bool) or (value is not None and not 0 <= value <= _LARGEST):
             raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be a number from 0 to 2^63 - 1")
         return value or 0
 
     def flag(self, name: str) -> bool:
-        """Take true or false."""
+        """Take a boolean."""
         return bool(self._take(name, bool, "true or false"))
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -237,17 +237,17 @@ class Fields:
         return tuple(items)
 
     def items(self, name: str) -> list[Any]:
-        """Take a list of anything."""
+        """Take a list with items of any type."""
         found: list[Any] = self._take(name, list, "a list")
         return found
 
     def optional(self, name: str) -> Fields | None:
-        """Take an object; None for null."""
+        """Take an object or null, which is None."""
         value = self._take(name, dict, "an object", optional=True)
         return None if value is None else Fields(value, repr(name))
 
     def required(self, name: str) -> Fields:
-        """Take an object that must be there."""
+        """Take an object that must exist."""
         return Fields(self._take(name, dict, "an object"), repr(name))
 
     def objects(self, name: str) -> tuple[Fields, ...]:
@@ -258,15 +258,15 @@ class Fields:
         return tuple(Fields(item, f"an item of {name!r}") for item in items)
 
     def rest(self) -> dict[str, Any]:
-        """Take all that is left, unchecked."""
+        """Take all remaining fields, unchecked."""
         left, self._facts = self._facts, {}
         return left
 
     def require_empty(self) -> None:
-        """Refuse what nobody knows.
+        """Refuse unknown fields.
 
         Raises:
-            CorruptFile: A field was not taken.
+            CorruptFile: There is a field that was not taken.
         """
         if self._facts:
             name = next(iter(self._facts))

@@ -1,4 +1,4 @@
-"""Which keys have a Java hash that is the same everywhere, so that Flink finds what is written under them.
+"""Keys whose Java hash is the same in every JVM, so that Flink finds the state written under them.
 
 Source: format notes 5.1.
 """
@@ -15,7 +15,7 @@ SIMPLE_TYPES = frozenset({"byte", "short", "int", "long", "boolean", "char", "st
 
 
 def is_stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether keys of this type hash to the same in every JVM: Flink's own of these types, tuples and lists of them."""
+    """Whether keys of this type hash to the same in every JVM: some of Flink's own types, tuples and lists of them."""
     if not snapshot.is_flink:
         return False
     if snapshot.kind in {"tuple", "list"}:
@@ -24,9 +24,9 @@ def is_stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
 
 
 def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether the hash of stored keys is computed again, block by block: of numbers of a fixed size, text, and tuples.
+    """Whether the hash of stored keys is recomputed, block by block: numbers of a fixed size, text, and tuples.
 
-    Big integers and lists are not: savepoints may have them where releases before put them, by a hash of their own.
+    Big integers and lists are not checked: savepoints of earlier releases may have them in places by a different hash.
     """
     if not is_stable(snapshot):
         return False
@@ -36,7 +36,7 @@ def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
 
 
 def murmur(hash_code: int) -> int:
-    """Spread a 32-bit hash over 0 to 2^31 - 1, as Flink's `MathUtils.murmurHash`."""
+    """Return a 32-bit hash spread over 0 to 2^31 - 1, as by Flink's `MathUtils.murmurHash`."""
     code = hash_code * 0xCC9E2D51 & _MASK
     code = _rotate(code, 15) * 0x1B873593 & _MASK
     code = _rotate(code, 13) * 5 + 0xE6546B64 & _MASK

@@ -1,6 +1,6 @@
-"""A state that has become one of another kind: refused, unless a transform says what becomes of it (STATE-1, STATE-2).
+"""A changed state kind: it is refused, unless a transform converts the state (STATE-1, STATE-2).
 
-A transform sees all that a key has, so the stored pieces of each entry are read and the new ones written, whatever
+A transform takes all the state of a key, so the stored parts of each entry are read and the new ones written, whatever
 their types are.
 """
 
@@ -28,7 +28,7 @@ _OTHER_NAME = "declare the new state under another name: the old one is kept"
 
 
 def is_transformed(old: StateDescription, new: StateDescription) -> bool:
-    """Whether the new side has a transform for just this change of kind."""
+    """Whether the new side has a transform for exactly this change of kind."""
     return new.transform is not None and new.transform.old_kind is old.kind and new.kind in _TRANSFORMABLE
 
 
@@ -47,7 +47,7 @@ def judge(old: StateDescription, new: StateDescription) -> Judgement:
     """Judge the values of a state: by the rules of their types (STATE-3), or by its transform (STATE-2)."""
     if old.kind is new.kind:
         return judge_values(old, new)
-    assert new.transform is not None  # noqa: S101 - is_transformed was asked
+    assert new.transform is not None  # noqa: S101 - is_transformed was checked
     parts = _parts(old, new)
     if not parts or not isinstance(new.value.new_side(), _WHOLE.get(new.kind, object)):
         reason = "the entries of list and map state are its pieces, and a serializer of another kind does not tell them"
@@ -76,7 +76,7 @@ def _refused(old: StateDescription, new: StateDescription, reason: str, way: str
 
 
 def _parts(old: StateDescription, new: StateDescription) -> tuple[Part, ...]:
-    """The stored pieces of an entry, each to be read; none where they cannot be told."""
+    """Return the stored parts of an entry, each to be read; empty if they cannot be told."""
     snapshot, stored, fallback = without_ttl_awareness(old.value.snapshot), old.value.stored, new.value.fallback
     rewritten: CompatibilityResult[Any] = CompatibilityResult.requires_migration()
     serializer = new.value.new_side()

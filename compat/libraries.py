@@ -1,6 +1,6 @@
-"""Which modules are the user's, and which belong to a library: the standard library, or what is installed.
+"""The library that a module belongs to (the standard library, or an installed one), or none for the user's modules.
 
-A library is known by its name and version. What was installed to be edited lies elsewhere, and counts as the user's.
+A library has a name and a version. A library in editable mode is installed elsewhere, and counts as the user's.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-_NAMES = {"attr": "attrs"}  # to which all code refers that attrs has made
+_NAMES = {"attr": "attrs"}  # the package name in all code that attrs generates
 _PACKAGE = __name__.partition(".")[0]
 
 
 def is_of_package(module: str) -> bool:
-    """Whether a module is one of this package."""
+    """Whether a module belongs to this package."""
     return module.partition(".")[0] == _PACKAGE
 
 
 @functools.cache
 def library_of(module: str) -> str:
-    """Give the distribution that a module comes from, with its version; "" for a module of the user's."""
+    """Return the distribution that a module comes from, with its version; "" for a user's module."""
     top = module.partition(".")[0]
     if is_of_package(module):
-        return f"{_PACKAGE} {sys.modules[_PACKAGE].__version__}"  # the package imports this one
+        return f"{_PACKAGE} {sys.modules[_PACKAGE].__version__}"  # already imported, since it imports this module
     if top in sys.stdlib_module_names or top == "builtins":
         return "" if top == "__main__" else "python"
     if not any(place.is_relative_to(folder) for place in _places(top) for folder in _library_folders()):
@@ -39,14 +39,14 @@ def library_of(module: str) -> str:
     for folder in _library_folders():
         for info in folder.glob(f"{_NAMES.get(top, top)}-*.dist-info"):
             return " ".join(info.stem.rsplit("-", 1))
-    from importlib import metadata  # it takes a while, and so does looking through all
+    from importlib import metadata  # importing it is slow, and so is searching all distributions
 
     found = [one for one in metadata.distributions() if _has(one, top)]
     return ", ".join(sorted(f"{one.name} {one.version}" for one in found))
 
 
 def _has(distribution: Distribution, top: str) -> bool:
-    """Whether a distribution has installed a top-level module; Python's own table of all takes half a second."""
+    """Whether a distribution installed a top-level module; Python's own table of all modules takes half a second."""
     files = "\n" + (distribution.read_text("RECORD") or "")
     return f"\n{top}/" in files or f"\n{top}." in files
 
@@ -58,7 +58,7 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def _places(top: str) -> list[Path]:
-    """Give the file or folders of a top-level module, without importing it."""
+    """Return the file or folders of a top-level module, without importing it."""
     module, spec = sys.modules.get(top), None
     if module is None:
         with suppress(ImportError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""What was worked out for one of many things that are much alike, kept for the next one."""
+"""A cache for work on many similar things, done one after the other."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """Answers by what was asked. Those that one turn and the next did not need are forgotten: memory stays flat."""
+    """Cached answers by key. Those not used in the last two rounds are dropped, so that memory use stays flat."""
 
     def __init__(self) -> None:
-        """Begin the first turn, knowing nothing."""
+        """Start the first round with an empty cache."""
         self._before: dict[K, V] = {}
         self._now: dict[K, V] = {}
 
     def once(self, key: K, make: Callable[[], V]) -> V:
-        """Return the answer that is known, else make it."""
+        """Return the cached answer, or compute and cache it."""
         if key in self._now:
             return self._now[key]
         value = self._now[key] = self._before[key] if key in self._before else make()
         return value
 
     def turn(self) -> None:
-        """Begin the next turn."""
+        """Start the next round."""
         self._before, self._now = self._now, {}

@@ -1,4 +1,4 @@
-"""Who reads the old bytes: snapshot, stored serializer, fallback, strictly in this order (rules, section 10)."""
+"""Selection of the reader of old bytes: snapshot, stored serializer, fallback, strictly in this order (rules, 10)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ReaderSource(enum.StrEnum):
-    """Where an old reader comes from."""
+    """The source of an old reader."""
 
     SNAPSHOT = "snapshot"
     STORED = "stored serializer"
@@ -29,7 +29,7 @@ class ReaderSource(enum.StrEnum):
 
 @attrs.frozen
 class OldReader:
-    """A reader of old bytes, where it comes from, and why the earlier sources gave none."""
+    """A reader of old bytes, its source, and the reasons why the earlier sources failed."""
 
     reader: TypeDeserializer[Any]
     source: ReaderSource
@@ -43,17 +43,17 @@ def find_old_reader(
     stored: Callable[[], TypeSerializer[Any]] | None = None,
     fallbacks: Iterable[TypeDeserializer[Any] | None] = (),
 ) -> OldReader:
-    """Find who reads what `snapshot`'s serializer has written. Call it only where bytes must be read (READ-7).
+    """Find a reader for bytes written by the serializer of `snapshot`. Call it only if bytes must be read (READ-7).
 
     Args:
-        snapshot: The source of truth; asked first (READ-1).
-        obstacles: Why the serializer that it restores cannot read all the same: pickles that nobody trusts.
+        snapshot: The source of truth, tried first (READ-1).
+        obstacles: Reasons why the restored serializer still cannot read, such as untrusted pickles.
         stored: Loads the serializer stored beside the savepoint (READ-2); may raise `UntrustedCode`.
-        fallbacks: The deserializers that came with the result and with the job (READ-3); used only where the others
-            fail (READ-6).
+        fallbacks: The deserializers from the result and from the job (READ-3), used only if the other sources fail
+            (READ-6).
 
     Raises:
-        OldReaderUnavailable: None of the three; with all reasons, and what can be done about each (READ-4).
+        OldReaderUnavailable: All three sources failed; it has the reasons, and the way out of each (READ-4).
     """
     reasons = [f"snapshot: {reason}" for reason in dict.fromkeys(obstacle.reason for obstacle in obstacles)]
     trust = " ".join(f"--trust {obstacle.lifted_by}" for obstacle in obstacles if obstacle.lifted_by)
@@ -62,7 +62,7 @@ def find_old_reader(
         reader = snapshot.restore_serializer()
         if not reasons:
             return OldReader(reader, ReaderSource.SNAPSHOT)
-    except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way, and the next source is asked
+    except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way; the next source is tried
         reasons.append(f"snapshot: {_told(error)}")
         ways += [_RESTORE] if is_gone(snapshot) else []
     if stored is None:
@@ -70,14 +70,14 @@ def find_old_reader(
     else:
         try:
             return OldReader(stored(), ReaderSource.STORED, tuple(reasons))
-        except Exception as error:  # noqa: BLE001 - unpickling may fail in any way, and the next source is asked
+        except Exception as error:  # noqa: BLE001 - unpickling may fail in any way; the next source is tried
             reasons.append(f"stored serializer: {_told(error)}")
             ways += [_TRUST] if isinstance(error, UntrustedCode) else []
     given = [fallback for fallback in fallbacks if fallback is not None]
     for fallback in given:
         try:
             return OldReader(made_reader(fallback), ReaderSource.FALLBACK, tuple(reasons))
-        except Exception as error:  # noqa: BLE001 - the parts that it reads otherwise may fail in any way
+        except Exception as error:  # noqa: BLE001 - its nested readers may fail in any way
             reasons.append(f"fallback: {_told(error)}")
     if not given:
         reasons.append("fallback: none was given")
@@ -98,12 +98,12 @@ _ANYWAY = (
 
 
 def is_gone(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether nobody has registered the class of a snapshot, or of one in it."""
+    """Whether the class of a snapshot, or of one nested in it, is not registered."""
     return isinstance(snapshot, SkippedSnapshot) or any(map(is_gone, snapshot.children()))
 
 
 def _told(error: Exception) -> str:
-    """Give an error in one line, with the part of the value that it is about."""
+    """Return an error in one line, with the part of the value that it is about."""
     if isinstance(error, StateShiftError):
         path = error.where.get("path", "$")
         return error.what.replace("\n", " ") + (f" (at {path})" if path != "$" else "")

@@ -1,6 +1,6 @@
-"""What only one side has: stored state that nobody takes, and state of the new side that begins empty (rule STATE-7).
+"""State that only one side has: stored state that the job does not take, and new state that starts empty (STATE-7).
 
-Either is fine where it is meant. Where the two may be one state under two names, a person says which it is.
+Either is fine if it is intended. If the two may be one state under two names, the user has to decide.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LEFT = {Status.ORPHANED, Status.NOT_IN_PROBE}
 
 
 def with_likely_names(reports: Sequence[OperatorReport], policy: Policy) -> list[OperatorReport]:
-    """Refuse each state that would begin empty where one stored state that nobody takes is like it.
+    """Refuse each state that would start empty while one stored state that is left over is like it.
 
     Args:
-        reports: All operators of both sides.
-        policy: Says which states may begin empty all the same.
+        reports: The reports on all operators of both sides.
+        policy: The policy that names the states that may start empty anyway.
     """
     return [_with_likely_uid(report, reports, policy) for report in reports]
 
@@ -56,7 +56,7 @@ def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], 
 
 
 def _stored_under_another_uid(report: OperatorReport, reports: Sequence[OperatorReport]) -> OperatorReport | None:
-    """Give the one stored operator that the job lacks and that has states of the same names."""
+    """Return the stored operator missing in the job that has states of the same names, if there is exactly one."""
     left = (one for one in reports if one.status in _LEFT and (one.was is None or not one.was.stored_id))
     like = sharing_states({state.name for state in report.states}, left)
     return like[0] if len(like) == 1 else None
@@ -78,20 +78,20 @@ def _with_likely_name(state: StateReport, operator: OperatorReport, policy: Poli
 
 
 def _is_left(state: StateReport) -> bool:
-    """Whether nobody takes a stored state, and nobody gave it another name: that is meant."""
+    """Whether a stored state is not taken over and not renamed; renaming is intended."""
     return state.status in _LEFT and (state.was is None or not state.was.stored_name)
 
 
 def sharing_states(names: set[str], operators: Iterable[Operator]) -> list[Operator]:
-    """Return the operators that have states of these names: each may be that of another uid."""
+    """Return the operators that have states of these names: each may be the same operator with another uid."""
     return [one for one in operators if names & {state.name for state in one.states}]
 
 
 def is_like(was: StateDescription, becomes: StateDescription) -> bool:
-    """Whether a state may be another one renamed: of the same kind, and of the same type or nearly the same name."""
+    """Whether a state may be another one renamed: the kind is equal, and the type is equal or the names are similar."""
     if was.kind is not becomes.kind or was.kind is StateKind.TIMERS:
         return False
-    import difflib  # seldom asked for, and slow to load
+    import difflib  # seldom needed, and slow to import
 
     return was.describe() == becomes.describe() or bool(difflib.get_close_matches(becomes.name, [was.name], 1))
 

@@ -1,8 +1,8 @@
-"""The separately encoded pieces of a state's entries, and the verdict on each.
+"""The separately encoded parts of a state's entries, and the verdict on each.
 
-Entries of list state hold elements and no list, entries of map state hold user keys and values and no map (format
-notes 5.3), while their metadata describes the list and the map. So the verdict on a state is that of its whole
-serializer, and the migration reads, converts and writes by the parts.
+Entries of list state hold elements and no list, and entries of map state hold user keys and values and no map (format
+notes 5.3), while the metadata describes the list or the map. So the verdict on a state comes from its whole serializer,
+and the migration reads, converts and writes the parts.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _OFF_WAYS = ("migrate the state: the stamps are taken off", "declare the state w
 
 @attrs.frozen
 class Part:
-    """One piece: what was stored, what is to be written, and how they compare.
+    """A part of an entry: its stored type, its new type, and the comparison of the two.
 
     Attributes:
-        step: How a path reaches it from the state's root: "", `[]`, `<key>` or `{}`.
-        old: Snapshot of the stored piece.
-        new: Serializer of the new piece.
-        result: The new serializer's answer, or what a converter makes of it.
-        reader: Who reads the old bytes; None where nothing is to be read.
-        nullable: Whether the new side allows a null here, of which the entry's own flag tells (values of map state).
-        rewrapped: Whether `result` is the answer of another serializer than `new`: one that keeps a null flag of the
-            stored bytes which `new` does not write.
-        is_unframed: Whether nothing but its old serializer tells where the piece ends, so that one is needed even where
-            its bytes stay: keys and values of a broadcast map.
-        stored: Loads the piece's serializer stored beside the savepoint.
-        fallback: The job's deserializer for the piece.
-        trust: Names of pickled classes that the caller trusts.
+        step: The path from the state's root: "", `[]`, `<key>` or `{}`.
+        old: The snapshot of the stored part.
+        new: The serializer of the new part.
+        result: The new serializer's answer, or the conversion by a converter.
+        reader: The reader of the old bytes; None if they need not be read.
+        nullable: Whether the new side allows a null here, stored in the entry's own flag (values of map state).
+        rewrapped: Whether `result` comes from another serializer than `new`: one that keeps a null flag of the stored
+            bytes which `new` does not write.
+        is_unframed: Whether only the old serializer can tell where the part ends, so that it is needed even if the
+            bytes stay: keys and values of a broadcast map.
+        stored: Loads the part's serializer stored beside the savepoint.
+        fallback: The job's deserializer for the part.
+        trust: The names of the pickled classes that the caller trusts.
     """
 
     step: str
@@ -69,41 +69,41 @@ class Part:
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether a migration of the state decodes this piece; else its bytes stay as they are."""
+        """Whether a migration of the state decodes this part; otherwise, its bytes stay as they are."""
         return self.rewrapped or not self.result.is_compatible_as_is()
 
     @property
     def effective_serializer(self) -> TypeSerializer[Any]:
-        """Who reads the stored bytes where nothing is rewritten: the reconfigured copy where there is one."""
+        """The reader of the stored bytes if nothing is rewritten: the reconfigured copy, if there is one."""
         result = self.result
         return result.reconfigured_serializer if result.is_compatible_after_reconfiguration() else self.new
 
     @property
     def had_stamps(self) -> bool:
-        """Whether each stored piece has a time stamp."""
+        """Whether each stored part has a time stamp."""
         return without_ttl_awareness(self.old).kind == "ttl"
 
     @property
     def gets_stamps(self) -> bool:
-        """Whether each new piece has a time stamp."""
+        """Whether each new part has a time stamp."""
         return isinstance(self.new, TtlSerializer)
 
     @property
     def stamps_nulls(self) -> bool:
-        """Whether a null, which the entry's own flag tells, gets a stamp in a migration that gives all values one."""
+        """Whether a null in the entry's own flag gets a time stamp in a migration that adds time stamps."""
         if not isinstance(self.new, TtlSerializer) or self.had_stamps or not self.nullable:
             return False
         return isinstance(self.new.value, OptionalSerializer) or bool(getattr(self.new.value, "allow_null", False))
 
     @property
     def bare(self) -> CompatibilityResult[Any]:
-        """The answer about what lies behind time stamps, where only one side has them; else that about the piece."""
+        """The answer about the value behind the time stamp if only one side has time stamps; else about the part."""
         if self.had_stamps is self.gets_stamps or not self.result.children:
             return self.result
         return self.result.children[0].result
 
     def find_reader(self) -> Part:
-        """Give the part with its old reader; raises `OldReaderUnavailable`."""
+        """Return the part with its old reader; raises `OldReaderUnavailable`."""
         fallback = self.fallback
         if fallback is not None and self.had_stamps:
             fallback = TtlSerializer(cast("TypeSerializer[Any]", fallback))
@@ -123,7 +123,7 @@ class Part:
 
 @attrs.frozen
 class Judgement:
-    """The result for a state's values, and the parts behind it (none where they cannot be paired)."""
+    """The result for a state's values, and the parts it comes from (none if they cannot be paired)."""
 
     result: CompatibilityResult[Any]
     parts: tuple[Part, ...] = ()
@@ -132,10 +132,10 @@ class Judgement:
 def ask(
     serializer: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any], path: str
 ) -> CompatibilityResult[Any]:
-    """Put the question to the new side; a failure is an error with the path, never a verdict (rules V-1, V-6).
+    """Ask the new side about a snapshot; a failure is an error with the path, never a verdict (rules V-1, V-6).
 
     Raises:
-        CompatibilityCheckError: The serializer failed in a way of its own.
+        CompatibilityCheckError: The serializer raised an error of its own.
     """
     with located(path=path):
         try:
@@ -159,7 +159,7 @@ def ask(
 
 
 def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
-    """Judge the values of a state whose kind is the same on both sides (rule STATE-3), and find the old readers."""
+    """Judge the values of a state with the same kind on both sides (rule STATE-3), and find the old readers."""
     sides = [(old.value, new.value), *([(old.key, new.key)] if old.key and new.key else [])]
     if all(becomes.repeats(was) for was, becomes in sides):
         return Judgement(CompatibilityResult.compatible())
@@ -178,7 +178,7 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
 
 
 def _unwritten(judged: Judgement, old: StateDescription, new: StateDescription) -> Iterator[Finding]:
-    """Refuse to rewrite values that the new side reads where they lie, and does not write (REC-14)."""
+    """Refuse to rewrite values that the new side can read in place, but does not write (REC-14)."""
     ways = ("decorate the class with @record", "say by an alias which registered subclass takes its values")
     results = (judged.result, *(part.result for part in judged.parts))
     reasons = [one.reason for result in results for one in result.obstacles if one.is_of_writer]
@@ -193,7 +193,7 @@ def unread(old: StateDescription, new: StateDescription) -> Finding:
 
 
 def _judge(old: StateDescription, new: StateDescription) -> Judgement:
-    """Ask the new side; the last part is the one to which fallback and converter belong."""
+    """Ask the new side; fallback and converter apply to the last part."""
     serializer, was, stored = new.value.new_side(), old.value.snapshot, old.value.stored
     if new.kind is StateKind.BROADCAST and old.key is not None and new.key is not None:
         return _judge_broadcast(old, new, old.key, new.key)
@@ -213,7 +213,7 @@ def _pieces(
     old: StateDescription,
     new: StateDescription,
 ) -> tuple[Part, ...]:
-    """Take the pieces of list and map state from the answer of the whole; none where the two could not be paired."""
+    """Return the parts of list and map state from the answer about the whole; empty if they could not be paired."""
     if new.kind is StateKind.LIST and isinstance(serializer, ListSerializer):
         names: tuple[str, ...] = ("element",)
         nullable = False
@@ -246,7 +246,7 @@ def _pieces(
 def _judge_broadcast(
     old: StateDescription, new: StateDescription, old_key: SerializerDescription, new_key: SerializerDescription
 ) -> Judgement:
-    """Judge broadcast state: a map without null flags, whose key may migrate, for it has no key group (rules 8.3)."""
+    """Judge broadcast state: a map without null flags; its key may migrate, as it has no key group (rules 8.3)."""
     serializer, key_serializer, was = new.value.new_side(), new_key.new_side(), old.value.snapshot
     key_result = ask(key_serializer, old_key.told, "$" + USER_KEY)
     result = ask(serializer, old.value.told, "$" + MAP_VALUE)
@@ -274,7 +274,7 @@ def _judge_broadcast(
 
 
 def _without_parts(result: CompatibilityResult[Any], old: StateDescription, new: StateDescription) -> Judgement:
-    """Refuse a migration whose entries cannot be taken apart: a serializer of its own in place of the list or map."""
+    """Refuse a migration of entries without known parts: a custom serializer is used for the list or map."""
     finding = Finding(
         "$", "STATE-3", Verdict.INCOMPATIBLE, old.describe(), new.describe(),
         f"the entries of {new.kind} state are its pieces, and {type(new.value.new_side()).__name__} does not tell them",
@@ -286,7 +286,7 @@ def _without_parts(result: CompatibilityResult[Any], old: StateDescription, new:
 def stored_child(
     stored: Callable[[], TypeSerializer[Any]] | None, name: str
 ) -> Callable[[], TypeSerializer[Any]] | None:
-    """Give what loads a part of the serializer stored beside the savepoint; None where there is none."""
+    """Return a loader for a part of the serializer stored beside the savepoint; None if there is none."""
     if stored is None:
         return None
     load = stored
@@ -299,9 +299,10 @@ def stored_child(
 
 
 def _converted(judged: Judgement, converter: Converter, old: SerializerDescription) -> Judgement:
-    """Let a converter decide what the value part becomes; what the rules found stays told, as a migration.
+    """Use a converter for the value part; findings of the rules are kept, as reasons for a migration.
 
-    Its flags go: they say what a conversion by the rules would lose, and the converter sees the whole old value.
+    Their flags are removed: they name losses in a conversion by the rules, while the converter gets the whole old
+    value.
     """
     *others, value = judged.parts
     if value.bare.verdict < Verdict.REQUIRES_MIGRATION:
@@ -328,7 +329,7 @@ def _converted(judged: Judgement, converter: Converter, old: SerializerDescripti
 
 @attrs.frozen
 class _UnderStamp:
-    """Converts what lies behind the time stamp of a value with ttl, and keeps the stamp."""
+    """Converts the value behind the time stamp of a value with TTL, and keeps the stamp."""
 
     function: Callable[[Any], Any]
 
@@ -337,7 +338,7 @@ class _UnderStamp:
 
 
 def _lifted(part: Part, converter: Converter) -> Callable[[Any], Any]:
-    """Let a converter see bare values and give bare ones, whichever side has time stamps."""
+    """Adapt a converter of bare values to the time stamps of either side."""
     function = converter.function
     if part.had_stamps:
         return _UnderStamp(function) if part.gets_stamps else Stripped(function)
@@ -345,7 +346,7 @@ def _lifted(part: Part, converter: Converter) -> Callable[[Any], Any]:
 
 
 def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
-    """Say of values that get stamps or lose them what only the whole state tells (rules STATE-4 and STATE-5)."""
+    """Extend the findings on added or removed time stamps with facts of the whole state (rules STATE-4 and STATE-5)."""
     parts = {"$" + part.step: part for part in judged.parts}
 
     def told(finding: Finding) -> Finding:
@@ -355,7 +356,7 @@ def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
             return attrs.evolve(finding, reason=reason, flags=(Flag.LOSSY,))
         if finding.rule == "STATE-5" and part is not None and new.kind.is_keyed:
             lived = new.former_time_to_live
-            if lived is None:  # what had expired comes back, and nobody can say what
+            if lived is None:  # expired values come back, and cannot be identified
                 return attrs.evolve(finding, flags=(*finding.flags, Flag.UNVERIFIED))
             reason = f"time to live is switched off; what has expired, {length_text(lived)} after its last access, goes"
             return attrs.evolve(finding, reason=f"{reason}, and is counted", ways_out=_OFF_WAYS)
@@ -366,9 +367,9 @@ def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
 
 
 def _with_lost_readers(judged: Judgement) -> Judgement:
-    """Tell of what is refused also that its class is gone: a converter alone, which the rules ask for, changes nothing.
+    """Add to a refusal that the old class is gone, as then a converter, which the rules propose, does not suffice.
 
-    Where the class is there, nobody looks for a reader (rule READ-7).
+    If the class exists, no reader is looked for (rule READ-7).
     """
     gone = tuple(part for part in judged.parts if part.is_rewritten and is_gone(part.old))
     lost = with_readers(attrs.evolve(judged, parts=gone)).result.findings if gone else judged.result.findings
@@ -376,7 +377,7 @@ def _with_lost_readers(judged: Judgement) -> Judgement:
 
 
 def with_readers(judged: Judgement) -> Judgement:
-    """Find who reads each rewritten part; a migration that nothing can read is none (rules READ-3, READ-4, READ-6)."""
+    """Find the reader of each rewritten part; a migration without one is refused (rules READ-3, READ-4, READ-6)."""
     result, found, missing = judged.result, [], []
     verdict = result.verdict
     for part in judged.parts:

@@ -1,7 +1,7 @@
-"""What a migration does: copied as files, copied as bytes, relabelled, converted, keyed anew, dropped.
+"""Migration plans: which data is copied as files, copied as bytes, relabelled, converted, rekeyed or dropped.
 
-A plan is data for three readers: a person (dry run), the lineage of the new savepoint, and the workers, to whom it is
-sent whole (with cloudpickle: converters may be closures).
+A plan is data for three readers: a person (dry run), the lineage of the new savepoint, and the workers, which receive
+it as a whole (pickled with cloudpickle: converters may be closures).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 class OperatorAction(enum.StrEnum):
-    """What happens to the files of an operator."""
+    """The action on the files of an operator."""
 
     COPY = "copy"
     REWRITE = "rewrite"
 
 
 class StateAction(enum.StrEnum):
-    """What happens to the entries of a state in an operator that is rewritten.
+    """The action on the entries of a state in an operator that is rewritten.
 
-    COPY: bytes and header as they are. RELABEL: bytes as they are, under a new snapshot or name. REKEY: the value's
-    bytes as they are, under a key that is written anew. CONVERT: read, converted, written anew, the key too where all
-    keys are. DROP: left out, because the caller says so. WRITE: made from rows that come from elsewhere, beside what is
-    stored or in place of it; no migration does that.
+    COPY: bytes and header are kept. RELABEL: bytes are kept, under a new snapshot or name. REKEY: the value's bytes are
+    kept, under a rewritten key. CONVERT: values are read, converted and rewritten; keys, too, if all keys are. DROP:
+    the state is left out, as the caller asked. WRITE: the state is made from rows of another source, beside the stored
+    state or in place of it; no migration does that.
     """
 
     COPY = "copy"
@@ -53,8 +53,8 @@ class StateAction(enum.StrEnum):
 class Compression(enum.StrEnum):
     """Whether state is compressed in the new savepoint.
 
-    KEEP: where it was. NONE: nowhere. SNAPPY: everywhere, as with Flink's
-     `execution.checkpointing.snapshot-compression`.
+    KEEP: where it was compressed before. NONE: nowhere. SNAPPY: everywhere, as with Flink's
+    `execution.checkpointing.snapshot-compression`.
     """
 
     KEEP = "keep"
@@ -63,9 +63,9 @@ class Compression(enum.StrEnum):
 
 
 class BadValues(enum.StrEnum):
-    """What becomes of a value that does not fit its new type (rule RUN-4).
+    """The treatment of a value that does not fit its new type (rule RUN-4).
 
-    ABORT: it ends the run. QUARANTINE: its bytes are written aside, with the reason, and the run goes on.
+    ABORT: it ends the run. QUARANTINE: its bytes are saved separately, with the reason, and the run continues.
     """
 
     ABORT = "abort"
@@ -74,25 +74,25 @@ class BadValues(enum.StrEnum):
 
 NEW_SERIALIZER = "new serializer"
 CalledCode = tuple[tuple[str, str], ...]
-"""What of the user's is called, by name, with its fingerprint: functions, classes, and defaults."""
+"""The user code that is called, by name, with its fingerprint: functions, classes, and defaults."""
 
 
 @attrs.frozen
 class Recoding:
-    """How one piece of an entry is rewritten.
+    """The rewriting of one part of an entry.
 
     Attributes:
-        step: How a path reaches the piece: "", `[]`, `<key>` or `{}`.
+        step: The path to the part: "", `[]`, `<key>` or `{}`.
         reader: Reads the old bytes.
-        source: Where the reader comes from; `NEW_SERIALIZER` where the piece is only looked at.
-        conversion: Old object to new object; None: as it is.
+        source: The source of the reader; `NEW_SERIALIZER` if the part is only checked.
+        conversion: Converts the old object to the new one; None: the object stays.
         writer: Writes the new bytes.
-        nullable: Whether the entry's own null flag may say null (values of map state).
-        converter: Name of the user's function behind the conversion, or "".
-        expired_until_ms: Of values with a time stamp that is taken off: those whose last access was then, in
-            milliseconds since 1970 UTC, or before are left out (rule STATE-5); None: none is.
-        null_stamp_ms: The time stamp that a null of map state gets, where values get one and their type has a form for
-            null behind it (rule STATE-4); None: the entry's own flag tells it.
+        nullable: Whether the entry's own null flag may be set (values of map state).
+        converter: The name of the user's function behind the conversion, or "".
+        expired_until_ms: The latest time of last access, in milliseconds since 1970 UTC, of values that count as
+            expired and are left out when their time stamps are removed (rule STATE-5); None: no value is left out.
+        null_stamp_ms: The time stamp for a null of map state if values get time stamps and their type can encode a null
+            behind one (rule STATE-4); None: a null is stored in the entry's own flag.
     """
 
     step: str
@@ -107,24 +107,24 @@ class Recoding:
 
     @property
     def is_check(self) -> bool:
-        """Whether it is only looked at, beside a piece that is converted: its bytes stay, and must fit as they are."""
+        """Whether the part is only checked, beside a converted part: its bytes stay, and must fit as they are."""
         return self.source == NEW_SERIALIZER
 
     def is_expired(self, old: Any) -> bool:
-        """Whether an old value is to be left out."""
+        """Whether an old value has expired, and is to be left out."""
         return self.expired_until_ms is not None and old.last_access_ms <= self.expired_until_ms
 
 
 @attrs.frozen
 class Transformation:
-    """How all that a key has becomes that of a state of another kind (rule STATE-2).
+    """The conversion of all the state of a key to a state of another kind (rule STATE-2).
 
-    The plan's recodings then say who reads the stored pieces, and both write the new state as a whole.
+    The plan's recodings then define the readers of the stored parts, and both write the new state as a whole.
 
     Attributes:
-        old_kind: Kind of the stored state.
-        name: Of the user's function.
-        function: Called with what is stored; gives what is to be.
+        old_kind: The kind of the stored state.
+        name: The name of the user's function.
+        function: A function from the stored state of a key to its new state.
     """
 
     old_kind: StateKind
@@ -134,22 +134,22 @@ class Transformation:
 
 @attrs.frozen
 class StatePlan:
-    """What happens to one state.
+    """The action on one state, and its details.
 
     Attributes:
-        name: Its name.
-        kind: Its kind.
-        action: Copied, relabelled or converted.
-        old: The snapshots that are stored.
+        name: The name of the state.
+        kind: The kind of the state.
+        action: The action on its entries.
+        old: The stored snapshots.
         new: The snapshots to be written into the header.
-        value: How the value, the element or the map value is rewritten or looked at; None: its bytes stay, unread.
-        user_key: The same of the user key of map state, or the key of broadcast state.
-        findings: What the check found, for messages and lineage.
-        new_name: What it is called from now on, where that is another name.
-        former_time_to_live: How long the stored values lived, where they lose their stamps and the job tells it.
-        transform: Makes it a state of another kind, which `kind` tells; None: its kind stays.
-        trust: Names of pickled classes whose values may be opened.
-        code: What of the user's is called to rewrite it.
+        value: The rewriting or check of the value, element or map value; None: its bytes stay, unread.
+        user_key: The same for the user key of map state, or the key of broadcast state.
+        findings: The findings of the check, for messages and lineage.
+        new_name: The new name, if the state is renamed.
+        former_time_to_live: How long the stored values lived, if they lose their time stamps and the job declares it.
+        transform: The conversion to another kind, which is `kind`; None: the kind stays.
+        trust: The names of the pickled classes whose values may be unpickled.
+        code: The user code that is called to rewrite the state.
     """
 
     name: str
@@ -168,22 +168,22 @@ class StatePlan:
 
     @property
     def changes(self) -> bool:
-        """Whether anything happens to the state, so that its stream is written anew."""
+        """Whether the state changes at all, so that its stream is rewritten."""
         return self.action is not StateAction.COPY
 
     @property
     def calls_users_code(self) -> bool:
-        """Whether a function of the user's is given every value: how long that takes is not known beforehand."""
+        """Whether a user's function is called with every value, so that the run time cannot be estimated."""
         return self.transform is not None or (self.value is not None and bool(self.value.converter))
 
     @property
     def drops(self) -> tuple[str, ...]:
-        """Paths of what is left out of the new values."""
+        """The paths of what is left out of the new values."""
         return self._told_of(Flag.DROPS)
 
     @property
     def possible_renames(self) -> tuple[str, ...]:
-        """What is left out, and may be called otherwise now, as `old->new`."""
+        """What is left out and may have been renamed, as `old->new`."""
         return self._told_of(Flag.POSSIBLE_RENAME)
 
     def _told_of(self, flag: Flag) -> tuple[str, ...]:
@@ -192,23 +192,23 @@ class StatePlan:
 
     @property
     def flags(self) -> tuple[tuple[str, str], ...]:
-        """All flags as (path, flag)."""
+        """All flags as pairs of path and flag."""
         return tuple((finding.path, str(flag)) for finding in self.findings for flag in finding.flags)
 
     def rule_at(self, path: str) -> str | None:
-        """The rule of the finding at a path, or at the nearest one above it."""
+        """Return the rule of the finding at a path, or at its nearest ancestor."""
         above = [finding for finding in self.findings if path.startswith(finding.path)]
         return max(above, key=lambda finding: len(finding.path)).rule if above else None
 
 
 @attrs.frozen
 class Merging:
-    """What becomes of the values of two keys that become one.
+    """The merge of the values of two keys that become the same key.
 
     Attributes:
         merge: The function, with its name.
-        kind: Of the state.
-        serializer: Reads and writes what the state holds from now on: the value, the list or the map.
+        kind: The kind of the state.
+        serializer: Reads and writes the new content of the state: the value, the list or the map.
     """
 
     merge: Merge
@@ -218,14 +218,14 @@ class Merging:
 
 @attrs.frozen
 class Rekeying:
-    """How all keys of an operator are written anew (rule ROLE-4).
+    """The rewriting of all keys of an operator (rule ROLE-4).
 
     Attributes:
-        serializer: Of the keys from now on; the key group is the hash of what it reads.
-        key: How a key is rewritten; None: its bytes stay, and only its key group is another.
-        merges: By the stored name of a state.
-        findings: What the check found of the key, for messages and lineage.
-        code: What of the user's is called for the keys and the merges.
+        serializer: The serializer of the new keys; the key group is the hash of the key that it reads.
+        key: The rewriting of a key; None: its bytes stay, and only its key group changes.
+        merges: The merges, by the stored name of a state.
+        findings: The findings on the key, for messages and lineage.
+        code: The user code that is called for the keys and the merges.
     """
 
     serializer: TypeSerializer[Any]
@@ -237,24 +237,25 @@ class Rekeying:
 
 @attrs.frozen
 class OperatorPlan:
-    """What happens to one operator.
+    """The actions on one operator and its states.
 
     Attributes:
-        operator_id: 32 hexadecimal digits.
-        uid: Its uid, or "".
-        action: Its files are copied as they are, or its streams are rewritten.
-        key: The key snapshot for the header of its keyed streams; None where there is none, or none is known.
+        operator_id: The id, as 32 hexadecimal digits.
+        uid: The uid, or "".
+        action: Whether its files are copied as they are, or its streams are rewritten.
+        key: The key snapshot for the header of its keyed streams; None if there is none, or it is not known.
         relabels_key: Whether that snapshot differs from the stored one.
-        states: All stored states, by name.
-        in_job: Whether the new job has the operator; else it is only kept.
-        new_id: Its id from now on, where that is another one; its uid is then `uid`.
-        is_reframed: Whether its keyed state lies in a native format, and is written in the canonical one.
-        parallelism: Number of subtasks that the caller asks for; 0: as before, or more where keyed state is large.
-        is_rescaled: Whether that is another number than before, so that all its state is dealt out anew.
-        compression: Whether its streams are compressed from now on.
-        max_bad_values: How many values the run may put into quarantine; 0: the first one ends it (rule RUN-4).
-        rekeying: How its keys are written anew, with all its keyed state and timers; None: they stay.
-        max_parallelism: Number of its key groups from now on, where that is to be another; else 0.
+        states: The plans of all stored states, by name.
+        in_job: Whether the new job has the operator; otherwise it is only kept.
+        new_id: The new id, if it changes; its uid is then `uid`.
+        is_reframed: Whether its keyed state is stored in a native format, and is written in the canonical one.
+        parallelism: The number of subtasks requested by the caller; 0: as before, or more if its keyed state is large.
+        is_rescaled: Whether the number of subtasks changes, so that all its state is redistributed.
+        compression: Whether its streams are compressed.
+        max_bad_values: The number of values that the run may put into quarantine; 0: the first one ends it (rule
+            RUN-4).
+        rekeying: The rewriting of its keys, with all its keyed state and timers; None: the keys stay.
+        max_parallelism: The new number of key groups, if it changes; else 0.
     """
 
     operator_id: str
@@ -275,18 +276,18 @@ class OperatorPlan:
 
     @property
     def bad_values(self) -> BadValues:
-        """What becomes of a value that does not fit."""
+        """The treatment of values that do not fit."""
         return BadValues.QUARANTINE if self.max_bad_values else BadValues.ABORT
 
     def code(self, *, keyed: bool) -> dict[str, dict[str, str]]:
-        """What of the user's is called for the keyed streams, or for the others: by state, and "" for keys."""
+        """Return the user code called for the keyed streams, or for the others: by state, and under "" for keys."""
         found = {state.name: dict(state.code) for state in self.states if state.kind.is_keyed is keyed and state.code}
         if keyed and self.rekeying is not None and self.rekeying.code:
             found[""] = dict(self.rekeying.code)
         return found
 
     def without_code(self) -> OperatorPlan:
-        """Give the same plan, whatever code of the user's it calls."""
+        """Return the plan without its user code, for comparisons that ignore code."""
         rekeying = None if self.rekeying is None else attrs.evolve(self.rekeying, code=())
         states = tuple(attrs.evolve(state, code=()) for state in self.states)
         return attrs.evolve(self, rekeying=rekeying, states=states)
@@ -299,22 +300,22 @@ class OperatorPlan:
 
     @property
     def rewrites_keyed(self) -> bool:
-        """Whether the keyed streams change; else their bytes are copied."""
+        """Whether the keyed streams change; otherwise their bytes are copied."""
         changes = self.relabels_key or self.is_reframed or self.is_reshaped or self.rekeying is not None
         return changes or any(state.changes for state in self.states if state.kind.is_keyed)
 
     @property
     def rewrites_operator_state(self) -> bool:
-        """Whether the streams of list and broadcast state change; else their bytes are copied."""
+        """Whether the streams of list and broadcast state change; otherwise their bytes are copied."""
         return self.is_reshaped or any(state.changes for state in self.states if not state.kind.is_keyed)
 
     @property
     def is_reshaped(self) -> bool:
-        """Whether all streams are written anew whatever is in them: dealt out to other subtasks, or compressed."""
+        """Whether all streams are rewritten regardless of their content, to redistribute or (de)compress them."""
         return self.is_rescaled or self.compression is not Compression.KEEP
 
     def state(self, name: str, *, keyed: bool, broadcast: bool = False) -> StatePlan | None:
-        """The plan of a stored state; a keyed, a list and a broadcast state of an operator may share a name."""
+        """Return the plan of a stored state; a keyed, a list and a broadcast state of an operator may share a name."""
         room = "keyed" if keyed else "broadcast" if broadcast else "operator"
         found = [state for state in self.states if state.name == name and state.kind.is_keyed is keyed]
         return next((state for state in found if state.kind.room == room), found[0] if found else None)
@@ -322,16 +323,16 @@ class OperatorPlan:
 
 @attrs.frozen
 class MigrationPlan:
-    """What a migration does.
+    """The actions on all operators of a savepoint.
 
     Attributes:
-        source: Where the old state comes from, in words.
-        job: What the new types come from, in words.
-        operators: All stored operators, by uid and id.
-        target: Who is to restore the result.
-        reference_time: The stamp of values whose state gets a time to live, and the moment by which others have expired
-            (STATE-4, STATE-5); None where no state gains or loses one.
-        max_parallelism: Number of key groups from now on of operators without state; 0: as before.
+        source: The origin of the old state, in words.
+        job: The origin of the new types, in words.
+        operators: The plans of all stored operators, by uid and id.
+        target: The system that is to restore the result.
+        reference_time: The time stamp of values whose state gets a time to live, and the time by which other values
+            have expired (STATE-4, STATE-5); None if no state gains or loses a time to live.
+        max_parallelism: The new number of key groups of operators without state; 0: as before.
     """
 
     source: str
@@ -343,16 +344,16 @@ class MigrationPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all files are copied as they are, and nothing is said of them that was not said before."""
+        """Whether all files are copied as they are, and their metadata stays the same."""
         changed = (operator.new_id or operator.max_parallelism for operator in self.operators)
         copied = all(operator.action is OperatorAction.COPY for operator in self.operators)
         return copied and not self.max_parallelism and not any(changed)
 
     def max_parallelism_of(self, operator_id: str) -> int:
-        """Number of key groups of a stored operator from now on, where that is another; else 0."""
+        """Return the new number of key groups of a stored operator, if it changes; else 0."""
         plan = self.operator(operator_id)
         return self.max_parallelism if plan is None else plan.max_parallelism
 
     def operator(self, operator_id: str) -> OperatorPlan | None:
-        """The plan of a stored operator."""
+        """Return the plan of a stored operator, or None."""
         return next((operator for operator in self.operators if operator.operator_id == operator_id), None)

@@ -1,4 +1,4 @@
-"""A plan as plain data: for `--json`, for plan files, and for the lineage of what it makes."""
+"""Migration plans as plain data: for `--json`, for plan files, and for the lineage of a new savepoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def to_data(migration: MigrationPlan) -> dict[str, Any]:
-    """Give the plan as plain data, for `--json` and for the lineage. Equal plans give equal data."""
+    """Return the plan as plain data, for `--json` and the lineage. Equal plans produce equal data."""
     return {
         "source": migration.source,
         "job": migration.job,
@@ -41,7 +41,7 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
 
 
 def rekeying_data(rekeying: Rekeying) -> dict[str, Any]:
-    """Say how keys are written anew, as plain data."""
+    """Return the rewriting of keys as plain data."""
     key = rekeying.key
     return {
         "key": rekeying.serializer.describe(),

@@ -1,4 +1,4 @@
-"""From a check to what a migration does: what the verdict on each state comes to."""
+"""The planner: it derives a migration plan from the verdicts of a check."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 def plan(
     report: CheckReport, *, reference_time: datetime | None = None, looks_at_values: bool = False
 ) -> MigrationPlan:
-    """Say what a migration does, for every stored operator and state.
+    """Return the plan of a migration, with an action for every stored operator and state.
 
     Args:
-        report: The check.
-        reference_time: See `MigrationPlan`; to the millisecond, with a time zone. By default the time of this call; it
-            is not looked at where no state gains or loses a time to live.
-        looks_at_values: Whether a state is rewritten as well where its bytes stay and a value of it may not fit
-            (`may_fail_per_value`): so the value is found, by the migration and not by the job.
+        report: The report of the check.
+        reference_time: See `MigrationPlan`; to the millisecond, with a time zone. By default, the time of this call; it
+            is not used if no state gains or loses a time to live.
+        looks_at_values: Whether to rewrite states whose bytes stay, but whose values may not fit
+            (`may_fail_per_value`), so that such values are found by the migration and not by the job.
 
     Raises:
-        IncompatibleState: The check refuses; with every state and every finding.
+        IncompatibleState: The check refuses; the error lists every state and every finding.
         DeclarationError: The reference time has no time zone.
     """
     if report.decision is Decision.REFUSE:
@@ -92,10 +92,10 @@ def _operator(report: OperatorReport, at: datetime | None, *, looks: bool) -> Op
 
 
 def _rekeying(report: OperatorReport) -> Rekeying:
-    """How the keys of an operator are written anew: with another type, or in other key groups only."""
+    """Return the rewriting of an operator's keys: to another type, or only into other key groups."""
     role, was, becomes = report.key, report.was, report.becomes
-    assert role is not None and was is not None and becomes is not None  # noqa: S101, PT018 - it was judged
-    assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - the role was judged by them
+    assert role is not None and was is not None and becomes is not None  # noqa: S101, PT018 - judged before
+    assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - the role was judged by the keys
     merging = dict(report.merges)
     merges = tuple(
         (state.was.stored_name or state.name, Merging(merging[state.name], state.kind, state.serializer_after))
@@ -117,7 +117,7 @@ def _rekeying(report: OperatorReport) -> Rekeying:
 
 
 def _rekeyed(state: StatePlan) -> StatePlan:
-    """Give the plan of a state whose values stay as bytes, and whose keys do not."""
+    """Return the plan of a state whose values stay as bytes, while its keys are rewritten."""
     stays = state.action in {StateAction.COPY, StateAction.RELABEL}
     return attrs.evolve(state, action=StateAction.REKEY) if stays and state.kind.is_keyed else state
 
@@ -133,7 +133,7 @@ def _state(report: StateReport, at: datetime | None, *, looks: bool) -> StatePla
     if report.values is None or (report.values.verdict < Verdict.REQUIRES_MIGRATION and not is_read):
         action = StateAction.COPY if old.digest() == new.digest() and not new_name else StateAction.RELABEL
         return StatePlan(name, report.kind, action, old, new, findings=findings, new_name=new_name)
-    if not report.parts:  # timers: all of one is its address
+    if not report.parts:  # timers: they are nothing but key and namespace
         return StatePlan(name, report.kind, StateAction.RELABEL, old, new, findings=findings, new_name=new_name)
     *user_key, value = report.parts
     recoding = _recoding(value, report.converter)
@@ -151,7 +151,7 @@ def _state(report: StateReport, at: datetime | None, *, looks: bool) -> StatePla
 
 
 def _at_time(recoding: Recoding, at: datetime, lived: timedelta | None, *, stamps_nulls: bool) -> Recoding:
-    """Let stamps that a conversion gives be the reference time, and find what had expired by then."""
+    """Use the reference time for new time stamps, and to find expired values."""
     convert = recoding.conversion
     conversion = None if convert is None else AtTime(milliseconds(at), convert)
     expired = milliseconds(at) - length_ms(lived) if lived is not None else None
@@ -165,10 +165,10 @@ def _transformation(report: StateReport) -> Transformation | None:
 
 
 def _recoding(part: Part, converter: str) -> Recoding | None:
-    """How a part of a state that is converted is rewritten, or looked at; None where all that is stored fits as it is.
+    """Return how a part of a converted state is rewritten or checked; None if all stored bytes fit as they are.
 
-    What is converted is read whole: beside a part that changes, who would read another in the new job looks at it, for
-    snapshots do not tell of every null.
+    A converted state is read as a whole: beside a part that changes, another part is checked by its reader in the new
+    job, as snapshots do not tell of every null.
     """
     if part.reader is None:
         serializer = part.effective_serializer

@@ -1,4 +1,4 @@
-"""What the caller accepts: any flag can be made an error, and a state may be said to begin empty.
+"""The caller's policy: it can turn any flag into an error, and allow states to start empty.
 
 Source: compatibility rules, section 1 ("Policies may turn any flag into an error") and section 2, step 6.
 """
@@ -32,11 +32,11 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Policy:
-    """What is refused though the rules allow it, and what is accepted though it looks like a mistake.
+    """Changes that are refused although the rules allow them, and states accepted although they look like a mistake.
 
     Attributes:
-        forbid: Flags that refuse what they accompany; `Policy(forbid=Flag)` forbids all.
-        allow_empty: States of the new side that may begin empty; each by its name, or as `UID/STATE` (rule STATE-7).
+        forbid: The flags that turn a finding into a refusal; `Policy(forbid=Flag)` forbids all.
+        allow_empty: The new states that may start empty, each by its name, or as `UID/STATE` (rule STATE-7).
     """
 
     forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
@@ -46,12 +46,12 @@ class Policy:
         return bool(self.forbid or self.allow_empty)
 
     def allows_empty(self, operator: OperatorReport | OperatorDescription, state: str) -> bool:
-        """Whether a state of the new side may begin empty."""
+        """Whether a state of the new side may start empty."""
         names = {state, f"{operator.uid}/{state}", f"{operator.operator_id}/{state}"}
         return not names.isdisjoint(self.allow_empty)
 
     def applied(self, report: OperatorReport) -> OperatorReport:
-        """Refuse the key and the states of an operator that have a forbidden flag; their verdicts stay as they are."""
+        """Refuse the key and the states of an operator with forbidden flags; their verdicts stay as they are."""
         if not self.forbid:
             return report
         key = self._role(report.key) if report.key is not None else None
@@ -66,12 +66,12 @@ class Policy:
         return state if result is state.result else attrs.evolve(state, result=result, decision=Decision.REFUSE)
 
     def _result(self, result: CompatibilityResult[T]) -> CompatibilityResult[T]:
-        """Mark the findings that are forbidden; the result itself where there is none."""
+        """Return the result with forbidden findings marked, or the same object if none is."""
         findings = tuple(map(self.forbidden, result.findings))
         return attrs.evolve(result, findings=findings) if findings != result.findings else result
 
     def forbidden(self, finding: Finding) -> Finding:
-        """Mark what of a finding is forbidden; the finding itself where nothing is."""
+        """Return the finding with its forbidden flags marked, or the same object if it has none."""
         names = dict.fromkeys(flag.partition(":")[0] for flag in finding.flags)
         forbidden = tuple(name for name in names if name in self.forbid)
         if not forbidden:
@@ -82,4 +82,4 @@ class Policy:
 
 
 ACCEPT_ALL = Policy()
-"""Nothing is refused but what the rules refuse."""
+"""The default policy: it refuses only what the rules refuse."""

@@ -1,6 +1,6 @@
-"""The reference time of a run: the stamp that values get, and the moment by which others have expired.
+"""The reference time of a run: the value of new time stamps, and the time by which other values have expired.
 
-Stamps are whole milliseconds, so a reference time is cut to them, and the same time gives the same bytes (RUN-5).
+Stamps are whole milliseconds, so a reference time is truncated to them, and equal times produce equal bytes (RUN-5).
 Source: rules STATE-4 and STATE-5.
 """
 
@@ -15,15 +15,15 @@ _WAY = "write a date and a time with its zone: 2026-01-31T12:00:00Z, or +02:00 a
 
 
 def now() -> datetime:
-    """Give the time of this call."""
+    """Return the current time."""
     return checked_time(datetime.now(UTC))
 
 
 def checked_time(time: datetime) -> datetime:
-    """Give a time in UTC, cut to milliseconds.
+    """Return a time in UTC, truncated to milliseconds.
 
     Raises:
-        DeclarationError: It has no time zone, or lies in UTC outside of the years 1 to 9999.
+        DeclarationError: It has no time zone, or is outside the years 1 to 9999 in UTC.
     """
     if time.utcoffset() is None:
         raise DeclarationError(
@@ -41,10 +41,10 @@ def checked_time(time: datetime) -> datetime:
 
 
 def parse_time(text: str) -> datetime:
-    """Read a time as `time_text` writes it, or in another form of ISO 8601 with a time zone.
+    """Read a time in the format of `time_text`, or in another form of ISO 8601 with a time zone.
 
     Raises:
-        DeclarationError: It is none.
+        DeclarationError: The text is not such a time.
     """
     try:
         time = datetime.fromisoformat(text)
@@ -54,20 +54,20 @@ def parse_time(text: str) -> datetime:
 
 
 def time_text(time: datetime) -> str:
-    """Give a time in UTC as text: `2026-01-31T12:00:00.000Z`."""
+    """Return a time in UTC as text: `2026-01-31T12:00:00.000Z`."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def length_text(length: timedelta) -> str:
-    """Give a length of time in words: `1 day`, `90 days 12:00:00`."""
+    """Return a duration in words: `1 day`, `90 days 12:00:00`."""
     return str(length).removesuffix(", 0:00:00").replace(",", "")
 
 
 def length_ms(length: timedelta) -> int:
-    """Give a length of time in whole milliseconds, as Flink has it."""
+    """Return a duration in whole milliseconds, as Flink stores it."""
     return length // _MILLISECOND
 
 
 def milliseconds(time: datetime) -> int:
-    """Give a time as a stamp: milliseconds since 1970 UTC."""
+    """Return a time as a time stamp: milliseconds since 1970 UTC."""
     return (time - _EPOCH) // _MILLISECOND

@@ -1,6 +1,6 @@
-"""Keys that are written anew, in a check: whether they may be, and what that means for the states of the operator.
+"""The check of rewritten keys: whether they may be rewritten, and the consequences for the states of the operator.
 
-All states of an operator share its key, so all of them get new places in one run. Source: rule ROLE-4.
+All states of an operator share its key, so a run moves all of them to new key groups. Source: rule ROLE-4.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _KEEP_GROUPS = "leave its max parallelism as it is"
 
 @attrs.frozen
 class KeysAnew:
-    """What the caller says of keys that are written anew, for each operator. Made with `of`."""
+    """The caller's options for rewritten keys, by operator. Create it with `of`."""
 
     repartition: Repartition | None
     _merges: dict[tuple[str, str], Merge]
 
     @classmethod
     def of(cls, repartition: Repartition | None, stored: JobDescription) -> KeysAnew:
-        """Take what the caller says; errors as `Repartition.require_known`."""
+        """Return the options; raises the errors of `Repartition.require_known`."""
         if repartition is None:
             return cls(None, {})
         repartition.require_known(stored)
@@ -47,22 +47,22 @@ class KeysAnew:
 
     @property
     def allowed(self) -> bool:
-        """Whether keys may be written anew."""
+        """Whether keys may be rewritten."""
         return self.repartition is not None
 
     def groups(self, was: OperatorDescription) -> int:
-        """The number of key groups that an operator gets, where that is another; else 0."""
+        """Return the new number of key groups of an operator, if it changes; else 0."""
         return 0 if self.repartition is None else self.repartition.key_groups(was)
 
     def merges(self, was: OperatorDescription) -> tuple[tuple[str, Merge], ...]:
-        """What becomes of colliding keys, by state of an operator."""
+        """Return the merge functions for colliding keys, by state of an operator."""
         return tuple((state, merge) for (owner, state), merge in self._merges.items() if owner == was.operator_id)
 
     def require_kept(self, was: OperatorDescription) -> None:
-        """Refuse a number of key groups for an operator that is not in the job, and so kept as it is.
+        """Refuse a number of key groups for an operator that is not in the job, and so is kept as it is.
 
         Raises:
-            DeclarationError: The caller names it.
+            DeclarationError: The caller names the operator.
         """
         if self.repartition is not None and self.repartition.names(was):
             raise DeclarationError(
@@ -73,29 +73,29 @@ class KeysAnew:
             )
 
     def unknown_key(self, was: OperatorDescription) -> RoleReport | None:
-        """Refuse other key groups for an operator whose keys cannot be told; None where nothing is wanted of it."""
+        """Refuse new key groups for an operator whose keys are not known; return None if it needs none."""
         if was.key is not None or not self.groups(was):
             return None
         why = was.unreadable or was.bound
         if not why:
-            return None  # no keyed state: only the number is another
+            return None  # no keyed state: only the number of key groups changes
         return _refused("(unreadable)" if was.unreadable else "", "", f"its keys have to stay: {why}", _KEEP_GROUPS)
 
     def judge(
         self, role: RoleReport, was: OperatorDescription, becomes: OperatorDescription, target: Target
     ) -> RoleReport:
-        """Judge a key for which the check of its type is done: whether it can get a new place, where it has to.
+        """Judge a key after the check of its type: whether its state can move to another key group, if it has to.
 
         Raises:
-            OldReaderUnavailable: Nothing reads the stored keys.
+            OldReaderUnavailable: The stored keys cannot be read.
         """
         groups = self.groups(was)
-        assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - its type was judged
+        assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - its type was judged before
         if role.result.is_incompatible() or not (groups or role.result.is_migration_required()):
             return role
         if why := was.bound or was.unreadable:
             return _refused(role.old, role.new, f"its keys have to stay: {why}", KEEP, _KEEP_GROUPS)
-        was.key.snapshot.restore_serializer()  # tells where a stored key ends
+        was.key.snapshot.restore_serializer()  # needed to find the end of a stored key
         label = label_after(role.result, was.key, becomes.key)
         for_flink = target.is_flink or (was.is_flink_restorable and becomes.is_flink_restorable)
         if for_flink and not is_stable(label):
@@ -117,7 +117,7 @@ def _refused(old: str, new: str, reason: str, *ways_out: str) -> RoleReport:
 
 
 def keyed_anew(report: OperatorReport) -> OperatorReport:
-    """Say of each keyed state that it gets new places; refuse those whose entries cannot be taken apart."""
+    """Return the report with all keyed states marked as moved; states whose entries cannot be split are refused."""
     return attrs.evolve(report, states=tuple(map(_keyed_anew, report.states)))
 
 
@@ -140,7 +140,7 @@ def _keyed_anew(state: StateReport) -> StateReport:
 
 
 def _unknown_end(state: StateDescription) -> str | None:
-    """Why the namespace, which follows the key of an entry, cannot be told from what comes after it; None: it can."""
+    """Return the reason why the end of the namespace, which follows an entry's key, is not known; None if it is."""
     try:
         _namespace(state).restore_serializer()
     except OldReaderUnavailable as error:

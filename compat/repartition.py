@@ -1,4 +1,4 @@
-"""What a caller says of keys that are written anew: another number of key groups, and what becomes of colliding keys.
+"""The caller's options for rewritten keys: a new number of key groups, and merge functions for colliding keys.
 
 Source: rule ROLE-4.
 """
@@ -26,10 +26,10 @@ _NOTHING_WRITTEN = "Nothing was written."
 
 @attrs.frozen
 class Merge:
-    """A function that makes one value of those of two keys that become one, under the name that plans and lineage tell.
+    """A function that merges the values of two keys that become the same key, with its name in plans and lineage.
 
-    It is called with the value of the key whose stored bytes come first, and then the other: two values, two lists of
-    list state, two values of one user key of map state; with ttl, without the stamps.
+    It is called first with the value of the key whose stored bytes sort first, then with the other: two values, two
+    lists of list state, or two values of one user key of map state; with TTL, without the time stamps.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Merge:
 
     @classmethod
     def of(cls, function: Callable[[Any, Any], Any] | Merge) -> Merge:
-        """Name a function by its module and qualified name."""
+        """Return a merge named by the function's module and qualified name."""
         if isinstance(function, Merge):
             return function
         if not callable(function):
@@ -50,7 +50,7 @@ class Merge:
 
 
 def _numbers(given: int | Mapping[str, int] | None) -> tuple[tuple[str, int], ...]:
-    """Take one number for all operators as that of the operator ""."""
+    """Return the pairs of operator and number; a single number for all operators is stored under ""."""
     if given is None:
         return ()
     numbers = tuple(given.items()) if isinstance(given, Mapping) else (("", given),)
@@ -70,24 +70,25 @@ def _merges(given: Mapping[str, Callable[[Any, Any], Any] | Merge]) -> tuple[tup
 
 @attrs.frozen(kw_only=True)
 class Repartition:
-    """Allow keys to be written anew, with all state of their operators.
+    """Permission to rewrite keys, with all state of their operators.
 
     Attributes:
-        max_parallelism: Number of key groups from now on: one for every operator of the job, or numbers by uid or id.
-            None: as before.
-        merge: By state, or `UID/STATE` where several operators have one of that name: a function of two values, or a
-            `Merge`. It says what becomes of the values of two keys that become one; without it they abort the run.
+        max_parallelism: The new number of key groups: one for all operators of the job, or numbers by uid or id. None:
+            as before.
+        merge: The merge functions, by state, or by `UID/STATE` if several operators have one of that name: each is a
+            function of two values, or a `Merge`. It merges the values of two keys that become the same key; without it,
+            such keys abort the run.
     """
 
     max_parallelism: tuple[tuple[str, int], ...] = attrs.field(default=None, converter=_numbers)
     merge: tuple[tuple[str, Merge], ...] = attrs.field(factory=dict, converter=_merges)
 
     def require_known(self, stored: JobDescription) -> None:
-        """Refuse names that are not those of stored operators and keyed states.
+        """Refuse names that are not names of stored operators and keyed states.
 
         Raises:
-            StateNotFound: There is no such operator or state.
-            DeclarationError: A state has no values that could be merged, or its name is not unique.
+            StateNotFound: An operator or state does not exist.
+            DeclarationError: A state has no values that could be merged, or its name is ambiguous.
         """
         names = {name for operator in stored.operators for name in _names(operator)}
         for name, _ in self.max_parallelism:
@@ -108,11 +109,11 @@ class Repartition:
 
     @property
     def for_all(self) -> int:
-        """The number of key groups that is wanted for all operators of the job; 0: as before."""
+        """The number of key groups for all operators of the job; 0: as before."""
         return dict(self.max_parallelism).get("", 0)
 
     def options(self) -> str:
-        """Give it as the options of the command line."""
+        """Return the command-line options with the same meaning."""
         words = ["--repartition"]
         words += [
             f"--max-parallelism {shell_word(f'{name}={number}') if name else number}"
@@ -122,17 +123,17 @@ class Repartition:
         return " ".join(words)
 
     def names(self, operator: OperatorDescription) -> bool:
-        """Whether a number of key groups is said for this operator by name."""
+        """Whether the caller sets a number of key groups for this operator by name."""
         return any(name in _names(operator) for name, _ in self.max_parallelism)
 
     def key_groups(self, operator: OperatorDescription) -> int:
-        """The number that an operator of the job gets where that is another; else 0."""
+        """Return the new number of key groups of an operator of the job, if it changes; else 0."""
         wanted = dict(self.max_parallelism)
         number = next((wanted[name] for name in _names(operator) if name in wanted), self.for_all)
         return 0 if number == operator.max_parallelism else number
 
     def merges(self, stored: JobDescription) -> dict[tuple[str, str], Merge]:
-        """Give the functions by the operator's id and the state's name."""
+        """Return the merge functions by the operator's id and the state's name."""
         found = {}
         for name, merge in self.merge:
             index, state = find_state(stored.operators, name)

@@ -1,4 +1,4 @@
-"""What a check found: a decision for every state, for every operator, and for the whole."""
+"""The report of a check: a decision for every state, for every operator, and for the whole job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
 
 
 class Status(enum.StrEnum):
-    """On which sides something is."""
+    """The sides that have a state or operator."""
 
     MATCHED = "matched"
     ORPHANED = "orphaned"
@@ -40,7 +40,7 @@ class Status(enum.StrEnum):
 
     @property
     def words(self) -> str:
-        """The status as a person is told."""
+        """The status in words, for people."""
         return _STATUS_WORDS[self]
 
 
@@ -55,21 +55,21 @@ _STATUS_WORDS = {
 
 
 def worst_decision(decisions: Iterable[Decision]) -> Decision:
-    """The worst of several; `start` of none."""
+    """Return the worst of several decisions; `start` if there are none."""
     return max(decisions, key=_ORDER.index, default=Decision.START)
 
 
 @attrs.frozen
 class RoleReport:
-    """The check of a serializer in its role: the operator's key, or a state's namespace.
+    """The check of a serializer in its role: the key of an operator, or the namespace of a state.
 
     Attributes:
-        result: The verdict under the rules of the role, with paths such as `$<key>`.
-        decision: What it means; `migrate` also where only the header has to be rewritten.
+        result: The result under the rules of the role, with paths such as `$<key>`.
+        decision: The decision; `migrate` also if only the header has to be rewritten.
         old: The stored type.
         new: The new type.
-        reader: Who reads stored keys that are written anew; None where their bytes stay.
-        converter: Name of the operator's function that says what becomes of a key, or "".
+        reader: The reader of stored keys that are rewritten; None if their bytes stay.
+        converter: The name of the operator's function that converts keys, or "".
     """
 
     result: CompatibilityResult[Any]
@@ -82,20 +82,20 @@ class RoleReport:
 
 @attrs.frozen
 class StateReport:
-    """One state.
+    """The check of one state.
 
     Attributes:
-        name: Its name.
-        kind: Its kind, on the new side where both have it.
-        status: On which sides it is.
-        result: Namespace and values together: the worst verdict and all findings.
-        decision: What it means for this state.
-        note: A sentence about what the verdict alone does not say, or "".
-        namespace: The namespace's own part of the result; None where it was not compared.
-        values: The values' own part of the result, with conversion or reconfigured copy; None where not compared.
-        parts: The pieces of an entry that a migration reads and writes.
-        was: The old side; None for a new state.
-        becomes: The new side; None for an orphaned state.
+        name: The name of the state.
+        kind: The kind of the state, on the new side if both sides have it.
+        status: The sides that have the state.
+        result: The result for namespace and values together: the worst verdict and all findings.
+        decision: The decision for this state.
+        note: A remark that the verdict does not express, or "".
+        namespace: The result for the namespace alone; None if it was not compared.
+        values: The result for the values alone, with conversion or reconfigured copy; None if they were not compared.
+        parts: The parts of an entry that a migration reads and writes.
+        was: The state on the old side; None for a new state.
+        becomes: The state on the new side; None for an orphaned state.
     """
 
     name: str
@@ -122,13 +122,13 @@ class StateReport:
 
     @property
     def reader(self) -> str:
-        """Where the reader of the old values comes from (rule READ-5), or "" where nothing is read."""
+        """The source of the reader of the old values (rule READ-5), or "" if nothing is read."""
         sources = [str(part.reader.source) for part in self.parts if part.reader is not None]
         return ", ".join(dict.fromkeys(sources))
 
     @property
     def labels_after(self) -> Labels | None:
-        """The snapshots in the state's metadata after a migration; None where it has none, or is refused."""
+        """The snapshots in the state's metadata after a migration; None if it has none, or is refused."""
         if self.was is None or self.result.is_incompatible():
             return None
         if self.becomes is None or self.values is None:
@@ -138,19 +138,19 @@ class StateReport:
 
     @cached_property
     def is_flink_after(self) -> bool:
-        """Whether Flink knows all these snapshots."""
+        """Whether Flink knows all snapshots in the state's metadata after a migration."""
         return all(label.is_flink for label in self.labels_after or ())
 
     @property
     def transform(self) -> str:
-        """Name of the transform that makes it a state of another kind, or "" (rule STATE-2)."""
+        """The name of the transform to another kind, or "" (rule STATE-2)."""
         given = self.becomes.transform if self.becomes else None
         is_used = given is not None and self.was is not None and self.was.kind is given.old_kind and self.parts
         return given.name if given is not None and is_used else ""
 
     @property
     def serializer_after(self) -> TypeSerializer[Any]:
-        """What reads and writes the values of a stored state after a migration; raises `OldReaderUnavailable`."""
+        """The serializer of a stored state's values after a migration; raises `OldReaderUnavailable`."""
         assert self.was is not None  # noqa: S101 - a new state has no values
         if self.becomes is None or self.values is None:
             return self.was.value.new_side()
@@ -159,7 +159,7 @@ class StateReport:
 
     @property
     def converter(self) -> str:
-        """Name of the converter that decides, or ""."""
+        """The name of the converter, or ""."""
         given = self.becomes.value.converter if self.becomes and not self.transform else None
         return given.name if given is not None and self.decision is Decision.MIGRATE and self._is_converted else ""
 
@@ -170,21 +170,21 @@ class StateReport:
 
 @attrs.frozen
 class OperatorReport:
-    """One operator.
+    """The check of one operator.
 
     Attributes:
-        operator_id: 32 hexadecimal digits.
-        uid: Of the side that knows it, or "".
-        name: Of the side that knows it, or "".
-        status: On which sides it is.
-        key: The check of its key, where both sides have one.
-        states: All states of both sides, by name.
-        flink_restorable_before: Whether Flink knows every stored snapshot; None where it cannot be told.
+        operator_id: The id, as 32 hexadecimal digits.
+        uid: The uid, from the side that knows it, or "".
+        name: The display name, from the side that knows it, or "".
+        status: The sides that have the operator.
+        key: The check of the key, if both sides have one.
+        states: The checks of all states of both sides, by name.
+        flink_restorable_before: Whether Flink knows every stored snapshot; None if this is not known.
         flink_restorable_after: The same after the migration.
-        was: The old side; None for a new operator.
-        becomes: The new side; None for an orphaned one.
-        max_parallelism: Number of its key groups from now on, where that is to be another; else 0.
-        merges: What becomes of the values of two keys that become one, by state.
+        was: The operator on the old side; None for a new operator.
+        becomes: The operator on the new side; None for an orphaned one.
+        max_parallelism: The new number of key groups, if it changes; else 0.
+        merges: The merge functions for the values of colliding keys, by state.
     """
 
     operator_id: str
@@ -202,18 +202,18 @@ class OperatorReport:
 
     @property
     def is_rekeyed(self) -> bool:
-        """Whether all its keyed state and timers are written anew, under new keys or in other key groups (ROLE-4)."""
+        """Whether all keyed state and timers are rewritten, under new keys or in other key groups (ROLE-4)."""
         key = self.key
         return key is not None and (key.result.is_migration_required() or bool(self.max_parallelism))
 
     @property
     def title(self) -> str:
-        """What to call it: its uid, else its id."""
+        """The name for messages: the uid, else the id."""
         return self.uid or self.operator_id
 
     @property
     def is_another(self) -> bool:
-        """Whether both sides have states, and no two that may be one: a uid may be that of another operator now."""
+        """Whether both sides have states but none in common, so that the uid may now be that of another operator."""
         states = [state for state in self.states if state.kind is not StateKind.TIMERS]
         kept = [state for state in states if state.becomes is None]
         started = [state for state in states if state.was is None]
@@ -222,7 +222,7 @@ class OperatorReport:
 
     @property
     def decision(self) -> Decision:
-        """The worst of its key and its states."""
+        """The worst decision of the key and the states."""
         key = [self.key.decision] if self.key else []
         if self.max_parallelism or (self.was is not None and self.was.stored_id):
             key.append(Decision.MIGRATE)
@@ -231,16 +231,17 @@ class OperatorReport:
 
 @attrs.frozen
 class CheckReport:
-    """The answer to "can this job start on that state?".
+    """The result of a check: whether the job can start on the stored state.
 
     Attributes:
-        old: What is stored.
-        new: What is to take it over.
-        target: Who is to restore it.
-        operators: All operators of both sides, by uid and id.
-        policy: What was refused though the rules allow it.
-        repartition: What the caller said of keys that are written anew; None: none may be.
-        code: What the code declared that wrote what is stored, where it was recorded: whom the way back leads to.
+        old: The description of the stored side.
+        new: The description of the new side.
+        target: The system that is to restore the state.
+        operators: The reports on all operators of both sides, by uid and id.
+        policy: The policy that was applied.
+        repartition: The options for rewritten keys; None: keys may not be rewritten.
+        code: The recorded declarations of the old job, which wrote the stored state, if known; the way back leads to
+            it.
     """
 
     old: JobDescription
@@ -253,7 +254,7 @@ class CheckReport:
 
     @property
     def decision(self) -> Decision:
-        """The worst of all operators."""
+        """The worst decision of all operators."""
         return worst_decision(operator.decision for operator in self.operators)
 
     @property
@@ -265,18 +266,18 @@ class CheckReport:
 
     @property
     def counts(self) -> dict[Decision, int]:
-        """How many states there are of each decision."""
+        """The number of states by decision."""
         counts = dict.fromkeys(Decision, 0)
         for _, state in self.states():
             counts[state.decision] += 1
         return counts
 
     def states(self) -> Iterator[tuple[OperatorReport, StateReport]]:
-        """All states, each with its operator."""
+        """Return all states, each with its operator."""
         return ((operator, state) for operator in self.operators for state in operator.states)
 
     def findings(self) -> Iterator[tuple[OperatorReport, StateReport | None, Finding]]:
-        """All findings with where they belong; those of an operator's key come without a state."""
+        """Yield all findings with operator and state; findings on a key come without a state."""
         for operator in self.operators:
             for finding in operator.key.result.findings if operator.key else ():
                 yield operator, None, finding
@@ -286,22 +287,22 @@ class CheckReport:
 
     @property
     def not_taken(self) -> tuple[tuple[OperatorReport, StateReport], ...]:
-        """Stored states that the new side does not have, but for timers, which no side declares."""
+        """Stored states that the new side does not have, except for timers, which jobs need not declare."""
         found = [(operator, state) for operator, state in self.states() if state.status is Status.ORPHANED]
         return tuple(one for one in found if one[1].kind is not StateKind.TIMERS)
 
     @property
     def starting_empty(self) -> tuple[tuple[OperatorReport, StateReport], ...]:
-        """States that only the new side has, and that nobody has said may begin empty."""
+        """States that only the new side has, and that the policy does not allow to start empty."""
         found = [(operator, state) for operator, state in self.states() if state.status is Status.NEW]
         return tuple(one for one in found if not self.policy.allows_empty(one[0], one[1].name))
 
     def exit_status(self, *, allow_migration: bool, allow_non_restored_state: bool = False) -> int:
-        """The exit status of a check: 0 start, 1 refuse, 4 where something has to be done or looked at first.
+        """Return the exit status of a check: 0 start, 1 refuse, 4 if something has to be done or reviewed first.
 
         Args:
-            allow_migration: Whether a migration that is needed and possible is fine.
-            allow_non_restored_state: Whether stored state that nobody takes is fine.
+            allow_migration: Whether a required, possible migration is accepted.
+            allow_non_restored_state: Whether stored state that the job does not take is accepted.
         """
         if self.decision is Decision.REFUSE:
             return _EXIT_REFUSE

@@ -1,4 +1,4 @@
-"""A report as plain data, for programs; `explain` gives it to people."""
+"""A check report as plain data, for programs; `explain` formats it for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
-    """Give a finding as plain data."""
+    """Return a finding as plain data."""
     return {
         "path": finding.path,
         "rule": finding.rule,
@@ -29,22 +29,22 @@ def finding_data(finding: Finding) -> dict[str, Any]:
 
 
 def to_data(report: CheckReport) -> dict[str, Any]:
-    """Give a report as plain data; the keys are stable.
+    """Return a report as plain data; its field names are stable.
 
     Returns:
         `decision` (start, migrate, refuse), `verdict`, `target`, `forbid` (flags that the policy makes an error), `old`
         and `new` (origins), `counts` (states by decision), `not_taken` (stored states that the new side does not have)
-        and `starting_empty` (states that only the new side has), each as uid or id and name, and `operators`. Of each
-        operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`,
+        and `starting_empty` (states that only the new side has), each as uid or id and name, and `operators`. Each
+        operator has `operator_id`, `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`,
         `is_another` (whether it has none of the stored states), `flink_restorable` (`before` and `after`: true, false,
-        or null where it cannot be told), `unreadable`, `keeps`, `max_parallelism` (null, or the number of key groups
-        from now on, where that is another), `key` (null, or `decision`, `verdict`, `old`, `new`, `reader`, `converter`,
-        `findings`), and `states`. Of each state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new`
-        (types in words), `reader`, `converter`, `transform` and `note` (null where there is none), and `findings`. Of
-        each finding: `path`, `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`, `forbidden`. `way_back` of
-        the whole, a key and a state tells what the old job could make of what the new one writes: null where that is
-        refused, or the old job has none; else a decision, and of a key and a state with `decision`, `note` and
-        `findings`. `way_back_to` is the recorded revision that it leads to; null where only stored types are known.
+        or null if it is not known), `unreadable`, `keeps`, `max_parallelism` (the new number of key groups, or null if
+        it stays), `key` (null, or `decision`, `verdict`, `old`, `new`, `reader`, `converter`, `findings`), and
+        `states`. Each state has `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words),
+        `reader`, `converter`, `transform` and `note` (null if there is none), and `findings`. Each finding has `path`,
+        `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`, `forbidden`. `way_back` of the report, a key and
+        a state says what the old job could do with the state that the new job writes: null if the check refuses it, or
+        the old job does not have it; else a decision, and for a key and a state an object with `decision`, `note` and
+        `findings`. `way_back_to` is the recorded revision of the old job; null if only stored types are known.
     """
     backs = ways_back(report)
     return {

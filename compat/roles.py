@@ -1,4 +1,4 @@
-"""Keys and namespaces: what decides where an entry lies, and so never migrates in place (rules 8.1 and 8.2)."""
+"""Keys and namespaces: they decide the position of an entry, and so never migrate in place (rules 8.1 and 8.2)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def judge_role(
 
     Args:
         old: The stored side.
-        new: The side that asks.
-        role: `KEY` or `NAMESPACE`; the step that prefixes the findings' paths.
-        repartition: Whether keys may be written anew (ROLE-4).
+        new: The new side.
+        role: `KEY` or `NAMESPACE`; the step that is prepended to the paths of findings.
+        repartition: Whether keys may be rewritten (ROLE-4).
 
     Raises:
-        OldReaderUnavailable: Keys are to be written anew, and nothing reads the stored ones.
+        OldReaderUnavailable: Keys are to be rewritten, and the stored ones cannot be read.
     """
     result: CompatibilityResult[Any] = CompatibilityResult.compatible()
     if not new.repeats(old):
@@ -90,15 +90,15 @@ def address_only(
     step: str | None = None,
     convertible: bool = True,
 ) -> CompatibilityResult[Any]:
-    """Put a result under the rules of a role: accepted where bytes stay, refused otherwise.
+    """Apply the rules of a role to a result: it is accepted if bytes stay, and refused otherwise.
 
     Args:
-        result: The ordinary answer.
+        result: The result of the ordinary check.
         role: `KEY` or `NAMESPACE`.
         old: The stored type in words.
         new: The new type in words.
-        step: What prefixes the paths of the answer, where that is not the role.
-        convertible: Of a key: whether a rule or a function says what becomes of it.
+        step: The prefix of the paths of the result, if it is not the role.
+        convertible: Whether a rule or a function can convert the key.
     """
     findings = tuple(finding.below(role if step is None else step) for finding in result.findings)
     if result.verdict < Verdict.REQUIRES_MIGRATION:
@@ -109,6 +109,6 @@ def address_only(
 
 
 def _without_rewriting(finding: Finding) -> Finding:
-    """Leave out the ways that only values have."""
+    """Remove the ways out that only values have."""
     ways = tuple(way for way in finding.ways_out if not any(words in way for words in _FOR_VALUES_ONLY))
     return attrs.evolve(finding, ways_out=ways)

@@ -1,8 +1,8 @@
-"""Whether the old job could go on with what a migration writes: the check, asked the other way round.
+"""The check of a rollback: whether the old job could continue with the result of a migration.
 
-The source of a migration is never touched, so the old job can always start on it; then it misses what happened since.
-Here is asked what it could make of the result of a plan; `way_back` asks about what the new job writes later on.
-Source: compatibility rules, RUN-8.
+The source of a migration is never changed, so the old job can always start on it; but then later changes are missing.
+This module checks what the old job could do with the result of a plan; `way_back` checks the state that the new job
+writes later. Source: compatibility rules, RUN-8.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Rollback:
-    """What the old job could make of one state of the new savepoint.
+    """The old job's compatibility with one state of the new savepoint.
 
     Attributes:
-        decision: `start`: it reads it as it is. `migrate`: after a migration back. `refuse`: it cannot use it.
-        reasons: Why not at once, or what has to be looked at; empty where there is nothing.
+        decision: `start`: it reads the state as it is. `migrate`: it needs a migration back. `refuse`: it cannot use
+            the state.
+        reasons: The reasons, or what has to be reviewed; empty if there is nothing.
     """
 
     decision: Decision
@@ -48,17 +49,17 @@ class Rollback:
 def rollback_of(
     old: JobDescription, plan: MigrationPlan, code: JobDescription | None = None
 ) -> dict[tuple[str, str, str], Rollback]:
-    """Ask for every stored state whether the old job could use it in the result.
+    """Check for every stored state whether the old job could use it in the result of the plan.
 
-    Without its code, the old job is known by its snapshots alone: its defaults and aliases are not asked.
+    Without its code, only the snapshots of the old job are known: its defaults and aliases are ignored.
 
     Args:
-        old: What is stored, before any edits.
-        plan: What is to be done with it.
-        code: What the old job's code declares, where that was recorded.
+        old: The stored side, before any edits.
+        plan: The migration plan.
+        code: The declarations of the old job's code, if they were recorded.
 
     Returns:
-        By operator id, room and name, as they are stored.
+        The rollback of each state by operator id, name scope and name, as they are stored.
     """
     stored = {operator.operator_id: operator for operator in old.operators}
     operators = [_after(stored[one.operator_id], one) for one in plan.operators if one.operator_id in stored]
@@ -74,7 +75,7 @@ def rollback_of(
 
 
 def _after(was: OperatorDescription, plan: OperatorPlan) -> OperatorDescription:
-    """Describe an operator as it will be."""
+    """Describe an operator as it will be after the migration."""
     return attrs.evolve(
         was,
         operator_id=plan.new_id or was.operator_id,

@@ -1,7 +1,7 @@
-"""The rule book: what every change of a type leads to, and what holds of every check and run.
+"""The rule book: the consequence of every type change, and the laws of every check and run.
 
-A rule's identifier stands in findings, errors and tests; `rules.toml` has the words. Source: compatibility rules,
-sections 1 to 11.
+The identifiers of rules are used in findings, errors and tests; the text is in `rules.toml`. Source: compatibility
+rules, sections 1 to 11.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """One rule: a decision about a change, or a law.
+    """A rule: a decision about a change, or a law.
 
     Attributes:
-        identifier: As findings cite it: `REC-4`.
-        section: Title of the section in which it stands.
-        change: Of a decision: what differs between the stored type and the new one.
-        verdict: Of a decision: what that leads to.
-        conversion: Of a decision: what a migration does and which flags it carries, or "".
-        holds: Of a law: what it says.
+        identifier: The identifier, as in findings: `REC-4`.
+        section: The title of its section.
+        change: For a decision: the difference between the stored type and the new one.
+        verdict: For a decision: the verdict on that change.
+        conversion: For a decision: the conversion in a migration and its flags, or "".
+        holds: For a law: the text of the law.
         why: The reason, in one or two sentences.
-        release: Where this release does less than the rule allows: what it does instead, or "".
+        release: The restriction of this release, if it does less than the rule allows, or "".
     """
 
     identifier: str
@@ -45,18 +45,18 @@ class Rule:
 
     @property
     def is_law(self) -> bool:
-        """Whether the rule holds of all checks or runs, and decides about no single change."""
+        """Whether the rule is a law about all checks or runs, and not a decision about one change."""
         return bool(self.holds)
 
 
 @attrs.frozen
 class FlagMeaning:
-    """What a flag says.
+    """The meaning of a flag.
 
     Attributes:
-        name: As findings have it, without detail: `drops`.
-        means: In one or two sentences.
-        rules: Identifiers of the rules that name it.
+        name: The name in findings, without detail: `drops`.
+        means: The meaning, in one or two sentences.
+        rules: The identifiers of the rules that use it.
     """
 
     name: str
@@ -66,7 +66,7 @@ class FlagMeaning:
 
 @functools.cache
 def flag_book() -> Mapping[str, FlagMeaning]:
-    """Give all flags by name."""
+    """Return all flags by name."""
 
     def has(rule: Rule, flag: str) -> bool:
         return re.search(rf"`{flag}[`:]", f"{rule.verdict} {rule.conversion} {rule.holds} {rule.why}") is not None
@@ -81,7 +81,7 @@ def flag_book() -> Mapping[str, FlagMeaning]:
 
 @functools.cache
 def rule_book() -> Mapping[str, Rule]:
-    """Give all rules by identifier, in the order of the book."""
+    """Return all rules by identifier, in the order of the book."""
     rules = (
         Rule(identifier=identifier, section=section["title"], **words)
         for section in _book()["section"]

@@ -1,4 +1,4 @@
-"""Who is to restore the state, and which types that one could not read.
+"""Restore targets: the system that is to restore the state, and the types that it cannot read.
 
 Source: DESIGN, section 3 ("Flink-restorable"); format notes 3.7, 6.1 and 7.
 """
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Target(enum.StrEnum):
-    """Who is to restore the state.
+    """The system that is to restore the state.
 
-    AUTO: who can now: Flink where it knows all types of an operator before and after, else stateshift. ANY: never
-    Flink. FLINK: the Flink that the savepoint is of already, or any for new state.
+    AUTO: the one that can now: Flink if it knows all types of an operator before and after, else stateshift. ANY: never
+    Flink. FLINK: the Flink release that wrote the savepoint, or any release for new state.
     """
 
     AUTO = "auto"
@@ -32,32 +32,32 @@ class Target(enum.StrEnum):
 
     @property
     def is_flink(self) -> bool:
-        """Whether all snapshots must be Flink's."""
+        """Whether all snapshots must be known to Flink."""
         return self not in {Target.AUTO, Target.ANY}
 
     def of(self, was: OperatorDescription, becomes: OperatorDescription) -> Target:
-        """Say who is to restore an operator; where nobody is named, it is Flink if that can before and after."""
+        """Return the target of an operator; AUTO becomes FLINK if Flink can restore it before and after, else ANY."""
         if self is not Target.AUTO:
             return self
         return Target.FLINK if was.is_flink_restorable and becomes.is_flink_restorable else Target.ANY
 
     @property
     def major(self) -> str:
-        """The major release of the Flink that is named, "1" or "2"; "" where none is."""
+        """The major release of the named Flink, "1" or "2"; "" if none is named."""
         return {Target.FLINK_1_20: "1", Target.FLINK_2_3: "2"}.get(self, "")
 
 
 def refused_by(
     target: Target, stored_by: str, snapshots: Iterable[TypeSerializerConfigSnapshot[Any]], old: str, new: str
 ) -> Finding | None:
-    """Tell the first type over which the target would refuse the whole operator; None where there is none.
+    """Return a finding on the first type that makes the target refuse the whole operator, or None.
 
     Args:
-        target: Who is to restore it.
-        stored_by: Major release of the Flink that wrote the values, or "".
-        snapshots: What the headers will hold.
+        target: The system that is to restore the state.
+        stored_by: The major release of the Flink that wrote the values, or "".
+        snapshots: The snapshots that the headers will hold.
         old: The stored type in words.
-        new: The new one.
+        new: The new type in words.
     """
     for snapshot in snapshots:
         if target.is_flink and not snapshot.is_flink:

@@ -1,4 +1,4 @@
-"""Timers in a check: a queue holds keys and namespaces, so the rules of these decide (rules 8.1 to 8.3)."""
+"""The check of timers: a queue stores keys and namespaces, so their rules decide (rules 8.1 to 8.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def judge_timers(old: StateDescription, new: StateDescription, *, rekeyed: bool 
     Args:
         old: The stored queue.
         new: The queue that takes it over.
-        rekeyed: Whether all keys of the operator are written anew (ROLE-4): then only the namespace is held to stay.
+        rekeyed: Whether all keys of the operator are rewritten (ROLE-4): then only the namespace has to stay.
     """
     if new.value.repeats(old.value):
         return Judgement(CompatibilityResult.compatible())
@@ -42,15 +42,15 @@ def judge_timers(old: StateDescription, new: StateDescription, *, rekeyed: bool 
 def along_with_key(
     old: StateDescription, key: SerializerDescription, result: CompatibilityResult[Any]
 ) -> StateDescription | None:
-    """Describe a stored queue that the job does not declare as it goes on: with the job's key and its own namespace.
+    """Describe a stored queue that the job does not declare after the change: with the job's key and its own namespace.
 
     Args:
         old: The stored queue.
         key: The job's key.
-        result: What that key said to the stored one.
+        result: The answer of that key about the stored key.
 
     Returns:
-        The new side for a check; None where the key's snapshot stays, and the queue with it.
+        The new side for a check; None if the key's snapshot stays, and so does the queue's.
     """
     stored = old.value.snapshot
     if old.is_dropped or not isinstance(stored, TimerSerializerSnapshot):

@@ -1,8 +1,8 @@
-"""What differs between two types, by their snapshots alone: fields, constants, classes, what is nested, each by path.
+"""Differences between two types by their snapshots alone: fields, constants, classes, and nested types, each by path.
 
-This says what changed and no more; whether state can go from one to the other is the check's to say. It asks no
-serializer, so it needs no class of the user's, and knows no family: snapshots spell themselves out (`spell`), and what
-they spell is compared.
+The result says what changed; whether state can go from one type to the other is decided by the check. No serializer is
+asked, so that no user class is needed, and no family of types is known: snapshots describe themselves (`spell`), and
+the descriptions are compared.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
 _DEEPEST = 40
-"""As far as `type_text` goes: snapshots may be nested deeper than Python's stack is."""
+"""The same limit as in `type_text`: snapshots may be nested deeper than Python's stack."""
 
 
 class Kind(enum.StrEnum):
-    """What changed.
+    """The kind of a change.
 
-    ADDED, REMOVED, RENAMED: a field. TYPE: one type became another. OPTIONAL: whether nulls may be stored. ORDER: of
-    fields. CONSTANTS: of an enum. CLASS: the name of a record's or enum's class. TTL: whether values have a time stamp.
-    DECLARED: what code alone says, as defaults and aliases.
+    ADDED, REMOVED, RENAMED: a field. TYPE: one type became another. OPTIONAL: whether nulls may be stored. ORDER: the
+    order of fields. CONSTANTS: the constants of an enum. CLASS: the class name of a record or enum. TTL: whether values
+    have a time stamp. DECLARED: declarations in code alone, such as defaults and aliases.
     """
 
     ADDED = "added"
@@ -49,13 +49,13 @@ class Kind(enum.StrEnum):
 
 @attrs.frozen
 class Change:
-    """One difference.
+    """One difference between two types.
 
     Attributes:
-        path: Where, from the root `$` of the state's value (compatibility rules, section 3).
-        kind: What changed.
-        a: The one side in words, or "" where it has none.
-        b: The other.
+        path: The path from the root `$` of the state's value (compatibility rules, section 3).
+        kind: The kind of the change.
+        a: The first side in words, or "" if it has none.
+        b: The second side in words, or "".
     """
 
     path: str
@@ -66,7 +66,7 @@ class Change:
 
 @attrs.define
 class _Shape:
-    """What a snapshot spells of itself, without what is nested."""
+    """A snapshot's description of itself, without nested types."""
 
     parts: list[Snapshot] = attrs.field(factory=list)
     name: str | None = None
@@ -95,12 +95,12 @@ class _Shape:
 
 
 def compare_types(a: Snapshot, b: Snapshot, path: str = "$") -> tuple[Change, ...]:
-    """Tell what differs between two types; nothing where they are spelled alike.
+    """Return the differences between two types; empty if their descriptions are equal.
 
     Args:
-        a: The one.
-        b: The other.
-        path: Where in the state's value they are.
+        a: The first snapshot.
+        b: The second snapshot.
+        path: Their path within the state's value.
     """
     return tuple(_changes(a, b, path, ()))
 
@@ -157,7 +157,7 @@ def _field_changes(
 
 
 def _step(parent: Snapshot, part: Snapshot, index: int) -> str:
-    """How a path goes on to what is nested."""
+    """Return the step of a path to a nested type."""
     place = next((place for place, child in enumerate(parent.children()) if child is part), index)
     if parent.kind in {"record", "pojo"}:
         return f"<{part.describe()}>"  # a subclass

@@ -1,7 +1,7 @@
 """Types as expressions: `map<string, tuple<long, pojo fx.Order{id: long, …}>>`.
 
-The words are those of the snapshots (`spell`). Decided here is only how much of a type is told: fields of records that
-are nested deep, long lists of fields and constants, and what was spelled out before become `…`.
+Snapshots provide the words (`spell`). This module only limits their length: fields of deeply nested records, long lists
+of fields and constants, and records that were spelled out before become `…`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 CUT = "…"
 _DEEPEST = 40
-"""Snapshots may be nested 200 deep, which no reader follows and Python's stack barely does."""
+"""The maximum depth: snapshots may be nested 200 deep, which is unreadable and close to the limit of Python's stack."""
 
 
 def type_text(snapshot: TypeSerializerConfigSnapshot[Any], width: int = 0) -> str:
-    """Spell a type out: fields of records with their types, names of constants; each record once.
+    """Return the text of a type: fields of records with their types, names of constants; each record once.
 
     Args:
-        snapshot: Of the type.
-        width: How many characters there is room for; details are left out until the text fits. 0: all of it.
+        snapshot: The snapshot of the type.
+        width: The maximum number of characters; details are left out until the text fits. 0: no limit.
     """
     whole = _Speller().part(snapshot)
     if not width or len(whole) <= width:
@@ -44,7 +44,7 @@ def type_text(snapshot: TypeSerializerConfigSnapshot[Any], width: int = 0) -> st
 
 
 def state_type_text(state: StateDescription, width: int = 0) -> str:
-    """Spell out the type of a state's values; broadcast state is a map."""
+    """Return the text of the type of a state's values; broadcast state is a map."""
     snapshot = state.value.snapshot
     if state.key is not None:
         snapshot = MapSerializerSnapshot((state.key.snapshot, snapshot))
@@ -53,12 +53,12 @@ def state_type_text(state: StateDescription, width: int = 0) -> str:
 
 @attrs.define
 class _Speller:
-    """How much is told of a type; for one expression.
+    """The level of detail of one expression.
 
     Attributes:
-        levels: How deep records within records are opened.
-        items: How many fields or constants are told of each.
-        has_packages: Whether classes are told with their packages.
+        levels: The depth to which nested records are spelled out.
+        items: The maximum number of fields or constants of each type.
+        has_packages: Whether class names include their packages.
     """
 
     levels: float = math.inf
@@ -106,7 +106,7 @@ class _Speller:
 
 @attrs.frozen
 class _Field:
-    """The type of one field, spelled out when its turn comes."""
+    """The text of one field's type, computed on call."""
 
     speller: _Speller
     snapshot: TypeSerializerConfigSnapshot[Any]
@@ -126,4 +126,4 @@ _DETAILS = tuple(
     )
     for has_packages in (True, False)
 )
-"""What may be left out, from little to nearly all; a field is worth more than packages."""
+"""The levels of detail, from nearly all to very little; fields are more important than packages."""

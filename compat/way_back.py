@@ -1,9 +1,8 @@
-"""Can the old job read what the new job will write? The check, asked the other way round, per state.
+"""The way back: a check, per state, of whether the old job can read what the new job will write.
 
-The old job can always go back to the savepoint that it left; then it misses what happened since. Here is asked what it
-could make of the new job's state. Of the old job its snapshots are known; and its code, where that was recorded: then
-the answer is that of `migrate --downgrade` to the record.
-Source: compatibility rules, RUN-8 and section 12 (FORWARD).
+The old job can always go back to the savepoint that it left; but then later changes are missing. This module checks
+what the old job could do with the new job's state. The old job is known by its snapshots, and by its code if that was
+recorded: then the answer is that of `migrate --downgrade` to the record.
 """
 
 from __future__ import annotations
@@ -36,17 +35,19 @@ _FLINK_DROPS = (
 )
 
 Place = tuple[str, str, str]
-"""A state: the id of its operator, its room, its name, as the report has them."""
+"""A state: the id of its operator, its name scope and its name, as in the report."""
 
 
 @attrs.frozen
 class WayBack:
-    """What the old job could make of one state of the new job, or of a key.
+    """The old job's compatibility with one state of the new job, or with a key.
 
     Attributes:
-        decision: `start`: it reads it as it is. `migrate`: after a migration back. `refuse`: it cannot use it.
-        findings: What stands against reading it as it is, and what has a flag: a null that the old job may fail on.
-        note: A sentence about what the findings do not say, or "".
+        decision: `start`: it reads the state as it is. `migrate`: it needs a migration back. `refuse`: it cannot use
+            the state.
+        findings: The findings that prevent reading it as it is, and those with a flag, as a null that the old job may
+            fail on.
+        note: A remark that the findings do not express, or "".
     """
 
     decision: Decision
@@ -55,27 +56,27 @@ class WayBack:
 
     @property
     def drops(self) -> tuple[str, ...]:
-        """Paths of what a migration back leaves out."""
+        """The paths of what a migration back leaves out."""
         return dropped(self.findings)
 
     @property
     def loss(self) -> str:
-        """What a migration back loses, in words that follow a comma, or ""."""
+        """The losses of a migration back, in words that follow a comma, or ""."""
         return lost_words(self.findings)
 
     @property
     def flagged(self) -> tuple[Finding, ...]:
-        """What the old job may fail on although nothing is to be rewritten."""
+        """The findings that the old job may fail on although nothing is to be rewritten."""
         return tuple(one for one in self.findings if one.flags) if self.decision is Decision.START else ()
 
 
 @attrs.frozen
 class WaysBack:
-    """The ways back of a check.
+    """The ways back of all states and keys in a check.
 
     Attributes:
-        states: Of each stored state that the check does not refuse.
-        keys: By operator id, of each key that differs and is not refused.
+        states: The way back of each stored state that the check does not refuse.
+        keys: The way back of each key that differs and is not refused, by operator id.
     """
 
     states: dict[Place, WayBack]
@@ -83,37 +84,37 @@ class WaysBack:
 
     @property
     def worst(self) -> Decision:
-        """The worst of all."""
+        """The worst decision of all."""
         return worst_decision(back.decision for back in (*self.states.values(), *self.keys.values()))
 
     def of(self, operator: OperatorReport, state: StateReport) -> WayBack | None:
-        """The way back of a state; None of one that is refused, or that the old job does not have."""
+        """Return the way back of a state; None if it is refused, or the old job does not have it."""
         return self.states.get(_place(operator, state))
 
 
 def of_another_uid(uid: str) -> str:
-    """Say why the old job finds no state of an operator that has another uid."""
+    """Return the note that the old job finds no state of an operator that has another uid."""
     return f"its operator has the uid {uid} from now on; {STARTS_EMPTY}"
 
 
 def of_another_name(name: str) -> str:
-    """Say why the old job does not find a state of another name."""
+    """Return the note that the old job does not find a state of another name."""
     return f"it is called {name} from now on; {STARTS_EMPTY}"
 
 
 def with_key_groups(number: int) -> str:
-    """Say under which condition the old job starts on another number of key groups."""
+    """Return the condition under which the old job starts on another number of key groups."""
     return f"unless it sets a max parallelism: that of the operator is {number:,} from now on"
 
 
 def dropped(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Paths of what a migration leaves out."""
+    """Return the paths of what a migration leaves out."""
     flags = (flag for finding in findings for flag in finding.flags)
     return tuple(str(flag).partition(":")[2] for flag in flags if flag.startswith(f"{Flag.DROPS}:"))
 
 
 def lost_words(findings: Iterable[Finding]) -> str:
-    """Say what a migration back loses: what it drops, what it can only fill anew, time stamps, digits."""
+    """Return the losses of a migration back in words: dropped fields, defaults filled in, time stamps, digits."""
     findings = tuple(findings)
     told = [f"drops {', '.join(drops)}"] if (drops := dropped(findings)) else []
     if filled := [one.path for one in findings if not one.old and one.verdict is Verdict.REQUIRES_MIGRATION]:
@@ -127,9 +128,9 @@ def lost_words(findings: Iterable[Finding]) -> str:
 
 
 def ways_back(report: CheckReport) -> WaysBack:
-    """Ask for every stored state of a check whether the old job could use what the new one writes.
+    """Check for every stored state whether the old job could use what the new one writes.
 
-    What has the same snapshots on both sides is not asked.
+    States with the same snapshots on both sides are not checked.
     """
     states: dict[Place, WayBack] = {}
     keys: dict[str, WayBack] = {}
@@ -147,7 +148,7 @@ def ways_back(report: CheckReport) -> WaysBack:
 
 
 def is_asked(report: CheckReport) -> bool:
-    """Whether the old job is asked about anything: whether any state or key differs."""
+    """Whether the old job is checked at all: whether any state or key differs."""
     return report.decision is not Decision.REFUSE and any(
         (operator.was and operator.becomes and not _are_same(operator.was.key, operator.becomes.key))
         or any(_is_asked(state, key_differs=False) for state in operator.states)
@@ -156,7 +157,7 @@ def is_asked(report: CheckReport) -> bool:
 
 
 def declares(code: JobDescription, stored: JobDescription) -> bool:
-    """Whether code declares just the types of all that is stored, so that it may have written it."""
+    """Whether code declares exactly the types of all stored state, so that it may have written it."""
     operators = {operator.operator_id: operator for operator in code.operators}
     return any(operator.states for operator in stored.operators) and all(
         operator.operator_id in operators and _declares(operators[operator.operator_id], operator)
@@ -175,7 +176,7 @@ def _declares(code: OperatorDescription, stored: OperatorDescription) -> bool:
 
 
 def _has_type_of(code: SerializerDescription | None, stored: SerializerDescription | None) -> bool:
-    """Whether the bytes of both are told alike; what one side does not know is not held against it."""
+    """Whether the bytes of both sides are described alike; a side that knows nothing counts as equal."""
     if code is None or stored is None:
         return True
     one, other = (snapshot_to_bytes(without_ttl_awareness(side.snapshot)) for side in (code, stored))
@@ -183,12 +184,12 @@ def _has_type_of(code: SerializerDescription | None, stored: SerializerDescripti
 
 
 def _with_code(operator: OperatorReport, code: JobDescription | None) -> OperatorDescription | None:
-    """Return the stored operator of a report as the code that wrote it declares it, where that is known."""
+    """Return the stored operator of a report as declared by the code that wrote it, if that is known."""
     return None if operator.was is None else as_declared(operator.was, code)
 
 
 def as_declared(was: OperatorDescription, code: JobDescription | None) -> OperatorDescription:
-    """Return a stored operator as the code that wrote it declares it, where that is known."""
+    """Return a stored operator as declared by the code that wrote it, if that is known."""
     found = next((one for one in code.operators if one.operator_id == was.operator_id), None) if code else None
     if found is None:
         return was
@@ -204,7 +205,7 @@ def _place(operator: OperatorReport, state: StateReport) -> Place:
 def _answers(
     operator: OperatorReport, was: OperatorDescription | None, report: CheckReport
 ) -> tuple[dict[Place, WayBack], WayBack | None]:
-    """Ask the old operator about what differs in the new one: states, and the key where it does."""
+    """Ask the old operator about the states that differ in the new one, and about the key if it does."""
     becomes = operator.becomes
     if was is None or becomes is None or (operator.key is not None and operator.key.decision is Decision.REFUSE):
         return {}, None
@@ -217,7 +218,7 @@ def _answers(
     before = _with_states(was, was, [one for one in was.states if (one.kind, one.name) in differing], report.old)
     try:
         (answer,) = check(after, before.as_probe()).operators
-    except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way, and the check itself needs no answer
+    except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way; the check can do without
         why = error.what if isinstance(error, StateShiftError) else cause_text(error)
         untold = WayBack(Decision.REFUSE, note=f"it cannot be told: {why}")
         return {_place(operator, state): untold for state in asked}, None
@@ -233,7 +234,7 @@ def _answers(
 
 
 def _is_asked(state: StateReport, *, key_differs: bool) -> bool:
-    """Whether both sides have a state, and not the same one."""
+    """Whether both sides have a state, with differences."""
     was, becomes = state.was, state.becomes
     if was is None or becomes is None or state.decision is Decision.REFUSE or state.status is Status.DROPPED:
         return False
@@ -246,20 +247,20 @@ def _are_same_states(was: StateDescription, becomes: StateDescription) -> bool:
 
 
 def _are_same(old: SerializerDescription | None, new: SerializerDescription | None) -> bool:
-    """Whether two sides write the same; what one side does not know is not judged."""
+    """Whether two sides write the same bytes; a side that knows nothing counts as equal."""
     return old is None or new is None or (bool(old.snapshot == new.snapshot) and not holds_nulls(new.told))
 
 
 def _with_states(
     operator: OperatorDescription, stored: OperatorDescription, states: list[StateDescription], side: JobDescription
 ) -> JobDescription:
-    """Describe a side that has this operator alone, with some of its states, and under its new name."""
+    """Describe a side with this operator alone, with some of its states, and under its stored id."""
     of_one = attrs.evolve(operator, operator_id=stored.operator_id, states=tuple(states), unreadable="", stored_id="")
     return attrs.evolve(side, operators=(of_one,), is_probe=False)
 
 
 def _told(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> WayBack:
-    """Keep of an answer what stands against reading the bytes as they are, and what has a flag."""
+    """Return the way back with the findings that prevent reading the bytes as they are, and those with a flag."""
     if decision is Decision.REFUSE:
         against = tuple(one for one in findings if one.verdict is Verdict.INCOMPATIBLE)
     else:
@@ -268,7 +269,7 @@ def _told(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> 
 
 
 def _moved(operator: OperatorReport, state: StateReport, key: WayBack | None) -> WayBack | None:
-    """Say of a state that the old job will not find, whatever its type, why."""
+    """Return a refusal of a state that the old job does not find, whatever its type; None if it does."""
     if state.status is Status.DROPPED:
         return WayBack(Decision.REFUSE, note=DROPPED)
     if operator.was is not None and operator.was.stored_id:
@@ -281,7 +282,7 @@ def _moved(operator: OperatorReport, state: StateReport, key: WayBack | None) ->
 
 
 def _kept(operator: OperatorReport, state: StateReport) -> WayBack:
-    """Say what there is to say of a state whose type stays."""
+    """Return the way back of a state whose type stays."""
     if operator.status is Status.ORPHANED:
         return WayBack(Decision.START, note=_FLINK_DROPS)
     if operator.max_parallelism and state.kind.is_keyed:

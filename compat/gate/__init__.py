@@ -1,1 +1,1 @@
-"""A job against its history: recorded revisions, levels, what a change loses, and stamps of deployments."""
+"""The gate checks a job against its history: recorded revisions, levels, losses of a change, deployment stamps."""

@@ -1,6 +1,6 @@
-"""What a revision and a job say of each other, state by state: there, and back.
+"""Checks of a revision against a job, in both directions, state by state.
 
-Each key and state is asked by itself, so that an override or a level of one is no matter of another.
+Each key and state is checked by itself, so that an override or a level of one does not affect another.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from .losses import Guard
 
 KEY = "<key>"
-"""What stands for an operator's key where a state is named."""
+"""The name of an operator's key in places where states are named."""
 
 Findings = tuple["Finding", ...]
 
 Answer = tuple[str, str, Decision, Findings]
-"""Operator, state, what is decided of it, and what was found."""
+"""An operator, a state, the decision on it, and the findings."""
 
 
 def with_shared_parts(job: JobDescription) -> JobDescription:
@@ -67,19 +67,19 @@ def answers(
     guard: Guard | None,
     known: Memo[tuple[Any, ...], Any] | None = None,
 ) -> Iterator[Answer]:
-    """Ask one side about the other; gives what was found of each key and state that both have.
+    """Yield the answer about each key and state that both sides have.
 
-    With a guard, also of each state that the job does not take.
+    With a guard, it also yields an answer for each state that the job does not take.
 
     Args:
-        revision: What was recorded, or is stored.
-        candidate: The job as it is to be.
+        revision: The recorded or stored side.
+        candidate: The new version of the job.
         is_back: Whether the revision's job is to take over what the candidate writes, instead of the other way round.
-        guard: What is refused beside what the rules refuse.
-        known: What was answered about other revisions: the same is not asked again.
+        guard: What is refused beyond the rules.
+        known: The answers about other revisions, which are reused.
 
     Raises:
-        NothingInCommon: The sides share no operator, and there is no guard, which tells what that means.
+        NothingInCommon: The sides share no operator, and there is no guard, which would report all states as removed.
     """
     old, new = (candidate, revision.as_probe()) if is_back else (revision, candidate)
     try:
@@ -114,14 +114,14 @@ def _of_report(report: CheckReport, guard: Guard | None, known: Memo[tuple[Any, 
 
 
 def _sure(findings: Findings) -> tuple[Findings, Findings]:
-    """Return findings, and those of them that are no mere doubts."""
+    """Return the findings, and those of them that are not mere doubts."""
     return findings, tuple(finding for finding in findings if not is_doubt(finding))
 
 
 def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:
-    """Ask again of the states of an operator whose key is refused: an override may let that pass, and not them.
+    """Check the states of an operator with a refused key again, without the key: an override may accept only the key.
 
-    Timers are their keys.
+    Timers are left out, since a timer is nothing but its key and namespace.
     """
 
     def keyless(side: JobDescription, of_side: OperatorDescription | None) -> JobDescription:

@@ -1,13 +1,13 @@
-"""The history of a job's state: what each revision of the code declared, one readable file a revision.
+"""The history of a job's state: the types declared by each revision of the code, one readable file per revision.
 
     state_history/0003_add_currency.json
     {"format": "stateshift revision", "version": 3, "id": …, "parents": [ids], "message": …, "created": date,
-     "notes": what a person should look at, and what a recorded snapshot holds, its seal too}
+     "notes": hints for a reviewer, and the fields of a recorded snapshot, including its seal}
 
-Revisions form a graph, since two branches may each add one; a revision that is nobody's parent is a head. The id is a
-digest of parents, message, date and types; with the seal, every edit of a file is noticed. Of all files the seal is
-checked and the head read; what a revision declared is read when it is asked for. Files are read and written by the
-caller.
+Revisions form a graph, since two branches may each add one; a revision that is not a parent is a head. The id is a
+digest of parents, message, date and types; together with the seal, every edit of a file is noticed. All files are
+opened to check the seal and read the head; the declared types are read on demand. The caller reads and writes the
+files.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class RecordedRevision:
     """One file of a history.
 
     Attributes:
-        name: Of the file, without its suffix: `0003_add_currency`.
-        parents: Ids of the revisions that it follows: none for the first, two or more where branches are merged.
-        message: What a person said of it.
-        created: The day.
-        sha256: Of what the job declared (`recording.digest`).
-        notes: What the change from its parents may mean: a field that is gone and a new one may be one, renamed.
-        describe: Reads what the job declared.
+        name: The name of the file, without its suffix: `0003_add_currency`.
+        parents: The ids of the revisions that it follows: none for the first, two or more after branches were merged.
+        message: The message given by the author.
+        created: The day on which it was recorded.
+        sha256: The digest of the declared types (`recording.digest`).
+        notes: Hints on the change from its parents: a removed field and a new one may be one field, renamed.
+        describe: Reads the declared types.
     """
 
     name: str
@@ -61,23 +61,23 @@ class RecordedRevision:
 
     @property
     def description(self) -> JobDescription:
-        """What the job declared; raises as `from_json`, where the file is to be read for it."""
+        """The declared types; may raise the errors of `from_json` when the file is read for it."""
         return self.describe()
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits."""
+        """The id, twelve hexadecimal digits."""
         facts = [sorted(self.parents), self.message, self.created.isoformat(), self.sha256]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_ID_LENGTH]
 
     @property
     def number(self) -> int:
-        """How many revisions the longest way to it has."""
+        """The number of revisions on the longest path to this one."""
         found = re.match(r"[0-9]{1,18}", self.name)
         return int(found[0]) if found else 0
 
     def to_json(self) -> str:
-        """Give the text of its file."""
+        """Return the text of its file."""
         facts = {
             "id": self.id,
             "parents": list(self.parents),
@@ -89,15 +89,15 @@ class RecordedRevision:
 
     @classmethod
     def from_json(cls, name: str, text: str | bytes, parsed: Parsed | None = None) -> RecordedRevision:
-        """Read a revision whole.
+        """Read a revision, including its types.
 
         Args:
-            name: Of the file, without its suffix.
-            text: Its content.
-            parsed: What was read of revisions like it.
+            name: The name of the file, without its suffix.
+            text: The content of the file.
+            parsed: The cache of types shared by similar files.
 
         Raises:
-            CorruptFile: It is none, or was edited.
+            CorruptFile: The file is not a revision, or was edited.
             UnsupportedFormat: It was written by a later release.
         """
         with located(file=name + SUFFIX):
@@ -108,15 +108,15 @@ class RecordedRevision:
 
     @classmethod
     def in_files(cls, name: str, files: Mapping[str, str | bytes], parsed: Parsed) -> RecordedRevision:
-        """Read what a revision says of itself; its types are read when they are asked for, out of the file again.
+        """Read the head of a revision; its types are read from the file on demand.
 
         Args:
-            name: Of the file, without its suffix.
+            name: The name of the file, without its suffix.
             files: Content by file name.
-            parsed: What was read of revisions like it.
+            parsed: The cache of types shared by similar files.
 
         Raises:
-            CorruptFile: It is none, or was edited.
+            CorruptFile: The file is not a revision, or was edited.
             UnsupportedFormat: It was written by a later release.
         """
 
@@ -157,7 +157,7 @@ def _date(facts: Fields) -> dt.date:
 
 @attrs.frozen
 class History:
-    """All revisions of a job, each after its parents; of one number, by name."""
+    """All revisions of a job, sorted so that each comes after its parents; those with the same number by name."""
 
     revisions: tuple[RecordedRevision, ...] = ()
 
@@ -166,11 +166,11 @@ class History:
         """Read a history.
 
         Args:
-            files: Content by file name; names that do not end in `.json` are passed over. It is asked again for what
-                a revision declared.
+            files: The contents by file name; names that do not end in `.json` are ignored. Files are read again when
+                their declared types are needed.
 
         Raises:
-            CorruptFile: A file is no revision, or two are the same, or a parent is missing.
+            CorruptFile: A file is not a revision, two revisions are the same, or a parent is missing.
         """
         parsed = Parsed()
         names = [name.removesuffix(SUFFIX) for name in sorted(files) if name.endswith(SUFFIX)]
@@ -193,15 +193,15 @@ class History:
 
     @property
     def heads(self) -> tuple[RecordedRevision, ...]:
-        """The revisions that nobody follows: none of an empty history, two or more after two branches."""
+        """The revisions that are not followed by another: none in an empty history, two or more after two branches."""
         followed = {parent for revision in self.revisions for parent in revision.parents}
         return tuple(revision for revision in self.revisions if revision.id not in followed)
 
     def require_one_head(self) -> RecordedRevision | None:
-        """Give the head; None of an empty history.
+        """Return the head; None for an empty history.
 
         Raises:
-            DeclarationError: There are several.
+            DeclarationError: There are several heads.
         """
         heads = self.heads
         if len(heads) > 1:
@@ -213,10 +213,10 @@ class History:
         return heads[0] if heads else None
 
     def find(self, name: str) -> RecordedRevision:
-        """Find a revision by its name, its number, its id or the beginning of that; `head` is the head.
+        """Find a revision by its name, its number, its id or the beginning of its id; `head` is the head.
 
         Raises:
-            DeclarationError: There is none, or there are several.
+            DeclarationError: No revision matches, or several do.
         """
         if name == "head" and (head := self.require_one_head()) is not None:
             return head
@@ -236,7 +236,7 @@ class History:
         return found[0]
 
     def up_to(self, last: RecordedRevision) -> tuple[RecordedRevision, ...]:
-        """Give a revision and all that it follows, the oldest first."""
+        """Return a revision and all its ancestors, the oldest first."""
         wanted = {last.id}
         for revision in reversed(self.revisions):
             if revision.id in wanted:
@@ -246,10 +246,10 @@ class History:
     def next(
         self, description: JobDescription, message: str, created: dt.date, *, merges: bool = False
     ) -> RecordedRevision:
-        """Make the revision that follows the head; one that `merges` follows all heads.
+        """Return a new revision that follows the head; with `merges`, it follows all heads.
 
         Raises:
-            DeclarationError: There are several heads, and it does not merge them; or there are not, and it does.
+            DeclarationError: There are several heads without `merges`, or one head with it.
         """
         heads = self.heads
         if merges and len(heads) < 2:
@@ -264,12 +264,12 @@ class History:
 
 
 def judged(revisions: Iterable[RecordedRevision]) -> list[Revision]:
-    """Give revisions as levels judge them."""
+    """Return the revisions in the form that `judge` takes."""
     return [Revision(revision.name, revision.describe, revision.sha256) for revision in revisions]
 
 
 def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iterator[str]:
-    """Propose the alias where a field is gone and one of its type is new; nothing is changed by it."""
+    """Yield proposals of an alias if a field is gone and a field of its type is new."""
     try:
         report = check(head.description, description)
     except NothingInCommon:
@@ -286,7 +286,7 @@ def _slug(message: str) -> str:
 
 
 def _ordered(by_id: dict[str, RecordedRevision]) -> tuple[RecordedRevision, ...]:
-    """Put each revision after its parents. An id is a digest of the parents', so that there is no circle."""
+    """Return the revisions, each after its parents. Ids are digests of the parents' ids, so there are no cycles."""
     left = sorted(by_id.values(), key=lambda one: (one.number, one.name))
     placed: dict[str, RecordedRevision] = {}
     while left:

@@ -1,4 +1,4 @@
-"""Levels: which earlier revisions of a job a new one must get along with, and in which direction.
+"""Levels: the earlier revisions of a job that a new one must be compatible with, and the direction.
 
     NONE                                    nothing must hold
     BACKWARD                                the new job can take over the last revision's savepoint
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
     from .losses import Change, Guard
 
 _REGISTRY_BLIND = "AV-8"
-"""The rule by which units and meanings are judged, which schema registries do not know (rule CI-3)."""
+"""The rule on units and meanings, which schema registries do not check (rule CI-3)."""
 
 _OF_ROLES = {"ROLE-2", "ROLE-5"}
-"""Rules that refuse a key or namespace as a whole, because of what the findings below say."""
+"""Rules that refuse a key or namespace as a whole, because of the findings inside it."""
 
 
 class Direction(enum.StrEnum):
-    """Who is to take over whose state."""
+    """The direction of a check: which side is to take over the other's state."""
 
     BACKWARD = "backward"
     FORWARD = "forward"
 
     @classmethod
     def of(cls, *, is_back: bool) -> Direction:
-        """Give the direction in which the old job reads, or the new one."""
+        """Return the direction; with `is_back`, the old job reads the new job's state."""
         return cls.FORWARD if is_back else cls.BACKWARD
 
     def told(self, revision: str) -> str:
-        """Say what failed, of a revision."""
+        """Return the sentence on a failure of this direction with a revision."""
         if self is Direction.BACKWARD:
             return f"the job cannot take over the state of {revision}"
         return f"{revision} could not take the state back"
 
 
 class Level(enum.StrEnum):
-    """What must hold; by the names that schema registries use."""
+    """The compatibility that is required, under the names that schema registries use."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"
@@ -69,7 +69,7 @@ class Level(enum.StrEnum):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions that count."""
+        """The directions that are checked."""
         if self is Level.NONE:
             return ()
         name = self.removesuffix("_TRANSITIVE")
@@ -77,18 +77,18 @@ class Level(enum.StrEnum):
 
     @property
     def is_transitive(self) -> bool:
-        """Whether every revision counts, and not the last alone."""
+        """Whether every revision counts, and not only the last one."""
         return self.endswith("_TRANSITIVE")
 
 
 @attrs.frozen
 class Levels:
-    """Levels of a project; the most specific one holds (rule CI-5).
+    """The levels of a project; the most specific one applies (rule CI-5).
 
     Attributes:
-        project: Of every state for which nothing else is said.
-        operators: By uid.
-        states: By `UID/STATE`; the key of an operator is `UID/<key>`.
+        project: The level of every state without a level of its own.
+        operators: The levels of operators, by uid.
+        states: The levels of states, by `UID/STATE`; the key of an operator is `UID/<key>`.
     """
 
     project: Level = Level.BACKWARD
@@ -97,11 +97,11 @@ class Levels:
 
     @property
     def used(self) -> frozenset[Level]:
-        """All levels that may hold for some state."""
+        """All levels that may apply to a state."""
         return frozenset([self.project, *self.operators.values(), *self.states.values()])
 
     def of(self, operator: str, state: str) -> tuple[Level, str]:
-        """Give the level of a state, and what it was set for: `project`, an operator or a state."""
+        """Return the level of a state, and where it was set: for the `project`, an operator or a state."""
         name = f"{operator}/{state}"
         if name in self.states:
             return self.states[name], name
@@ -112,13 +112,13 @@ class Levels:
 
 @attrs.frozen
 class Override:
-    """A failure that is let pass for a while (rule CI-6).
+    """A failure that is accepted for a while (rule CI-6).
 
     Attributes:
-        state: `UID/STATE`, or `UID/<key>`.
-        rule: Identifier of the rule whose findings are let pass.
-        reason: Why.
-        expires: The last day on which it holds.
+        state: The state, as `UID/STATE`, or `UID/<key>`.
+        rule: The identifier of the rule whose findings are accepted.
+        reason: The reason for accepting them.
+        expires: The last day on which the override applies.
     """
 
     state: str
@@ -129,12 +129,12 @@ class Override:
 
 @attrs.frozen
 class Revision:
-    """A state of the job's code that was recorded, or is stored somewhere.
+    """A version of a job's state that was recorded, or is stored somewhere.
 
     Attributes:
-        name: As a person names it: `0003`, a savepoint's place, a git reference.
-        description: What it declared, or what reads that when it is asked for.
-        sha256: Its digest, where that is known.
+        name: The name for people: `0003`, a savepoint's path, a git reference.
+        description: The declared types, or a function that reads them on demand.
+        sha256: The digest of the description, if it is known.
     """
 
     name: str
@@ -143,26 +143,26 @@ class Revision:
 
     @property
     def description(self) -> JobDescription:
-        """What it declared; where that is read from a file, each time anew."""
+        """The declared types; a description that is read from a file is read again on each access."""
         return self._given() if callable(self._given) else self._given
 
     def seen(self, change: Callable[[JobDescription], JobDescription]) -> Revision:
-        """Return the revision as one that declared what `change` makes of it."""
+        """Return the revision with the description that `change` returns for it."""
         return attrs.evolve(self, description=lambda: change(self.description))
 
 
 @attrs.frozen
 class Failure:
-    """One revision with which a state does not get along.
+    """A revision that a state is not compatible with.
 
     Attributes:
-        revision: Its name.
-        direction: Who cannot take over whose state.
-        findings: All that was found.
-        against: Those that stand against it: that refuse, lose what nobody has allowed to be lost, or ask for a
+        revision: The name of the revision.
+        direction: The direction of the failed check.
+        findings: All findings of the check.
+        against: The findings that make it a failure: they refuse, report a loss that is not allowed, or require a
             migration where none is allowed.
-        strict: Whether a migration would do, and was refused because the caller is strict.
-        loses: Whether the state can be taken over, and something of it is lost.
+        strict: Whether a migration would help, but the caller accepts none (`strict`).
+        loses: Whether the state can be taken over, but part of it is lost.
     """
 
     revision: str
@@ -175,18 +175,18 @@ class Failure:
 
 @attrs.frozen
 class StateGate:
-    """What was found for one state.
+    """The result of the gate for one state.
 
     Attributes:
-        operator: Its operator's uid or id.
-        state: Its name, or `<key>`.
-        level: What had to hold.
-        set_for: What that level was set for: `project`, an operator or a state.
-        failures: Every revision with which it does not get along, the newest first (rule CI-2); at level NONE those
-            with the last one, for information.
-        overridden: Overrides that let failures pass.
-        expired: Overrides that no longer do.
-        changes: What becomes of it since the last revision, there and back; nothing where no guard was asked.
+        operator: The uid or id of its operator.
+        state: The name of the state, or `<key>`.
+        level: The level that applies to it.
+        set_for: Where that level was set: for the `project`, an operator or a state.
+        failures: The failures with all revisions, the newest first (rule CI-2); at level NONE, the failures with the
+            last one, for information.
+        overridden: The overrides that apply.
+        expired: The overrides that have expired.
+        changes: The changes since the last revision, in both directions; empty without a guard.
     """
 
     operator: str
@@ -200,27 +200,27 @@ class StateGate:
 
     @property
     def name(self) -> str:
-        """`UID/STATE`."""
+        """The name as `UID/STATE`."""
         return f"{self.operator}/{self.state}"
 
     @property
     def is_migrated(self) -> bool:
-        """Whether it must be migrated before the job can start."""
+        """Whether the state must be migrated before the job can start."""
         return any(change.decision is Decision.MIGRATE and not change.is_back for change in self.changes)
 
     @property
     def is_left(self) -> bool:
-        """Whether the job does not take it, which is let pass."""
+        """Whether the job does not take the state, and this is accepted."""
         return self.passes and any(one.rule == REMOVED for change in self.changes for one in change.findings)
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """What is lost of it and was allowed, as it was given."""
+        """The allowed losses, as the caller named them."""
         return tuple(dict.fromkeys(name for change in self.changes for name in change.allowed))
 
     @property
     def unguarded(self) -> tuple[str, ...]:
-        """What the new job loses of it, and nobody has allowed, where its level is not about the way there."""
+        """The losses of the new job that were not allowed, if the level does not check the direction BACKWARD."""
         if Direction.BACKWARD in self.level.directions:
             return ()
         lost = (finding for change in self.changes if not change.is_back for finding in change.lost)
@@ -228,7 +228,7 @@ class StateGate:
 
     @property
     def passes(self) -> bool:
-        """Whether nothing stands against it, or nothing that counts."""
+        """Whether there is no failure, or only failures that are overridden or do not count."""
         return self.level is Level.NONE or all(self._is_let_pass(failure) for failure in self.failures)
 
     def _is_let_pass(self, failure: Failure) -> bool:
@@ -236,9 +236,10 @@ class StateGate:
         return bool(found) and None not in found
 
     def override_of(self, finding: Finding, failure: Failure) -> Override | None:
-        """Give the override that lets one finding of a failure pass, or None.
+        """Return the override that accepts one finding of a failure, or None.
 
-        It names the finding's rule, or that of a role which refuses the key, or the namespace, in which the finding is.
+        The override names the finding's rule, or the rule that refuses the whole key or namespace with the finding in
+        it.
         """
         rules = {one.rule for one in failure.against if one.rule in _OF_ROLES and finding.path.startswith(one.path)}
         return next((override for override in self.overridden if override.rule in {finding.rule, *rules}), None)
@@ -246,14 +247,14 @@ class StateGate:
 
 @attrs.frozen
 class GateReport:
-    """The answer of the gate.
+    """The result of the gate.
 
     Attributes:
-        candidate: Where the new side comes from, in words.
-        revisions: Names of the history, the oldest first.
-        states: All states and keys of the candidate and of the revisions that count, by name.
-        is_recorded: Whether the candidate equals the last of these revisions (rule CI-4).
-        sha256: Digest of what the candidate declares.
+        candidate: The origin of the new side, in words.
+        revisions: The names of the revisions in the history, the oldest first.
+        states: The results for all states and keys of the candidate and of the revisions that count, by name.
+        is_recorded: Whether the candidate equals the last revision (rule CI-4).
+        sha256: The digest of the candidate's declared types.
     """
 
     candidate: str
@@ -278,21 +279,22 @@ def judge(
     strict: bool = False,
     guard: Guard | None = None,
 ) -> GateReport:
-    """Hold a job against its history (rules CI-1 to CI-6).
+    """Check a job against its history (rules CI-1 to CI-6).
 
     Args:
-        history: The oldest first; an empty one accepts everything (CI-1).
-        candidate: The job as it is to be.
-        levels: What must hold.
-        today: Decides which overrides have expired.
-        overrides: Failures that are let pass.
-        strict: Whether a required migration is a failure too.
-        guard: Refuses what would be lost since the last revision, too (STATE-9, and the flags of findings), and has
-            the changes since then told. Without one only verdicts count, as with schema registries (CI-3).
+        history: The revisions, the oldest first; an empty history accepts everything (CI-1).
+        candidate: The new version of the job.
+        levels: The levels that apply.
+        today: The date that decides which overrides have expired.
+        overrides: The failures that are accepted.
+        strict: Whether a required migration is a failure, too.
+        guard: Also refuses losses since the last revision (STATE-9, and the flags of findings), and adds the changes
+            since then to the result. Without it, only verdicts count, as with schema registries (CI-3).
 
     Raises:
-        CompatibilityCheckError: A serializer failed while it was asked.
-        NothingInCommon: A revision and the candidate share no operator, and no guard says what becomes of its state.
+        CompatibilityCheckError: A serializer failed during the check.
+        NothingInCommon: A revision and the candidate share no operator, and there is no guard to report the removed
+            states.
     """
     places: dict[tuple[str, str], _Found] = {place: _Found() for place in _places(candidate)}
     candidate, known = with_shared_parts(candidate), Memo[tuple[Any, ...], Any]()
@@ -327,26 +329,26 @@ def judge(
 
 
 def _is_asked(levels: Levels, direction: Direction, guard: Guard | None, *, is_last: bool) -> bool:
-    """Whether a revision is asked in a direction: a level counts it, or the guard, who is told of the last one."""
+    """Whether a revision is checked in a direction, for a level or for the guard, which gets the last one."""
     is_counted = any(_counts(level, direction, is_last=is_last) for level in levels.used)
     return is_counted or (guard is not None and is_last)
 
 
 def _is_told_of_both(findings: tuple[Finding, ...], level: Level) -> bool:
-    """Whether it is a state that is gone, which is told of the way there."""
+    """Whether the only finding is that the state is gone, and the direction BACKWARD already reports it."""
     return [one.rule for one in findings] == [REMOVED] and Direction.BACKWARD in level.directions
 
 
 @attrs.define
 class _Found:
-    """What is found of a state while the revisions are asked, one after the other."""
+    """The results for a state, collected while the revisions are checked one after the other."""
 
     failures: list[Failure] = attrs.field(factory=list)
     changes: list[Change] = attrs.field(factory=list)
 
 
 def _places(job: JobDescription) -> Iterator[tuple[str, str]]:
-    """Give the keys and states of a job by operator and name."""
+    """Yield the keys and states of a job by operator and name."""
     for operator in job.operators:
         title = operator.uid or operator.operator_id
         if operator.key is not None:
@@ -355,7 +357,7 @@ def _places(job: JobDescription) -> Iterator[tuple[str, str]]:
 
 
 def _counts(level: Level, direction: Direction, *, is_last: bool) -> bool:
-    """Whether a failure concerns a level; at NONE those with the last revision are told, and refuse nothing."""
+    """Whether a failure counts at a level; at NONE, failures with the last one are reported, and refuse nothing."""
     if level is Level.NONE:
         return is_last
     return direction in level.directions and (is_last or level.is_transitive)
@@ -370,8 +372,8 @@ def _failure(
     strict: bool,
     guard: Guard | None,
 ) -> Failure | None:
-    """Give what the verdicts say against one state, or None (rule CI-3: of Avro, only what resolution knows)."""
-    if decision is Decision.REFUSE:  # without a finding where the key is refused: that is told of the key
+    """Return the failure of one state by its verdict, or None (CI-3: of Avro, only schema resolution counts)."""
+    if decision is Decision.REFUSE:  # no finding if the key is refused, which is reported for the key
         refusing = tuple(one for one in findings if one.verdict is Verdict.INCOMPATIBLE or one.forbidden)
         judged = any(guard is not None or finding.rule != _REGISTRY_BLIND for finding in refusing)
         return Failure(revision, direction, findings, refusing) if judged else None
@@ -382,7 +384,7 @@ def _failure(
 
 
 def _losing(failure: Failure | None, revision: str, direction: Direction, change: Change) -> Failure | None:
-    """Add to what verdicts say what is lost and not allowed."""
+    """Add the losses that are not allowed to the failure by the verdicts."""
     if not change.lost:
         return failure
     if failure is None:

@@ -1,13 +1,13 @@
-"""What a change gives up although the rules allow it: fields, states, digits. The gate refuses it unless it is allowed.
+"""Losses of a change that the rules allow: fields, states, digits. The gate refuses them unless they are allowed.
 
-A loss has a name, under which it is allowed: a flag with what it is about.
+A loss is allowed by its name: a flag, and what is lost.
 
-    drops:$.coupon                  a field; drops:shop/open is a state, drops:shop all of an operator
-    possible_rename:note->remark    a field that may be another one, which is new
-    lossy:$.price                   a value that the new type holds less exactly
-    may_fail_per_value:$.visits     a null that nobody looks for, since no byte is to be rewritten
+    drops:$.coupon                  a field; drops:shop/open is a state, drops:shop all states of an operator
+    possible_rename:note->remark    a removed field that may be the new field
+    lossy:$.price                   a value that the new type stores less exactly
+    may_fail_per_value:$.visits     a null that is not looked for, since no bytes are rewritten
 
-`shop/open=drops:$.coupon` is about one state alone.
+`shop/open=drops:$.coupon` applies to one state only.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _LOSING = (Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY)
 _LOSING_BACK = (Flag.POSSIBLE_RENAME, Flag.LOSSY)
-"""On the way back, fields that the old job never knew are dropped: that is told, and no loss of what it had."""
+"""On the way back, fields that the old job never knew are dropped: this is reported, but the old job loses nothing."""
 
 REMOVED = "STATE-9"
-"""The rule by which a state is told that the job does not take."""
+"""The rule of the finding on a state that the job does not take."""
 
 IF_LOST = "if it may be lost"
-"""How the way out begins that allows a loss."""
+"""The beginning of the way out that allows a loss."""
 
 _STATE = "$<state>"
 
@@ -60,25 +60,25 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Guard:
-    """What the gate refuses beside what the rules do, and what the caller has allowed of it.
+    """The losses that the gate refuses beyond the rules, and those that the caller has allowed.
 
     Attributes:
-        allow: Names of losses; raises `DeclarationError` for what is no name of one.
-        policy: Flags that refuse what they accompany, whatever is allowed.
+        allow: Names of losses; `DeclarationError` is raised for other names.
+        policy: Flags that refuse a finding even if its loss is allowed.
     """
 
     allow: tuple[str, ...] = attrs.field(default=(), converter=_names)
     policy: Policy = ACCEPT_ALL
 
     def allowing(self, place: str, finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
-        """Give what allows the losses of a finding; nothing where one of them is not allowed.
+        """Return the names that allow the losses of a finding; empty if one of the losses is not allowed.
 
-        Who lets a field be dropped has answered whether it was renamed, for the way back too.
+        Allowing a field to be dropped also says that it was not renamed, for the way back as well.
 
         Args:
             place: The state, as UID/STATE.
-            finding: What was found.
-            is_back: Whether it is the old job that reads: `note->remark` is then a rename of `remark` to `note`.
+            finding: A finding on the state.
+            is_back: Whether the old job is the reader: `note->remark` is then a rename of `remark` to `note`.
         """
         found = {
             name: self._allowing(place, name, finding, is_back=is_back) for name in losses(finding, is_back=is_back)
@@ -89,7 +89,7 @@ class Guard:
     def _allowing(self, place: str, name: str, finding: Finding, *, is_back: bool) -> str:
         names = [name]
         if name.startswith(Flag.DROPS) and not name.startswith(f"{Flag.DROPS}:$"):
-            names.append(f"{Flag.DROPS}:{place.rpartition('/')[0]}")  # of all that the operator has
+            names.append(f"{Flag.DROPS}:{place.rpartition('/')[0]}")  # for all states of the operator
         if is_back and name.startswith(Flag.POSSIBLE_RENAME):
             before, _, after = name.partition(":")[2].partition("->")
             names.append(f"{Flag.POSSIBLE_RENAME}:{after}->{before}")
@@ -98,13 +98,13 @@ class Guard:
         return next((one for one in wanted if one in self.allow), "")
 
     def change(self, place: str, decision: Decision, findings: tuple[Finding, ...], *, is_back: bool) -> Change:
-        """Judge what becomes of a state.
+        """Return the change of a state, with its allowed losses and the others.
 
         Args:
             place: The state, as UID/STATE.
-            decision: Whether it must be migrated first.
-            findings: All that was found.
-            is_back: Whether it is the old job that reads what the new one writes.
+            decision: Whether the state must be migrated first.
+            findings: All findings on the state.
+            is_back: Whether the old job is to read what the new one writes.
         """
         allowed: list[str] = []
         lost = []
@@ -120,14 +120,14 @@ class Guard:
 
 @attrs.frozen
 class Change:
-    """What becomes of a state, or a key, between the last revision and the job.
+    """The change of a state, or a key, between the last revision and the job.
 
     Attributes:
-        is_back: Whether it is the old job that reads what the new one writes.
-        decision: Whether it must be migrated first.
-        findings: All that was found.
-        allowed: What of it the caller has allowed, as it was given.
-        lost: Findings that lose something which nobody has allowed, with that as a way out.
+        is_back: Whether the old job is to read what the new one writes.
+        decision: Whether the state must be migrated first.
+        findings: All findings on the state.
+        allowed: The allowed losses, as the caller named them.
+        lost: The findings with losses that are not allowed; allowing the loss is added as a way out.
     """
 
     is_back: bool
@@ -138,12 +138,12 @@ class Change:
 
     @property
     def told(self) -> tuple[Finding, ...]:
-        """The findings that a reader is to see: what is rewritten, and what has a flag."""
+        """The findings to show: those that require a migration, and those with a flag."""
         return tuple(one for one in self.findings if one.flags or one.verdict >= Verdict.REQUIRES_MIGRATION)
 
 
 def losses(finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
-    """Name what a finding loses."""
+    """Return the names of the losses in a finding."""
     losing = _LOSING_BACK if is_back and finding.path != _STATE else _LOSING
     flags = [flag for flag in finding.flags if flag.partition(":")[0] in losing]
     if _is_unlooked_for(finding):
@@ -152,18 +152,18 @@ def losses(finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
 
 
 def _is_unlooked_for(finding: Finding) -> bool:
-    """Whether a null is known to be possible that the reader does not take, and that stays in the bytes."""
+    """Whether stored bytes may contain nulls that the reader does not accept, and stay as they are."""
     return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.old.startswith(_OPTIONAL)
 
 
 def is_doubt(finding: Finding) -> bool:
-    """Whether it only says that what is stored does not tell of nulls; where code does, nobody has to doubt."""
+    """Whether a finding only says that the stored type does not tell of nulls, which is no doubt if code does."""
     is_told = finding.old.startswith(_OPTIONAL) or finding.forbidden
     return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.verdict is Verdict.COMPATIBLE and not is_told
 
 
 def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
-    """Say how it is kept, and how it is allowed; that it can be migrated is no way out of losing it."""
+    """Add the way to allow the loss, and remove the way out to migrate, which does not prevent the loss."""
     if finding.verdict is Verdict.INCOMPATIBLE:
         return finding
     allow = f"{IF_LOST}: --allow {shell_word(losses(finding, is_back=is_back)[0])}"
@@ -172,12 +172,12 @@ def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
 
 
 def removed(old: JobDescription, new: JobDescription, *, is_back: bool = False) -> Iterator[tuple[str, str, Finding]]:
-    """Tell every stored state that no state of the job takes: operator, name, and a finding with a likely new name.
+    """Yield operator, state and a finding for every stored state that the job does not take, with a likely new name.
 
     Args:
-        old: What is stored.
+        old: The stored side.
         new: The job.
-        is_back: Whether to say what that means for the old job, should it have to go on.
+        is_back: Whether the finding describes the consequence for the old job, if it has to continue.
     """
     theirs = {operator.operator_id: operator for operator in new.operators}
     ours = {operator.operator_id for operator in old.operators}
@@ -207,7 +207,7 @@ def _gone(place: str, state: StateDescription, renamed: str, why: str, *, is_bac
 
 
 def _likely_operator(was: OperatorDescription, started: list[OperatorDescription], *, is_only: bool) -> str:
-    """Say how the operator may be called now: one that is new has states of its names, or is the only one."""
+    """Return a hint at the operator's new uid, if only one new operator is likely to be it; else ""."""
     like = sharing_states({state.name for state in was.states}, started) or (started if is_only else [])
     if len(like) != 1 or not like[0].uid:
         return ""
@@ -216,7 +216,7 @@ def _likely_operator(was: OperatorDescription, started: list[OperatorDescription
 
 
 def _likely_state(title: str, was: StateDescription, started: list[StateDescription]) -> str:
-    """Say how the state may be called now, where one that is new is like it."""
+    """Return a hint at the state's new name, if exactly one new state is like it; else ""."""
     like = [one for one in started if is_like(was, one)]
     if len(like) != 1:
         return ""

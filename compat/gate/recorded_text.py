@@ -1,7 +1,7 @@
-"""The text of a recorded description: a line for each state and each type, and what can be told of it unparsed.
+"""The text of a recorded description: one line per state and type, and the parts that can be used without parsing.
 
     {
-      "format": …, "version": 3, …                    the head, a line for each name
+      "format": …, "version": 3, …                    the head, one line per field
       "operators": [
         {
           "operator_id": …,
@@ -13,12 +13,12 @@
       "types": {
         TYPE: {"type": words, …}
       },
-      "seal": SHA-256 of all that stands before it, with letters of other alphabets escaped
+      "seal": the SHA-256 of everything before it, with non-ASCII letters escaped
     }
 
-The seal is over the text. So a file that lies there as it was written is known to be unedited, and its head is read,
-while the rest is not even parsed; and who reads many files parses a line that is in all of them once. A file that was
-laid out anew is parsed and laid out as above: the layout is nobody's matter.
+The seal covers the text. So a file that is unchanged since it was written is known to be unedited after reading its
+head, and the rest is parsed only on demand; a reader of many files parses a line that occurs in all of them only once.
+A file with another layout is parsed, and laid out as above: the layout does not matter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VERSION = 3
-"""Version 2 had a type wherever it was used, and a seal over the parsed document; version 1 had no seal."""
+"""Version 2 repeated a type wherever it was used, and sealed the parsed document; version 1 had no seal."""
 
 _OPERATORS, _TYPES, _STATES = "operators", "types", "states"
 _BEFORE_OPERATORS, _BEFORE_TYPES, _END = f',\n  "{_OPERATORS}": [', f'\n  ],\n  "{_TYPES}": {{', "\n  }"
@@ -52,17 +52,17 @@ _NAMES = (
     *("keeps", "namespace", "key", "value", "states", "type", "base64", "bzip2", "declared"),
 )
 _ORDER = {name: place for place, name in enumerate(_NAMES)}
-"""In which order a reader meets what a document has; whatever else there is follows by the alphabet."""
+"""The order in which the fields of a document are printed; other fields follow in alphabetical order."""
 
 
 def print_recorded(form: str, data: Mapping[str, Any]) -> str:
-    """Return the text of a file; equal data give equal texts."""
+    """Return the text of a file; equal data produce equal texts."""
     text = _laid_out({"format": form, "version": VERSION, **data}).removesuffix("\n}")
     return f"{text}{_BEFORE_SEAL}{_seal(text)}{_AFTER_SEAL}"
 
 
 def _laid_out(value: Any, pad: str = "\n") -> str:
-    """Return the one text of a document: a line for a name of what has states, else one line in all."""
+    """Return the text of a document: one line per field if it has operators or states, else a single line."""
     if not isinstance(value, dict) or not value.keys() & {_OPERATORS, _STATES}:
         return _one_line(value)
     inner = f"{pad}  "
@@ -72,7 +72,7 @@ def _laid_out(value: Any, pad: str = "\n") -> str:
 
 
 def _listed(name: str, value: Any, pad: str) -> str:
-    """Return what stands under a name: of operators, states and types each begins a line."""
+    """Return the text of a field's value: operators, states and types each start a line."""
     inner = f"{pad}  "
     if name in {_OPERATORS, _STATES} and isinstance(value, list):
         return f"[{','.join(inner + _laid_out(item, inner) for item in value)}{pad}]"
@@ -94,7 +94,7 @@ def _ordered(value: Any) -> Any:
 
 
 def _seal(text: str) -> str:
-    """Return the digest of a text: which letters are escaped depends on the release of Python that prints it."""
+    """Return the digest of the text in ASCII, since which letters JSON escapes depends on the release of Python."""
     ascii_text = text if text.isascii() else _OTHER_LETTER.sub(lambda found: json.dumps(found[0])[1:-1], text)
     return _digest(ascii_text.encode("ascii"))
 
@@ -105,12 +105,12 @@ def _digest(data: bytes | memoryview) -> str:
 
 @attrs.frozen
 class RecordedText:
-    """A file that was opened, of any version.
+    """An opened file, of any version.
 
     Attributes:
-        head: Its fields but for `operators` and `types`.
-        is_sealed: Whether it has a seal, and is what that says; else all of it has to be read to know that.
-        has_types: Whether it has a table of types.
+        head: The fields except `operators` and `types`.
+        is_sealed: Whether the file has a valid seal; otherwise, the whole file must be read to validate it.
+        has_types: Whether the file has a table of types.
     """
 
     head: Fields
@@ -124,7 +124,7 @@ class RecordedText:
         """Open a file.
 
         Raises:
-            CorruptFile: It is none of that format.
+            CorruptFile: The file does not have the format.
             UnsupportedFormat: It was written by a later release.
         """
         require_size(text, form)
@@ -132,14 +132,14 @@ class RecordedText:
         return _parsed(text, form) if opened is None else opened
 
     def operators(self) -> tuple[Fields, ...]:
-        """Return the operators, parsed."""
+        """Return the parsed operators."""
         data = self._operators
         if isinstance(data, memoryview):
             data = parse_checked(f"[{str(data, 'utf-8')}\n]")
         return Fields({_OPERATORS: data}, "the document").objects(_OPERATORS)
 
     def types(self) -> dict[str, str]:
-        """Return the text of each type by its name: of one line, and not parsed."""
+        """Return the text of each type by its name: a single line, not parsed."""
         if not isinstance(self._types, memoryview):
             return {title: _one_line(value) for title, value in self._types.items()}
         text = str(self._types, "utf-8")
@@ -154,7 +154,7 @@ class RecordedText:
 
 
 def _title_in(line: str) -> tuple[str, int]:
-    """Return the name with which a line begins, and where that which has it begins."""
+    """Return the name at the beginning of a line, and the offset of its value."""
     try:
         title, end = _DECODER.raw_decode(line)
     except ValueError as error:
@@ -165,7 +165,7 @@ def _title_in(line: str) -> tuple[str, int]:
 
 
 def _cut(text: str | bytes, form: str) -> RecordedText | None:
-    """Open a file that is laid out and sealed as this release does it; None of any other."""
+    """Open a file with the layout and seal of this release; return None for any other."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     end = data.rfind(_BEFORE_SEAL.encode())
     view = memoryview(data)[: max(end, 0)]
@@ -188,7 +188,7 @@ def _cut(text: str | bytes, form: str) -> RecordedText | None:
 
 
 def _parsed(text: str | bytes, form: str) -> RecordedText:
-    """Open a file of an earlier version, or that is laid out in another way, or was edited."""
+    """Open a file of an earlier version, with another layout, or with edits."""
     document, facts, version = open_document(text, form)
     if not 0 < version <= VERSION:
         raise unsupported(form, version, VERSION)

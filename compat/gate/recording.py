@@ -1,16 +1,16 @@
-"""Recorded descriptions: what a savepoint or job says of its state, as JSON that people read and programs read back.
+"""Recorded descriptions: the state of a savepoint or job as JSON that people read and programs read back.
 
     {"format": "stateshift snapshot", "version": 3, "origin": …, "operators": [
         {"operator_id": …, "uid": …, "key": TYPE, "states": [{"name": …, "kind": …, "value": TYPE}]}],
-     "types": {TYPE: SNAPSHOT}, "seal": digest of all of it, since version 2}
+     "types": {TYPE: SNAPSHOT}, "seal": digest of the whole document, since version 2}
 
-    TYPE        words and a fingerprint, under which a type is told once: `list<Order> 5f6c79a167588143`
+    TYPE        words and a fingerprint, the name of a type in the table: `list<Order> 5f6c79a167588143`
     SNAPSHOT    {"type": words, "sha256": of the bytes, "bzip2": the SNAP frame, compressed and in Base64,
-                 "declared": what only code knows}
+                 "declared": declarations beyond the snapshot}
 
-The words are for people and for diffs of the file; what is read back are the bytes, which have to say the same.
-Operators and states are sorted, so that equal descriptions give equal files: bzip2, unlike zlib, compresses alike
-everywhere. Until version 2, a SNAPSHOT stood wherever there is a TYPE now, with its bytes as `base64`.
+The words are for people and for diffs of the file; programs read the bytes, which must match the words. Operators and
+states are sorted, so that equal descriptions produce equal files: bzip2, unlike zlib, compresses alike everywhere.
+Until version 2, a SNAPSHOT, with its bytes as `base64`, was written at every place that has a TYPE now.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ FORMAT = "stateshift snapshot"
 
 _SHOWN, _FINGERPRINT_LENGTH = 60, 16
 _COMPRESSION = 1
-"""The smallest blocks: hardly a snapshot fills one, and each takes memory as if it did."""
+"""The smallest block size: a snapshot hardly ever fills one, and a block takes its full size in memory."""
 
 
 def to_json(description: JobDescription) -> str:
-    """Give a description as the text of a file."""
+    """Return the text of the file of a description."""
     return print_recorded(FORMAT, to_data(description))
 
 
 def to_data(description: JobDescription) -> dict[str, Any]:
-    """Give a description as plain data, without the file's format and version."""
+    """Return a description as plain data, without the file's format and version."""
     operators = sorted(description.operators, key=lambda one: (not one.uid, one.uid, one.operator_id))
     types: dict[str, Any] = {}
     return {
@@ -62,7 +62,7 @@ def to_data(description: JobDescription) -> dict[str, Any]:
 
 
 def digest(description: JobDescription) -> str:
-    """SHA-256 in hexadecimal over what a check compares; where it comes from, and how parallel it is, do not count."""
+    """Return the SHA-256 of what a check compares, in hexadecimal; origin and parallelism do not count."""
     pieces: dict[str, list[_Piece]] = {}
     for operator in description.operators:
         of_operator = pieces.setdefault(operator.operator_id, [_piece(operator.operator_id, operator.key)])
@@ -72,13 +72,13 @@ def digest(description: JobDescription) -> str:
     for operator_id in sorted(pieces):
         for of_piece in pieces[operator_id]:
             for text in of_piece:
-                piece = text.encode("utf-8", "surrogatepass")  # as Java's names
+                piece = text.encode("utf-8", "surrogatepass")  # names in Java may have lone surrogates
                 whole.update(len(piece).to_bytes(4, "big") + piece)
     return whole.hexdigest()
 
 
 def unchanged(a: JobDescription, b: JobDescription) -> set[tuple[str, str]]:
-    """Give the states that two sides declare alike, in bytes and beyond: operator, and name."""
+    """Return the states, as operator and name, that two sides declare alike, in bytes and beyond."""
     ours, theirs = ({op.operator_id: op for op in side.operators} for side in (a, b))
     found = set()
     for operator_id in ours.keys() & theirs.keys():
@@ -90,7 +90,7 @@ def unchanged(a: JobDescription, b: JobDescription) -> set[tuple[str, str]]:
 
 
 _Piece = tuple[str, str, str]
-"""Where a serializer is, the SHA-256 of its snapshot or "" where there is none, and what only code says of it."""
+"""The place of a serializer, the SHA-256 of its snapshot ("" if there is none), and the declarations beyond it."""
 
 
 def _pieces(state: StateDescription) -> tuple[_Piece, ...]:
@@ -134,7 +134,7 @@ def _operator_data(operator: OperatorDescription, types: dict[str, Any]) -> dict
 
 
 def _told(part: SerializerDescription | None, types: dict[str, Any]) -> str | None:
-    """Return the name of a type, under which it is put into the table."""
+    """Add a type to the table, and return its name there; None for no type."""
     if part is None:
         return None
     data = snapshot_to_bytes(part.snapshot)
@@ -151,7 +151,7 @@ def _told(part: SerializerDescription | None, types: dict[str, Any]) -> str | No
 
 
 def _title(snapshot: TypeSerializerConfigSnapshot[Any], sha256: str, declared: Facts) -> str:
-    """Name a type: for people by its words, for programs by its fingerprint."""
+    """Return the name of a type in the table: its words for people, its fingerprint for programs."""
     return f"{snapshot.describe()[:_SHOWN]} {_fingerprint(sha256, declared)}"
 
 
@@ -164,13 +164,13 @@ def from_json(text: str | bytes, *, file: str = "") -> JobDescription:
     """Read a recorded description.
 
     Args:
-        text: The file's content.
-        file: What messages call it.
+        text: The content of the file.
+        file: The name of the file in messages.
 
     Raises:
-        CorruptFile: It is no recorded snapshot, or was edited so that words and bytes do not belong together.
+        CorruptFile: The file is not a recorded snapshot, or was edited so that its words do not match its bytes.
         UnsupportedFormat: It was written by a later release.
-        UnknownSnapshot, SnapshotVersionError: It holds a snapshot that this code does not read.
+        UnknownSnapshot, SnapshotVersionError: It holds a snapshot that this code cannot read.
     """
     with located(file=file or None):
         opened = RecordedText.of(text, FORMAT)
@@ -179,24 +179,24 @@ def from_json(text: str | bytes, *, file: str = "") -> JobDescription:
 
 @attrs.frozen
 class Parsed:
-    """What was read already of files that are much alike: what is in the next one as well is not read again."""
+    """Cache of the types and states in similar files: those that occur in the next file, too, are not read again."""
 
     types: Memo[bytes, SerializerDescription] = attrs.field(factory=Memo)
     states: Memo[tuple[Any, ...], StateDescription] = attrs.field(factory=Memo)
 
     def turn(self) -> None:
-        """Go on to the next file."""
+        """Start the next file."""
         self.types.turn()
         self.states.turn()
 
 
 def from_recorded(text: RecordedText, sha256: str, parsed: Parsed) -> JobDescription:
-    """Read what `to_data` gave; raises as `from_json`.
+    """Read the description that `to_data` returned; it raises the errors of `from_json`.
 
     Args:
-        text: The file; of its head nothing else is left.
-        sha256: The digest of the description, as the head says.
-        parsed: What was read of files like it.
+        text: The file; its other head fields have been taken already.
+        sha256: The digest of the description in the head.
+        parsed: The cache shared by similar files.
     """
     facts, types = text.head, _Types(parsed, text.types() if text.has_types else None)
     description = JobDescription(
@@ -256,8 +256,8 @@ class _Types:
     """The types of one file.
 
     Attributes:
-        parsed: What was read of files like it.
-        texts: The text of each by its name; None where each stands wherever it is used.
+        parsed: The cache shared by similar files.
+        texts: The text of each type by its name; None if the file has types in place, without a table.
     """
 
     parsed: Parsed
@@ -266,7 +266,7 @@ class _Types:
     _room: int = MOST_BYTES
 
     def take(self, facts: Fields, name: str) -> SerializerDescription:
-        """Take the type that a field names, or holds."""
+        """Take the type that a field names or contains."""
         if self.texts is None:
             return self._known("", json.dumps(facts.required(name).rest(), sort_keys=True))
         title = facts.text(name)
@@ -281,10 +281,10 @@ class _Types:
         return None if facts.take_null(name) else self.take(facts, name)
 
     def require_all_used(self) -> None:
-        """Refuse a type that nothing is of.
+        """Refuse a type in the table that is not used.
 
         Raises:
-            CorruptFile: There is one.
+            CorruptFile: A type is not used.
         """
         left = (self.texts or {}).keys() - self._read.keys()
         if left:
@@ -316,7 +316,7 @@ class _Types:
         return SerializerDescription(snapshot, declared=declared, sha256=recorded)
 
     def _bytes(self, facts: Fields) -> bytes:
-        """Return the bytes of a snapshot; all of a file together are bounded as the file is."""
+        """Return the bytes of a snapshot; the total size per file is limited."""
         is_packed = self.texts is not None
         encoded = facts.text("bzip2" if is_packed else "base64")
         try:
@@ -341,7 +341,7 @@ def _unpacked(packed: bytes, room: int) -> bytes:
 
 
 def _is_ours(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether the words for a type are stateshift's alone: a user's class may put itself in other words one day."""
+    """Whether only stateshift determines the words for a type: the words of a user's class may change."""
     return type(snapshot).__module__.startswith(f"{__package__.partition('.')[0]}.") and all(
         map(_is_ours, snapshot.children())
     )
@@ -351,5 +351,5 @@ def _snapshot(data: bytes) -> TypeSerializerConfigSnapshot[Any]:
     try:
         return snapshot_from_bytes(data)
     except StateShiftError as error:
-        error.where.pop("offset", None)  # within the snapshot, which nobody sees
+        error.where.pop("offset", None)  # it counts from the start of the snapshot, not of the file
         raise

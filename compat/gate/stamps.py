@@ -1,8 +1,8 @@
-"""Stamps: which recorded revision runs where. A stamp is a name for a revision that moves with each deployment.
+"""Stamps: the recorded revision that runs in each deployment. A stamp is a name that moves with each deployment.
 
 state_history/stamps.json
 {"format": "stateshift stamps", "version": 2, "stamps": [{"name": "production", "revision": id, "on": date}],
- "seal": digest of all of it, since version 2}
+ "seal": digest of the whole document, since version 2}
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def _is_name(name: str) -> bool:
 
 @attrs.frozen
 class Stamp:
-    """A place and what runs there.
+    """A deployment and the revision that runs there.
 
     Attributes:
-        name: Of the place: `production`.
+        name: The name of the deployment: `production`.
         revision: The id of a recorded revision.
-        on: The day on which it was said.
+        on: The day on which the stamp was set.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Stamps:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Stamps:
-        """Read the file.
+        """Read the file of stamps.
 
         Raises:
-            CorruptFile: It is none.
+            CorruptFile: It is not a file of stamps.
         """
         with located(file=FILE):
             facts = parse_document(text, FORMAT, VERSION, sealed_since=SEALED_SINCE)
@@ -71,15 +71,15 @@ class Stamps:
             return cls(tuple(stamps))
 
     def to_json(self) -> str:
-        """Give the text of the file."""
+        """Return the text of the file."""
         stamps = [{"name": one.name, "revision": one.revision, "on": one.on.isoformat()} for one in self.stamps]
         return print_sealed(FORMAT, VERSION, {"stamps": stamps})
 
     def stamped(self, name: str, revision: str, on: dt.date) -> Stamps:
-        """Give the stamps with one set, or moved.
+        """Return the stamps with one set or moved.
 
         Raises:
-            DeclarationError: The name could be taken for something else: a revision, a file, a job.
+            DeclarationError: The name could be mistaken for a revision, a file or a job.
         """
         if not _is_name(name):
             raise DeclarationError(
@@ -90,5 +90,5 @@ class Stamps:
         return Stamps(tuple(sorted([*others, Stamp(name, revision, on)], key=lambda one: one.name)))
 
     def find(self, name: str) -> Stamp | None:
-        """Give the stamp of a name, or None."""
+        """Return the stamp with a name, or None."""
         return next((one for one in self.stamps if one.name == name), None)

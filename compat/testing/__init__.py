@@ -1,6 +1,6 @@
-"""The compatibility test harness: what a serializer and an upgrade promise, as tests to inherit.
+"""The compatibility test harness: the contracts of serializers and upgrades, as test classes to inherit.
 
-The names are loaded when they are used: pytest imports this package in every run, for its plugin.
+The names are loaded on first use, because pytest imports this package in every run, for its plugin.
 """
 
 from __future__ import annotations

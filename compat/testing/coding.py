@@ -1,4 +1,4 @@
-"""Values to bytes and back, as all tests of the harness take them."""
+"""Conversion of values to bytes and back, as all tests of the harness do it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def written(serializer: TypeSerializer[Any], *values: Any) -> bytes:
-    """Give the bytes of values, one after the other."""
+    """Return the bytes of the values, one after the other."""
     target = DataOutputView()
     for value in values:
         serializer.serialize(value, target)
@@ -19,7 +19,7 @@ def written(serializer: TypeSerializer[Any], *values: Any) -> bytes:
 
 
 def read(reader: TypeDeserializer[Any], data: bytes) -> Any:
-    """Read the one value that the bytes are; it is an AssertionError where some are left over."""
+    """Return the one value encoded in the bytes, or raise AssertionError if bytes are left over."""
     source = DataInputView(data)
     value = reader.deserialize(source)
     assert source.remaining() == 0, f"{source.remaining()} of {len(data)} bytes are left over"

@@ -1,4 +1,4 @@
-"""What every serializer promises, as tests that a class inherits.
+"""The contract of every serializer, as test cases that a class inherits.
 
     class TestTemperature(SerializerContract):
         serializer = TemperatureSerializer()
@@ -37,18 +37,19 @@ _THREADS, _MOST_TRUNCATIONS = 10, 50
 
 
 class SerializerContract:
-    """The cases; a subclass says of which serializer.
+    """Test cases that every serializer must pass; a subclass names the serializer.
 
     Attributes:
-        serializer: The serializer that is tried.
-        values: A hypothesis strategy of its values.
-        edges: Values that are tried each time: the empty one, the largest, None where it is allowed.
-        max_examples: How many draws of `values` each case makes.
-        declared: A strategy of the declared type, also of values that do not fit; by default drawn of the type that the
-            class names, `TypeSerializer[int]`.
-        neighbours: Other serializers about whose snapshots it is asked, besides plain ones and itself with other
-            parameters: earlier versions, or others of your own.
-        bytes_beyond_length: What each value takes more than the declared length. Only Flink's void namespace has one.
+        serializer: The serializer under test.
+        values: A hypothesis strategy for values that the serializer accepts.
+        edges: Values that are always tried: the empty value, the largest, None where it is allowed.
+        max_examples: The number of examples that each case draws from `values`.
+        declared: A strategy for the declared type, including values that do not fit. By default it is derived from the
+            type argument of the class, `TypeSerializer[int]`.
+        neighbours: Further serializers whose snapshots it is asked about: earlier versions, or others of your own.
+            Plain serializers, and the serializer itself with other parameters, are always asked about.
+        bytes_beyond_length: The number of bytes that each value takes beyond the declared length. Only Flink's void
+            namespace has one.
     """
 
     serializer: ClassVar[TypeSerializer[Any]]
@@ -60,26 +61,26 @@ class SerializerContract:
     bytes_beyond_length: ClassVar[int] = 0
 
     def are_equal(self, expected: object, actual: object) -> bool:
-        """Whether two values are the same; override it where `==` is not the word, as for NaN."""
+        """Whether two values are the same; override it where `==` does not fit, as for NaN."""
         return bool(expected == actual)
 
     def write(self, *values: object) -> bytes:
-        """Give the bytes of values, one after the other."""
+        """Return the bytes of the values, one after the other."""
         return written(self.serializer, *values)
 
     def read(self, data: bytes) -> Any:
-        """Read the one value that the bytes are."""
+        """Return the one value encoded in the bytes."""
         return read(self.serializer, data)
 
     def test_snapshot_class_is_instantiable(self) -> None:
-        """B02: a snapshot class is made without arguments, and knows the version that it writes (SNAP-6)."""
+        """B02: the snapshot class is created without arguments, and knows the version that it writes (SNAP-6)."""
         snapshot = self.serializer.snapshot_configuration()
 
         assert snapshot.get_version() == type(snapshot)().get_version()
         assert snapshot.get_version() in snapshot.get_compatible_versions(), "its own version is none that it reads"
 
     def test_own_snapshot_is_compatible(self) -> None:
-        """B03: `compatible` with its own snapshot, fresh and read back; what that restores has the same bytes (V-4)."""
+        """B03: its own snapshot is `compatible`, fresh and read back; what it restores writes the same bytes (V-4)."""
         fresh = self.serializer.snapshot_configuration()
         stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
 
@@ -92,7 +93,7 @@ class SerializerContract:
             assert data == written(restored, read(restored, data)), "the restored serializer writes other bytes"
 
     def test_answers_about_others_are_true(self) -> None:
-        """B21: what it calls compatible it reads as it was; what it migrates it can write (V-5)."""
+        """B21: data that it calls compatible reads back equal; data that it migrates can be written (V-5)."""
         for other, samples in neighbours_of(self.serializer, self.neighbours, [*self._some()]):
             snapshot = snapshot_from_bytes(snapshot_to_bytes(other.snapshot_configuration()))
             result = self.serializer.ensure_compatibility(snapshot)
@@ -120,10 +121,10 @@ class SerializerContract:
                 value = read(result.fallback or snapshot.restore_serializer(), data)
                 self.write(value if result.conversion is None else result.conversion(value))
             except StateShiftError:
-                continue  # a value that does not fit ends the run, and is told
+                continue  # a value that does not fit ends a run with an error, so it is not wrong here
 
     def test_values_of_the_declared_type_fit_or_are_refused(self) -> None:
-        """B22: a value of the declared type comes back, or is `ValueNotConvertible`; none is cut off, or wraps."""
+        """B22: a value of the declared type round-trips or raises `ValueNotConvertible`; none is truncated or wraps."""
 
         def holds(value: object) -> None:
             try:
@@ -146,11 +147,11 @@ class SerializerContract:
             if strategy is not None:
                 strategy.validate()
         except HypothesisException:
-            return None  # nobody tells how values of it are made
+            return None  # hypothesis cannot generate values of this type
         return strategy
 
     def test_declared_length_is_true(self) -> None:
-        """B04: where a length is declared, every value has it."""
+        """B04: where a length is declared, the bytes of every value have it."""
         length = self.serializer.length + self.bytes_beyond_length
 
         def holds(value: object) -> None:
@@ -159,7 +160,7 @@ class SerializerContract:
         self._for_all(holds)
 
     def test_values_are_not_shared(self) -> None:
-        """B05: a value that is changed after it was written, or read, changes neither bytes nor another read."""
+        """B05: changing a value after writing or reading it changes neither the bytes nor another read."""
         for value in self._some():
             data = self.write(value)
             first, second = self.read(data), self.read(data)
@@ -168,7 +169,7 @@ class SerializerContract:
                 assert data == self.write(self.read(data)), "a read value is part of the serializer"
 
     def test_round_trip_one_by_one(self) -> None:
-        """B08: each value alone has bytes, and comes back from them with nothing left over."""
+        """B08: each value alone round-trips, with no bytes left over."""
 
         def holds(value: object) -> None:
             data = self.write(value)
@@ -178,7 +179,7 @@ class SerializerContract:
         self._for_all(holds)
 
     def test_round_trip_stream(self) -> None:
-        """B10: values one after the other come back in order."""
+        """B10: values written one after the other are read back in order."""
 
         def holds(values: list[object]) -> None:
             source = DataInputView(self.write(*values))
@@ -189,7 +190,7 @@ class SerializerContract:
         self._for_lists(holds)
 
     def test_binary_copy_one(self) -> None:
-        """B12: copying the bytes of a value, without objects in between, keeps it."""
+        """B12: copying the bytes of a value, without decoding it, keeps the value."""
 
         def holds(value: object) -> None:
             data = self.write(value)
@@ -200,7 +201,7 @@ class SerializerContract:
         self._for_all(holds)
 
     def test_binary_copy_stream(self) -> None:
-        """B13: the same for values one after the other: each copy ends where its value ends."""
+        """B13: copying works for values one after the other, too: each copy ends where its value ends."""
 
         def holds(values: list[object]) -> None:
             source, target = DataInputView(self.write(*values)), DataOutputView()
@@ -213,7 +214,7 @@ class SerializerContract:
         self._for_lists(holds)
 
     def test_serializer_equality_and_shipping(self) -> None:
-        """B14: it equals itself after it was shipped to a worker, has the same hash, and writes the same bytes."""
+        """B14: shipped to a worker, it is equal to the original, has the same hash, and writes the same bytes."""
         there = shipped(self.serializer)
 
         assert self.serializer == there
@@ -222,7 +223,7 @@ class SerializerContract:
             assert self.write(value) == written(there, value)
 
     def test_nullability_is_declared(self) -> None:
-        """B15: None comes back as None, or is refused as `ValueNotConvertible`; it never becomes something else."""
+        """B15: None round-trips or raises `ValueNotConvertible`; it never becomes another value."""
         try:
             data = self.write(None)
         except ValueNotConvertible:
@@ -231,7 +232,7 @@ class SerializerContract:
         assert self.read(data) is None
 
     def test_one_serializer_many_threads(self) -> None:
-        """B16: ten threads share one serializer."""
+        """B16: ten threads can share one serializer."""
         expected = [self.write(value) for value in self._some()]
 
         def work(_: int) -> list[bytes]:
@@ -242,7 +243,7 @@ class SerializerContract:
                 assert expected * 5 == found
 
     def test_repr_of_result_is_sound(self) -> None:
-        """B17: every value that was read can be printed; a half-built object shows here."""
+        """B17: every value that was read has a working `repr`; a half-built object fails here."""
 
         def holds(value: object) -> None:
             assert isinstance(repr(self.read(self.write(value))), str)
@@ -250,13 +251,13 @@ class SerializerContract:
         self._for_all(holds)
 
     def test_deterministic_bytes(self) -> None:
-        """B18: equal values have equal bytes, in another process with another hash seed too."""
+        """B18: equal values have equal bytes, also in another process with another hash seed."""
         values = list(self._some())
 
         assert [self.write(value) for value in values] == written_elsewhere(self.serializer, values)
 
     def test_garbage_is_rejected(self) -> None:
-        """B19: bytes that are cut off are `CorruptSavepoint`; other garbage that, or a value that can be printed."""
+        """B19: truncated bytes raise `CorruptSavepoint`; other garbage does, too, or reads as a value with a `repr`."""
         for value in self._some():
             data = self.write(value)
             for size in range(min(len(data), _MOST_TRUNCATIONS)):
@@ -272,7 +273,7 @@ class SerializerContract:
         self._for_garbage(holds)
 
     def test_immutable_types_are_declared(self) -> None:
-        """B20: two reads may give the same object only where it is of an immutable type, which Python can hash."""
+        """B20: two reads return the same object only if its type is immutable and hashable."""
         for value in self._some():
             data = self.write(value)
             first, second = self.read(data), self.read(data)
@@ -282,7 +283,7 @@ class SerializerContract:
         assert self.are_equal(expected, actual), f"{expected!r} was written, {actual!r} was read"
 
     def _some(self) -> Iterator[Any]:
-        """Values for cases that need few: the edges, or the simplest value where there are none."""
+        """Yield a few values: the edges, or the simplest value where there are no edges."""
         from hypothesis import Phase, find, settings
 
         if self.edges:
@@ -304,7 +305,7 @@ class SerializerContract:
         self._drawn(st.lists(self.values, max_size=5), holds)
 
     def _for_garbage(self, holds: Callable[[bytes], None]) -> None:
-        """Try random bytes, and those of values in which one byte is another."""
+        """Run the check on random bytes, and on the bytes of values with one byte changed."""
         from hypothesis import strategies as st
 
         written = [self.write(value) for value in self._some()]
@@ -317,7 +318,7 @@ class SerializerContract:
         self._drawn(damaged | st.binary(max_size=40), holds)
 
     def _drawn(self, strategy: SearchStrategy[Any], holds: Callable[[Any], None]) -> None:
-        """Let hypothesis draw. The test is made here: one that is inherited would be shared by all subclasses."""
+        """Run the check on drawn examples. It is defined here: subclasses would share an inherited test."""
         from hypothesis import HealthCheck, given, settings
 
         def case(drawn: Any) -> None:
@@ -339,7 +340,7 @@ def _expect_refused(use: Callable[[DataInputView], object], data: bytes) -> None
 def _is_itself(value: Any) -> bool:
     """Whether a value is equal to itself, as NaN is not."""
     try:
-        return bool(value == value)  # noqa: PLR0124 - that is the question
+        return bool(value == value)  # noqa: PLR0124 - comparing it with itself is the test
     except Exception:  # noqa: BLE001 - a signalling NaN
         return False
 

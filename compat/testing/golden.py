@@ -1,9 +1,9 @@
-"""Golden files: what a release wrote, kept beside the tests and read for ever.
+"""Golden files: bytes written by a release, kept beside the tests and read for ever.
 
     golden/<release>/<case>.json
     {"format": "stateshift golden", "version": 1, "type": words, "snapshot": base64, "value": base64}
 
-Files of the current release may be written; those of an older one never are. Source: harness cases, A02 and A10.
+Files of the current release may be rewritten; those of older releases never are. Source: harness cases, A02 and A10.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FORMAT, VERSION = "stateshift golden", 1
 
 @attrs.frozen
 class Golden:
-    """What one release wrote for one case.
+    """The bytes that one release wrote for one case.
 
     Attributes:
-        snapshot: Bytes of the serializer's snapshot, with its id and version.
-        value: Bytes of one value.
+        snapshot: The bytes of the serializer's snapshot, with its id and version.
+        value: The bytes of one value.
     """
 
     snapshot: bytes
@@ -43,7 +43,7 @@ class Golden:
 
     @classmethod
     def of(cls, serializer: TypeSerializer[Any], value: object) -> Golden:
-        """Write a value as the code at hand does."""
+        """Write a value and its snapshot with the current code."""
         target = DataOutputView()
         serializer.serialize(value, target)
         return cls(snapshot_to_bytes(serializer.snapshot_configuration()), target.getvalue())
@@ -53,7 +53,7 @@ class Golden:
         """Read a golden file.
 
         Raises:
-            CorruptFile: It is none.
+            CorruptFile: The file is not a golden file.
         """
         with located(file=str(file)):
             facts = parse_document(file.read_bytes(), FORMAT, VERSION)
@@ -63,7 +63,7 @@ class Golden:
             return golden
 
     def save(self, file: Path) -> bool:
-        """Write the file where its content is another; False where it is the same."""
+        """Write the file unless it already has this content, and return whether it was written."""
         text = print_document(FORMAT, VERSION, self._to_data())
         if file.is_file() and Golden.read(file) == self:
             return False
@@ -79,7 +79,7 @@ class Golden:
         }
 
     def restored_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
-        """Read the snapshot with the code at hand."""
+        """Return the snapshot, read by the current code."""
         return snapshot_from_bytes(self.snapshot)
 
 

@@ -1,4 +1,4 @@
-"""Modules of which several generations live side by side: each sees its own classes, and no other's.
+"""Loading of several versions of one module side by side, each with its own classes.
 
 Source: harness cases, A13.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def isolated(file: Path, name: str) -> Iterator[ModuleType]:
-    """Load a file as the module `name`, for the `with` block alone.
+    """Load a file as the module `name` for the duration of the `with` block.
 
-    Within, imports of `name` give this module, and what it registers is known; afterwards everything is as before. So
-    `accounts_v1.py` and `accounts_v2.py` may both be the module `accounts`, and define `accounts.Account`.
+    Within the block, imports of `name` return this module, and what it registers is known; afterwards everything is as
+    before. So `accounts_v1.py` and `accounts_v2.py` may both be the module `accounts`, and define `accounts.Account`.
 
     Raises:
-        JobNotFound: There is no such file.
+        JobNotFound: The file does not exist.
     """
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not file.is_file():

@@ -1,4 +1,4 @@
-"""A migration in one line of a test: old type, new type, values, and what they are to become."""
+"""An assertion that tests a migration in one line: old type, new type, values, and the values that they become."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ def assert_migrates(
     verdict: Verdict | None = None,
     converter: Callable[[Any], Any] | None = None,
 ) -> CompatibilityResult[Any]:
-    """Say that values of an old type become values of a new one, as the verdict says that they do.
+    """Check that values of an old type become values of a new type in the way that the verdict says.
 
-    The values are written with the old serializer, and only its stored snapshot and their bytes are used from then on:
-    they are read as they are where the verdict is compatible, by the reconfigured copy where that is asked for, and by
-    the old reader, a conversion and the new serializer where they must be migrated.
+    The values are written with the old serializer; from then on, only its stored snapshot and the bytes are used. If
+    the verdict is compatible, the new serializer reads them as they are; if it asks for a reconfigured copy, that copy
+    does; if they must be migrated, the old reader reads them, a conversion is applied, and the new serializer writes
+    them.
 
     Args:
-        old: Serializer or type hint.
-        new: Serializer or type hint.
-        values: That the old serializer writes.
-        expected: What they become; by default they are equal to what they were.
-        verdict: The verdict that the new serializer is to give; by default any but `incompatible`.
-        converter: In place of the conversion that the rules give, as `converter=` of a descriptor.
+        old: The old serializer or type hint.
+        new: The new serializer or type hint.
+        values: Values that the old serializer writes.
+        expected: The values that they become; by default, equal ones.
+        verdict: The verdict expected from the new serializer; by default any but `incompatible`.
+        converter: A function used instead of the conversion by the rules, as `converter=` of a descriptor.
 
     Returns:
-        What the new serializer answered, with its findings.
+        The new serializer's result, with its findings.
 
     Raises:
-        AssertionError: It does not hold; with the value, or with the findings.
+        AssertionError: The check fails; the message has the value or the findings.
     """
     writer, reader = _serializer(old), _serializer(new)
     snapshot = snapshot_from_bytes(snapshot_to_bytes(writer.snapshot_configuration()))
@@ -72,7 +73,7 @@ def _taken_over(
     snapshot: Any,
     converter: Callable[[Any], Any] | None,
 ) -> Any:
-    """Read stored bytes as the verdict says, and give the value that the new code sees."""
+    """Return the value that the new code sees in stored bytes, read as the verdict says."""
     if result.is_compatible_as_is():
         return read(new, data)
     if result.is_compatible_after_reconfiguration():

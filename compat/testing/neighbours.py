@@ -1,6 +1,6 @@
-"""Other serializers than the one under test: what it answers about their snapshots must be true of their bytes.
+"""Other serializers than the one under test: its answers about their snapshots must be true of their bytes.
 
-Plain ones of each size and framing, and the serializer itself with other parameters.
+They are plain serializers of each size and framing, and the serializer itself with other parameters.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _PLAIN: tuple[tuple[TypeSerializer[Any], Any], ...] = (
 def neighbours_of(
     serializer: TypeSerializer[Any], given: Sequence[TypeSerializer[Any]], values: Sequence[Any]
 ) -> Iterator[tuple[TypeSerializer[Any], Samples]]:
-    """Give others than a serializer, with values as they write them.
+    """Yield serializers that differ from the given one, each with values and the bytes that it writes for them.
 
     Args:
-        serializer: The one under test.
-        given: Others that its author names.
-        values: Of the serializer; those that another one takes are its values, too.
+        serializer: The serializer under test.
+        given: Further serializers, named by the author of the test.
+        values: Values of the serializer under test; other serializers are tried with those that they accept.
     """
     own = snapshot_to_bytes(serializer.snapshot_configuration())
     others = [(other, [value]) for other, value in _PLAIN]
@@ -69,12 +69,12 @@ def _written(other: TypeSerializer[Any], values: list[Any]) -> Samples:
         try:
             samples.append((value, written(other, value)))
         except (StateShiftError, TypeError, AttributeError, AssertionError):
-            continue  # its values are of another type, or it is not to be used itself
+            continue  # it does not accept this value, or may not be used for writing at all
     return samples
 
 
 def _with_other_parameters(serializer: TypeSerializer[Any]) -> Iterator[TypeSerializer[Any]]:
-    """Change each parameter of a serializer by itself; what it refuses to be is no neighbour."""
+    """Yield copies of a serializer with one parameter changed; changes that it refuses are skipped."""
     cls: Any = type(serializer)
     for field in attrs.fields(cls) if attrs.has(cls) else ():
         value = getattr(serializer, field.name, None)
@@ -82,7 +82,7 @@ def _with_other_parameters(serializer: TypeSerializer[Any]) -> Iterator[TypeSeri
         if field.eq and field.init and other != value:
             try:
                 made: Any = attrs.evolve(cast("Any", serializer), **{field.alias: other})
-                made.ensure_compatibility(made.snapshot_configuration())  # what cannot be asked is nothing whole
+                made.ensure_compatibility(made.snapshot_configuration())  # a copy that cannot be asked is not complete
             except (StateShiftError, TypeError, ValueError, AttributeError):
                 continue
             yield made
@@ -101,7 +101,7 @@ def _other(value: Any) -> Any:
 
 
 def declared_type(serializer: TypeSerializer[Any]) -> Any:
-    """Give the type that a class names as that of its values, `TypeSerializer[int]`; None where it names none."""
+    """Return the value type that a class declares, as `int` in `TypeSerializer[int]`, or None if it declares none."""
     for cls in type(serializer).__mro__:
         for base in cls.__dict__.get("__orig_bases__", ()):
             origin, arguments = get_origin(base), get_args(base)

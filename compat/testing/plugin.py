@@ -1,6 +1,6 @@
-"""The pytest plugin: `--stateshift-record`, and asserts of the harness that tell what they compared.
+"""The pytest plugin: `--stateshift-record`, and detailed assertion messages for the harness.
 
-pytest loads it in every run on a machine that has stateshift; nothing heavy is imported before a test needs it.
+pytest loads it in every run where stateshift is installed; nothing heavy is imported before a test needs it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RECORDED: pytest.StashKey[list[Path]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Register the option."""
     parser.getgroup("stateshift").addoption(
         "--stateshift-record",
         action="store_true",
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Write the golden files of what was collected, each case once."""
+    """Write the golden files of the collected tests, each case once."""
     if not config.getoption("--stateshift-record"):
         return
     from .upgrade import UpgradeCase
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """List the files that were written."""
+    """List the golden files that were written."""
     if not config.getoption("--stateshift-record"):
         return
     written = config.stash.get(_RECORDED, [])

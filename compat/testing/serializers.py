@@ -1,13 +1,13 @@
-"""Small serializers of whole numbers, one for each answer that an upgrade can get, to try what goes around them.
+"""Small serializers of whole numbers, one for each answer to an upgrade, for testing the code around them.
 
     V1              layout one, the old one
-    V2              layout two; by migration from V1, with the same values
-    NeedsReconfig   takes V1 over by a reconfigured copy; raises where it is used itself
-    Refuses         takes nothing over
-    NeedsFallback   by migration with a fallback from all but itself; its own snapshot cannot restore it
-    Unrestorable    layout one, under a snapshot that cannot restore
+    V2              layout two; migrates from V1, with the same values
+    NeedsReconfig   accepts V1 data with a reconfigured copy; raises when used itself
+    Refuses         accepts no stored data
+    NeedsFallback   migrates from any serializer but itself, with a fallback; its own snapshot cannot restore it
+    Unrestorable    layout one, under a snapshot that cannot restore it
 
-A composite of your own is asked about with them: what it answers where a part migrates, is refused, and so on.
+Use them as parts of a composite serializer of your own, to test its answer when a part migrates, is refused, and so on.
 Source: harness cases, vocabulary.
 """
 
@@ -32,7 +32,7 @@ _SECOND_LAYOUT = 2
 @register_snapshot
 @attrs.define
 class HarnessSnapshot(TypeSerializerConfigSnapshot[int]):
-    """The snapshot of each of them, told apart by a name."""
+    """The snapshot of all these serializers, which it tells apart by name."""
 
     snapshot_id: ClassVar[str] = "stateshift/harness"
 
@@ -71,7 +71,7 @@ class V1(TypeSerializer[int]):
 
 @attrs.frozen
 class V2(V1):
-    """Layout two: the int 2, and a long. By migration from `V1`, with the same values."""
+    """Layout two: the int 2, then a long. Migrates from `V1`, with the same values."""
 
     def serialize(self, value: int, target: DataOutputView) -> None:
         target.write_int(_SECOND_LAYOUT)
@@ -92,7 +92,7 @@ class V2(V1):
 
 @attrs.frozen
 class NeedsReconfig(V1):
-    """Layout one, of a copy with `reconfigured`. That takes `V1` over; what was never reconfigured raises when used."""
+    """Layout one. Accepts `V1` data only as a copy with `reconfigured` set; without it, reading and writing raise."""
 
     reconfigured: bool = False
 
@@ -123,7 +123,7 @@ class NeedsReconfig(V1):
 
 @attrs.frozen
 class Refuses(V1):
-    """Layout one. Takes nothing over, not even what it wrote itself."""
+    """Layout one. Accepts no stored data, not even its own."""
 
     def snapshot_configuration(self) -> HarnessSnapshot:
         return HarnessSnapshot("Refuses")
@@ -134,7 +134,7 @@ class Refuses(V1):
 
 @attrs.frozen
 class NeedsFallback(V2):
-    """Layout two. By migration from anything else, with a fallback that reads layout one."""
+    """Layout two. Migrates from any other serializer, with a fallback that reads layout one."""
 
     def snapshot_configuration(self) -> HarnessSnapshot:
         return HarnessSnapshot("NeedsFallback")
@@ -148,14 +148,14 @@ class NeedsFallback(V2):
 
 @attrs.frozen
 class Unrestorable(V1):
-    """Layout one, of which only a fallback reads what is stored."""
+    """Layout one, under a snapshot that cannot restore it, so that only a fallback can read stored data."""
 
     def snapshot_configuration(self) -> HarnessSnapshot:
         return HarnessSnapshot("Unrestorable")
 
 
 RULE = "HARNESS"
-"""What findings of these serializers have for a rule; it is none of the rule book."""
+"""The rule id in the findings of these serializers; it is not in the rule book."""
 
 _NOT_RESTORED: dict[str, TypeSerializer[int]] = {"NeedsFallback": NeedsFallback(), "Unrestorable": Unrestorable()}
 _BY_NAME: dict[str, TypeSerializer[int]] = {
@@ -169,6 +169,6 @@ _BY_NAME: dict[str, TypeSerializer[int]] = {
 
 
 def _found(new: TypeSerializer[int], snapshot: TypeSerializerConfigSnapshot[Any], verdict: Verdict) -> Finding:
-    """The one finding of an answer."""
+    """Return the single finding of an answer."""
     reason = f"{type(new).__name__} answers so"
     return Finding("$", RULE, verdict, snapshot.describe(), new.describe(), reason, (KEEP_OLD_TYPE, CONVERTER))

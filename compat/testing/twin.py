@@ -1,6 +1,6 @@
-"""Another Python process with another hash seed, and the way there: what a worker on another machine sees.
+"""A second Python process with another hash seed: it sees serializers as a worker on another machine does.
 
-One process serves a whole test run; it is started when it is first asked, and ends with the run.
+One process serves a whole test run; it is started on first use, and ends with the run.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _SIZE = struct.Struct(">I")
 
 
 def shipped(value: Any) -> Any:
-    """Give a value after the way to a worker and back: classes of modules that a worker has not got go by value."""
+    """Return a value as a worker receives it, pickled and unpickled; classes that workers lack are pickled by value."""
     import cloudpickle
 
     return pickle.loads(cloudpickle.dumps(value))  # noqa: S301 - pickled in this line
 
 
 def written_elsewhere(serializer: TypeSerializer[Any], values: Sequence[Any]) -> list[bytes]:
-    """Give the bytes that a process with another hash seed writes for values.
+    """Return the bytes that a process with another hash seed writes for the values.
 
     Raises:
-        AssertionError: It fails where this process does not; with its words.
+        AssertionError: Writing failed in that process only; the message is that of its error.
     """
     import cloudpickle
 
@@ -51,7 +51,7 @@ def written_elsewhere(serializer: TypeSerializer[Any], values: Sequence[Any]) ->
     finally:
         if by_value:
             cloudpickle.unregister_pickle_by_value(module)
-    answer = pickle.loads(_receive(twin.stdout))  # noqa: S301 - by a process of ours
+    answer = pickle.loads(_receive(twin.stdout))  # noqa: S301 - pickled by a process started here
     assert isinstance(answer, list), f"another process cannot write the values:\n{answer}"
     return answer
 
@@ -60,7 +60,7 @@ def written_elsewhere(serializer: TypeSerializer[Any], values: Sequence[Any]) ->
 def _twin() -> subprocess.Popen[bytes]:
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    twin = subprocess.Popen(  # noqa: S603 - this module
+    twin = subprocess.Popen(  # noqa: S603 - it runs this module
         [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
     atexit.register(_end, twin)
@@ -68,7 +68,7 @@ def _twin() -> subprocess.Popen[bytes]:
 
 
 def _end(twin: subprocess.Popen[bytes]) -> None:
-    """Leave nothing behind: it ends when nobody asks any more."""
+    """Kill the process at the end of the run."""
     with twin:
         twin.kill()
 
@@ -87,7 +87,7 @@ def _receive(stream: BinaryIO | Any) -> bytes:
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until the input is closed."""
     while True:
         try:
             data = _receive(requests)
@@ -95,13 +95,13 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
             return
         answer: list[bytes] | str
         try:
-            serializer, values = pickle.loads(data)  # noqa: S301 - by the process that started this one
+            serializer, values = pickle.loads(data)  # noqa: S301 - pickled by the process that started this one
             answer = []
             for value in values:
                 target = DataOutputView()
                 serializer.serialize(value, target)
                 answer.append(target.getvalue())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test that asked tells it
+        except Exception as error:  # noqa: BLE001 - any error is reported to the test that asked
             answer = f"{type(error).__name__}: {error}"
         _send(answers, pickle.dumps(answer))
 

@@ -1,7 +1,7 @@
-"""An upgrade as a test: what older releases wrote must be what the new code says it is, and be read as it says.
+"""An upgrade as a test: the new code must judge the data of older releases as declared, and read them accordingly.
 
     class TestAccount(UpgradeCase):
-        module = "accounts"                 # what both files are, each in its time
+        module = "accounts"                 # the module name of both files, each at its time
         setup = "accounts_v1.py"            # `serializer` and `value`: the old code
         verifier = "accounts_v2.py"         # `serializer`, `verdict`, `value`, `restored`: the new code
         releases = ("1.0", "1.1")           # the last one is the current one
@@ -39,18 +39,18 @@ RECORD_OPTION = "--stateshift-record"
 
 @attrs.frozen
 class Upgrade:
-    """One golden file under the new code.
+    """One golden file, judged by the new code.
 
     Attributes:
-        release: That wrote it.
-        golden: What it wrote.
+        release: The release that wrote the file.
+        golden: The bytes that it wrote.
         snapshot: The stored snapshot, read by the new code.
-        serializer: The new one.
-        expected: The verdict that it is to give.
-        value: What the stored value is to the new code; of a migration, what it becomes.
-        fallback: The new code's deserializer for bytes whose serializer is gone, or None.
+        serializer: The serializer of the new code.
+        expected: The verdict expected from it.
+        value: The stored value as the new code sees it; after a migration, the value that it becomes.
+        fallback: The new code's deserializer for bytes whose serializer no longer exists, or None.
         converter: The new code's converter, or None.
-        restored: Says of a value that the snapshot alone has read whether it is the stored one, or None.
+        restored: A function that tells whether a value read by the restored snapshot is the stored one, or None.
     """
 
     release: str
@@ -64,25 +64,26 @@ class Upgrade:
     restored: Callable[[Any], bool] | None = None
 
     def ask(self) -> CompatibilityResult[Any]:
-        """Put the question to the new serializer."""
+        """Ask the new serializer about the stored snapshot."""
         return self.serializer.ensure_compatibility(self.snapshot)
 
     def find_reader(self, result: CompatibilityResult[Any]) -> OldReader:
-        """Find who reads the stored value, in the order of rules READ-1 to READ-4."""
+        """Find the reader of the stored value, in the order of rules READ-1 to READ-4."""
         return find_old_reader(self.snapshot, fallbacks=(result.fallback, self.fallback))
 
 
 class UpgradeCase:
-    """The cases; a subclass says of which upgrade. Each is run for each release.
+    """Test cases of an upgrade, run for each release; a subclass names the upgrade.
 
     Attributes:
         module: The name under which both files are loaded; by default that of the setup, without `_v1` and the like.
-        setup: File of the old code, beside the test: `serializer`, and a `value` that it writes.
-        verifier: File of the new code: `serializer`; `value`, what the old one is to it; `verdict`, or one for each
-            release as a dict; where there is need, `fallback` and `converter`; and `restored`, a function that says of
-            the value that the snapshot reads without any class whether it is the stored one.
-        releases: Whose golden files there are, the oldest first; the last one is the current one.
-        golden: Folder of golden files, beside the test.
+        setup: The file of the old code, beside the test. It defines `serializer`, and a `value` to write.
+        verifier: The file of the new code. It defines `serializer`; `value`, the old value as the new code sees it;
+            `verdict`, either one or a dict with one for each release; if needed, `fallback` and `converter`; and
+            `restored`, a function that tells whether a value which the snapshot read without any class is the stored
+            one.
+        releases: The releases with golden files, the oldest first; the last one is the current one.
+        golden: The folder of golden files, beside the test.
     """
 
     module: ClassVar[str] = ""
@@ -92,30 +93,30 @@ class UpgradeCase:
     golden: ClassVar[str] = "golden"
 
     def matches(self, expected: object, actual: object) -> bool:
-        """Whether a value is what it should be; override it where `==` is not the word."""
+        """Whether a value is the expected one; override it where `==` does not fit."""
         return bool(expected == actual)
 
     @classmethod
     def golden_file(cls, release: str) -> Path:
-        """Where the golden file of a release is."""
+        """Return the path of the golden file of a release."""
         return cls._folder() / cls.golden / release / f"{cls.__name__}.json"
 
     @classmethod
     def record(cls) -> Path | None:
-        """Write the golden file of the current release; None where it is there, with the same bytes."""
+        """Write the golden file of the current release; return None if it exists with the same bytes."""
         with isolated(cls._folder() / cls.setup, cls._module()) as old:
             file = cls.golden_file(cls.releases[-1])
             return file if Golden.of(old.serializer, old.value).save(file) else None
 
     @classmethod
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
-        """Run each case once a release."""
+        """Run each case once per release."""
         if "release" in metafunc.fixturenames:
             metafunc.parametrize("release", cls.releases)
 
     @pytest.fixture
     def upgrade(self, release: str) -> Iterator[Upgrade]:
-        """The golden file of a release under the new code."""
+        """Yield the golden file of a release, judged by the new code."""
         file = self.golden_file(release)
         if not file.is_file():
             how = f"write it: pytest {RECORD_OPTION}" if release == self.releases[-1] else "take it from that release"
@@ -136,7 +137,7 @@ class UpgradeCase:
             )
 
     def test_restored_serializer_is_valid(self, upgrade: Upgrade) -> None:
-        """A03: what the stored snapshot restores reads the stored value from the golden bytes, and writes them."""
+        """A03: the restored serializer reads the stored value from the golden bytes, and writes the same bytes."""
         if upgrade.expected is Verdict.INCOMPATIBLE:
             pytest.skip("the upgrade is incompatible: nothing will read the old bytes")
         try:
@@ -154,7 +155,7 @@ class UpgradeCase:
             assert upgrade.golden.value == written(serializer, value)
 
     def test_upgraded_serializer_has_expected_verdict(self, upgrade: Upgrade) -> None:
-        """A04: the new serializer gives exactly the verdict that is expected."""
+        """A04: the new serializer returns exactly the expected verdict."""
         result = upgrade.ask()
         found = "; ".join(f"{finding.path}: {finding.reason} [{finding.rule}]" for finding in result.findings)
 
@@ -163,7 +164,7 @@ class UpgradeCase:
     def test_upgraded_serializer_valid_after_migration(
         self, upgrade: Upgrade, record_property: Callable[[str, object], None]
     ) -> None:
-        """A05 and A12: what the old reader reads is converted, and the new serializer is valid for what it writes."""
+        """A05 and A12: values from the old reader are converted, and the new serializer writes and reads them."""
         self._only_for(upgrade, Verdict.REQUIRES_MIGRATION, Verdict.REQUIRES_MIGRATION_WITH_FALLBACK)
         result = upgrade.ask()
         found = upgrade.find_reader(result)
@@ -176,7 +177,7 @@ class UpgradeCase:
         self._assert_valid(upgrade.serializer, data, upgrade.value)
 
     def test_reconfigured_serializer_valid(self, upgrade: Upgrade) -> None:
-        """A06: the reconfigured copy is valid for the golden bytes, and the original is unchanged."""
+        """A06: the reconfigured copy reads and writes the golden bytes, and the original is unchanged."""
         self._only_for(upgrade, Verdict.COMPATIBLE_AFTER_RECONFIGURATION)
         before = snapshot_to_bytes(upgrade.serializer.snapshot_configuration())
         copy = upgrade.ask().reconfigured_serializer
@@ -187,7 +188,7 @@ class UpgradeCase:
         )
 
     def test_as_is_serializer_valid(self, upgrade: Upgrade) -> None:
-        """A07: the new serializer is valid for the golden bytes."""
+        """A07: the new serializer reads and writes the golden bytes."""
         self._only_for(upgrade, Verdict.COMPATIBLE)
 
         self._assert_valid(upgrade.serializer, upgrade.golden.value, upgrade.value)
@@ -199,7 +200,7 @@ class UpgradeCase:
             pytest.skip(f"the expected verdict is {upgrade.expected.label}")
 
     def _assert_valid(self, serializer: TypeSerializer[Any], data: bytes, expected: object) -> None:
-        """Say that a serializer reads bytes as expected, and it, what its snapshot restores and a copy write them."""
+        """Check that a serializer reads the expected value, and that it and its copies write the same bytes."""
         value = read(serializer, data)
         assert self.matches(expected, value), f"{value!r} was read, and {expected!r} is expected"
         restored = snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration())).restore_serializer()

@@ -1,4 +1,4 @@
-"""Values under test: what can be changed in them, is."""
+"""Modification of values under test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 
 def disturb(value: Any) -> bool:
-    """Empty every list, dict, set and bytearray within a value; False where there is none, so that nothing changed."""
+    """Empty every list, dict, set and bytearray within a value, and return whether there was any that had items."""
     parts: list[Any] = []
     if isinstance(value, dict):
         parts = [*value.keys(), *value.values()]

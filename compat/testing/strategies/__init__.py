@@ -1,4 +1,4 @@
-"""Hypothesis strategies: types, values of a type, and what becomes of a type from one version of a job to the next.
+"""Hypothesis strategies: types, values of a type, and later versions of a type.
 
     @given(st.data())
     def test_my_tool_takes_every_type(data):
@@ -6,9 +6,9 @@
         value = data.draw(values_of(hint))
         later = data.draw(evolutions(hint))
 
-Whole jobs, and what their states hold, are drawn by `stateshift.state.testing.jobs` and `contents_of`.
-This package imports hypothesis, and nothing of stateshift imports it before it is used:
-`pip install 'stateshift[test]'` brings what it needs.
+Whole jobs, and the contents of their states, are drawn by `stateshift.state.testing.jobs` and `contents_of`. This
+package imports hypothesis, and the rest of stateshift imports it only on use. `pip install 'stateshift[test]'` installs
+its dependencies.
 """
 
 from .evolving import Evolution, evolutions

@@ -1,4 +1,4 @@
-"""Hints and classes that are made on the fly; records and enums have a stable name, so that they are the same state."""
+"""Hints and classes created on the fly; records and enums have stable names, so that they stay the same state."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from ....serializers.enums.serializers import SymbolAliases
 
 MODULE = "drawn"
-"""Where classes say that they are from; there is no such module, so their values cannot be pickled."""
+"""The module that the classes claim to be from; it does not exist, so their values cannot be pickled."""
 
 _NONE = Field()
 
 
 class _Told(type):
-    """Classes whose fields show where hypothesis prints them: `Item(id: long, note: optional<string>)`."""
+    """A metaclass whose `repr` shows the fields in hypothesis output: `Item(id: long, note: optional<string>)`."""
 
     def __repr__(cls) -> str:
         fields = ", ".join(f"{field.attribute}: {in_words(field.hint)}" for field in class_fields(cls))
@@ -32,29 +32,29 @@ class _Told(type):
 
 
 class _Base(metaclass=_Told):
-    """Under all records that are made; it has no field, and is no part of the state."""
+    """The base class of all drawn records; it has no field, and is not part of the state."""
 
 
 def in_words(hint: Any) -> str:
-    """Name a type as messages do."""
+    """Return the name of a type, as messages print it."""
     bare, is_optional = strip_none(hint)
     words = serializer_for(bare).describe()
     return f"optional<{words}>" if is_optional and bare is not None else words
 
 
 def generic(origin: Any, *arguments: Any) -> Any:
-    """Give `origin[…]` of types that are known at run time only."""
+    """Return `origin[…]` for types that are known at run time only."""
     return origin[arguments]
 
 
 def optional(hint: Any) -> Any:
-    """Give `T | None` of any hint."""
-    return Optional[hint]  # noqa: UP045 - not all hints know the operator
+    """Return `T | None` for any hint."""
+    return Optional[hint]  # noqa: UP045 - some hints do not support the | operator
 
 
 @attrs.frozen
 class Attribute:
-    """A field of a record class: its name in Python, its type, what `Field` says of it, its default."""
+    """A field of a record class: its name in Python, its type, its `Field` options, its default."""
 
     name: str
     hint: Any
@@ -62,23 +62,23 @@ class Attribute:
     default: Default | None = None
 
     def renamed(self, name: str, *, aliases: Iterable[str]) -> Attribute:
-        """Give the field under another name."""
+        """Return the field under another name."""
         return attrs.evolve(self, name=name, options=attrs.evolve(self.options, name="", aliases=aliases))
 
     def of_type(self, hint: Any) -> Attribute:
-        """Give the field with another type; what was declared of the values of the old one need not fit."""
+        """Return the field with another type and without its default, as options for the old type need not fit."""
         kept = Field(name=self.options.name, aliases=self.options.aliases, declared_by=self.options.declared_by)
         return attrs.evolve(self, hint=hint, options=kept, default=None)
 
     @property
     def stored_names(self) -> tuple[str, ...]:
-        """What it is called in the state, and was."""
+        """The names of the field in the state: the current one, then the former ones."""
         return (self.options.name or self.name, *self.options.aliases)
 
 
 @attrs.frozen
 class RecordClass:
-    """What there is to say of a record class; `made` makes it."""
+    """The declaration of a record class; `made` creates the class."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -89,7 +89,7 @@ class RecordClass:
 
     @classmethod
     def of(cls, given: type) -> RecordClass:
-        """Say it of a class that is there: an attrs class, a dataclass or a named tuple."""
+        """Return the declaration of an existing class: an attrs class, a dataclass or a named tuple."""
         options = options_of(given)
         attributes = tuple(_attribute(field.attribute, field.hint, field.default) for field in class_fields(given))
         retired = dict(options.retired_types) or options.retired
@@ -97,11 +97,11 @@ class RecordClass:
 
     @property
     def identity(self) -> str:
-        """Its name in the state."""
+        """The name of the class in the state."""
         return self.java_class or f"{self.module}.{self.name}"
 
     def made(self) -> type:
-        """Make an attrs class, whose values cannot be changed."""
+        """Create a frozen attrs class."""
         fields = {attribute.name: _attrs_field(attribute) for attribute in self.attributes}
         made = attrs.make_class(self.name.rpartition(".")[2], fields, bases=(_Base,), kw_only=True, frozen=True)
         made.__module__, made.__qualname__ = self.module, self.name
@@ -137,7 +137,7 @@ def enum_class(
     symbol_aliases: SymbolAliases = (),
     default: str = "",
 ) -> Any:
-    """Make an enum; what contradicts its symbols is left out."""
+    """Create an enum; aliases and a default that contradict its symbols are left out."""
     members = {symbol: number for number, symbol in enumerate(symbols)}
     functional: Any = enum.Enum
     made = functional(name.rpartition(".")[2], members, module=module, qualname=name)
@@ -152,7 +152,7 @@ def enum_class(
 
 
 def enum_like(given: type[enum.Enum], symbols: Iterable[str], **changed: Any) -> Any:
-    """Make an enum as another one, with other symbols and what else is changed."""
+    """Create an enum with the options of another one, but other symbols and the changed options."""
     told = EnumSerializer.of(given)
     java = told.name if isinstance(told, JavaEnumSerializer) else ""
     same = {"aliases": told.aliases, "symbol_aliases": told.symbol_aliases, "default": told.default}

@@ -1,4 +1,4 @@
-"""What becomes of a type from one version of a job to the next: single changes, at any place within it."""
+"""Later versions of a type: single changes, at any place within it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _mostly = st.sampled_from([True, True, True, False])
 
 
 class Evolution(NamedTuple):
-    """What became of a type.
+    """A later version of a type.
 
     Attributes:
         hint: The new type.
-        changes: What was done, in words, one step after the other: `$.color: the field is removed`.
+        changes: The changes in words, in the order in which they were made: `$.color: the field is removed`.
     """
 
     hint: Any
@@ -40,18 +40,18 @@ class Evolution(NamedTuple):
 
 
 def evolutions(hint: Any, *, most: int = _MOST_CHANGES) -> SearchStrategy[Evolution]:
-    """Draw what a type may be in a later version of a job, after one change or more.
+    """Draw a later version of a type, after one change or more.
 
-    Numbers are widened and narrowed; what is required becomes optional, and back; fields are added, removed, renamed
-    and reordered, with a default or an alias and without; symbols of enums are added, removed, renamed and reordered;
-    elements, keys, values and items of containers change as other types do. So every verdict can occur.
+    Numbers are widened and narrowed; required values become optional, and back; fields are added, removed, renamed and
+    reordered, with a default or an alias and without; enum symbols are added, removed, renamed and reordered; elements,
+    keys, values and items of containers change as other types do. So every verdict can occur.
 
-    Records and enums that change are made anew, of the same name; a record as an attrs class without methods and bases.
-    Records that contain themselves stay as they are within.
+    Records and enums that change are created again under the same name, records as attrs classes without methods and
+    base classes. Records that contain themselves do not change inside.
 
     Args:
         hint: The type hint of the old type.
-        most: How many changes at most.
+        most: The maximum number of changes.
 
     Raises:
         DeclarationError: The hint has no serializer.
@@ -80,11 +80,11 @@ class _Place:
     """A type within a type.
 
     Attributes:
-        path: Where it is: `$.lines[].color`.
-        hint: Without `| None`.
+        path: The path of the place: `$.lines[].color`.
+        hint: The type hint, without `| None`.
         is_optional: Whether there is `| None`.
         is_hashed: Whether it is a key of a dict, or an element of a set.
-        put_back: Makes the whole anew with another type there.
+        put_back: Rebuilds the whole type with another type at this place.
     """
 
     path: str
@@ -95,7 +95,7 @@ class _Place:
 
     @property
     def kind(self) -> str:
-        """For which changes there are."""
+        """The kind of the type, which decides the possible changes."""
         if self.hint in NUMBERS:
             return "number"
         if isinstance(self.hint, type) and issubclass(self.hint, enum.Enum):
@@ -105,7 +105,7 @@ class _Place:
         return "tuple" if get_origin(self.hint) is tuple else ""
 
     def put(self, hint: Any) -> Any:
-        """Make the whole anew with another type there, which is as optional as this one."""
+        """Return the whole type with another type at this place; it stays optional if it was."""
         return self.put_back(optional(hint) if self.is_optional else hint)
 
 
@@ -114,7 +114,7 @@ def _is_open_record(hint: Any) -> bool:
 
 
 def _places(hint: Any, path: str = "$", put: Put = lambda hint: hint, *, is_hashed: bool = False) -> Iterator[_Place]:
-    """Give every type within a type, itself first."""
+    """Yield every place within a type, the whole type first."""
     bare, is_optional = strip_none(hint)
     if bare is None:  # the hint None is the type Void
         is_optional = False
@@ -187,7 +187,7 @@ def _free(names: tuple[str, ...], taken: set[str], word: str) -> list[str]:
 
 
 def _told_of_enum(place: _Place) -> tuple[list[str], set[str], dict[str, tuple[str, ...]]]:
-    """Give the symbols, all names that are taken, and the former names by symbol."""
+    """Return the symbols, all names that are taken, and the former names by symbol."""
     told = EnumSerializer.of(place.hint)
     former = dict(told.symbol_aliases)
     return list(told.symbols), {*told.symbols, *(name for names in former.values() for name in names)}, former
@@ -202,7 +202,7 @@ def _symbol_added(draw: DrawFn, place: _Place) -> tuple[Any, str]:
 def _symbol_removed(draw: DrawFn, place: _Place) -> tuple[Any, str]:
     symbols, _, _ = _told_of_enum(place)
     gone = draw(st.sampled_from(symbols))
-    left = [symbol for symbol in symbols if symbol != gone] or ["NONE"]  # an enum has a member
+    left = [symbol for symbol in symbols if symbol != gone] or ["NONE"]  # an enum has at least one member
     default = draw(st.sampled_from(["", left[0]]))
     words = f"the symbol {gone} is removed" + (f", and {default} is the default" if default else "")
     return enum_like(place.hint, left, default=default), words
@@ -248,7 +248,7 @@ def _field_added(draw: DrawFn, place: _Place) -> tuple[Any, str]:
 
 def _field_removed(draw: DrawFn, place: _Place) -> tuple[Any, str]:
     told = RecordClass.of(place.hint)
-    if len(told.attributes) < 2:  # a record of nothing has no bytes
+    if len(told.attributes) < 2:  # a record without fields would have no bytes
         return _field_added(draw, place)
     gone = draw(st.sampled_from(told.attributes))
     left = [field for field in told.attributes if field.name != gone.name]

@@ -1,4 +1,4 @@
-"""Types as a program declares them."""
+"""Type hints, as a program declares them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 NUMBERS: tuple[Any, ...] = (Int8, Int16, Int32, int, BigInt, Float32, float)
-"""Narrow to wide, whole ones first."""
+"""The types of numbers from narrow to wide, whole numbers first."""
 
 OTHERS: tuple[Any, ...] = (bool, str, Char, bytes, Decimal, dt.datetime, NaiveDatetime, dt.date, dt.time)
 FIELD_NAMES = ("id", "name", "amount", "note", "color", "seen", "place", "owner")
@@ -30,19 +30,19 @@ leaves: SearchStrategy[Any] = st.sampled_from(NUMBERS + OTHERS)
 def types(*, max_depth: int = 2, hashable: bool = False) -> SearchStrategy[Any]:
     """Draw type hints: numbers, text, bytes, decimals, times, enums, lists, sets, dicts, tuples, records, `T | None`.
 
-    Records (attrs classes) and enums are made on the fly. They have stable names in a module `drawn`, which is not
-    there, so that their values cannot be pickled. A record prints with its fields: `Item(id: long, note: string)`.
+    Records (attrs classes) and enums are created on the fly. They have stable names in a module `drawn`, which does not
+    exist, so that their values cannot be pickled. A record prints with its fields: `Item(id: long, note: string)`.
 
     Args:
-        max_depth: How many levels of containers and records a type has at most; 0: none.
-        hashable: Only types whose values can be keys: of an operator, a dict, a set.
+        max_depth: The maximum number of levels of containers and records; 0: none.
+        hashable: Draw only types whose values can be keys: of an operator, a dict, a set.
     """
     return _types(max_depth, "Item", hashable=hashable)
 
 
 @st.composite
 def _types(draw: DrawFn, depth: int, name: str, *, hashable: bool = False) -> Any:
-    """Draw a type; classes in it have names that begin with the given one, and each its own."""
+    """Draw a type; the names of its classes are unique, and begin with the given name."""
     kinds: list[Callable[..., Any]] = [_leaf, _leaf, _enum]
     if depth > 0:
         kinds += [_tuple] if hashable else [_record, _record, _record, _list, _set, _map, _tuple, _optional]
@@ -87,7 +87,7 @@ def _record(draw: DrawFn, depth: int, name: str, **_: bool) -> Any:
 
 @st.composite
 def attribute(draw: DrawFn, name: str, hints: SearchStrategy[Any], *, has_default: bool | None = None) -> Attribute:
-    """Draw a field of a record; optional in a third of the draws, with a default in a fourth where that is not told."""
+    """Draw a field of a record, optional in a third of the draws; without `has_default`, a fourth have a default."""
     hint = draw(hints)
     if draw(st.integers(0, 2)) == 2:
         hint = optional(hint)
@@ -98,7 +98,7 @@ def attribute(draw: DrawFn, name: str, hints: SearchStrategy[Any], *, has_defaul
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether records may share a value; what holds a list is made by a factory, as attrs wants it."""
+    """Whether records may share a value as a default; a value with a list needs a factory in attrs."""
     try:
         hash(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Values of a type, as its serializer takes them."""
+"""Values of a type, as its serializer accepts them."""
 
 from __future__ import annotations
 
@@ -72,23 +72,23 @@ if TYPE_CHECKING:
 
 _MOST_ITEMS = 4
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # of the years that Python's datetime holds
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years of Python's datetime
 
 
 def values_of(
     hint: Any, *, own: Mapping[type[TypeSerializer[Any]], SearchStrategy[Any]] | None = None
 ) -> SearchStrategy[Any]:
-    """Draw values of a type: those that its serializer writes, and reads back as equal ones.
+    """Draw values of a type which its serializer writes, and reads back as equal values.
 
-    Extreme numbers, empty texts and containers, and every symbol of an enum come often. Floats are never NaN, which
-    equals nothing, and texts have no half surrogates.
+    Extreme numbers, empty texts and containers, and every symbol of an enum come often. Floats are never NaN, which is
+    not equal to itself, and texts have no lone surrogates.
 
     Args:
-        hint: Type hint or serializer.
-        own: Strategies for serializers of your own, by their class, wherever they stand within the type.
+        hint: The type hint or serializer.
+        own: Strategies for serializers of your own, by class; used wherever such a serializer is part of the type.
 
     Raises:
-        DeclarationError: The type has no serializer, or nothing is known of the values of one.
+        DeclarationError: The type has no serializer, or a serializer in it has no strategy.
     """
     return _Drawing(dict(own or {})).values(serializer_for(hint))
 
@@ -136,18 +136,18 @@ _SIMPLE: dict[type[TypeSerializer[Any]], SearchStrategy[Any]] = {
 
 @attrs.define
 class _Drawing:
-    """One walk over a type.
+    """One traversal of a type.
 
     Attributes:
-        own: Strategies for serializers of the user.
-        records: Those of the records that contain themselves, by name, for what refers to them.
+        own: Strategies for the caller's own serializers.
+        records: Strategies for the records that contain themselves, by name, for the references to them.
     """
 
     own: dict[type[TypeSerializer[Any]], SearchStrategy[Any]]
     records: dict[str, SearchStrategy[Any]] = attrs.field(factory=dict)
 
     def values(self, serializer: TypeSerializer[Any]) -> SearchStrategy[Any]:
-        """Give the strategy for one serializer."""
+        """Return the strategy for one serializer."""
         simple = {**_SIMPLE, **self.own}.get(type(serializer))
         if simple is not None:
             if isinstance(serializer, TemporalSerializer) and serializer.exact:
@@ -206,7 +206,7 @@ class _Drawing:
         items = st.tuples(*map(self._field, serializer.columns))
 
         def made(held: tuple[Any, ...], kind: RowKind) -> Row[*tuple[Any, ...]]:
-            return Row._of(held, names, kind)  # noqa: SLF001 - any names
+            return Row._of(held, names, kind)  # noqa: SLF001 - the names may be any text
 
         return st.builds(made, items, kinds)
 
@@ -230,6 +230,6 @@ class _Drawing:
 
 
 def _exact(serializer: TemporalSerializer) -> Callable[[Any], Any]:
-    """Give what makes the exact value of Python's, where it is not exact already."""
+    """Return the conversion of a Python value to the exact class; exact values stay as they are."""
     made = serializer.value_class
     return lambda value: value if isinstance(value, made) else made.from_python(value)
