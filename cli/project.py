@@ -4,7 +4,7 @@
 job = "accounts:job"
 history = "state_history"
 level = "FULL"
-allow = ["drops:$.coupon"]              # what may be lost, by the names that the gate gives
+allow = ["drops:$.coupon"]              # allowed losses, by the names that the gate prints
 
 [tool.stateshift.levels]
 "sessions" = "BACKWARD"                 # of an operator, by uid
