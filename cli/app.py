@@ -1,4 +1,4 @@
-"""The group of commands: it loads the one that is asked for, and turns every ending into an exit status."""
+"""The click group of all commands: it loads the requested one, and turns its outcome into an exit status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .output import OutputClosedError, close_output, prepare_streams, print_noti
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Module of each command, in the order of the work. None is called like a module of the standard library.
+# The module of each command, in the order of the work. No name equals that of a module of the standard library.
 _COMMANDS = {
     "inspect": "inspecting",
     "export": "exporting",
@@ -38,7 +38,7 @@ _COMMANDS = {
     "rules": "rules",
 }
 _ONLY_READ = {"inspect", "verify", "diff", "history", "heads", "show", "quarantine", "rules"}
-"""Nobody asks of these whether something was written."""
+"""Commands that never write, so that their errors do not say whether something was written."""
 
 _HELP = """Change the types of streaming state without losing the state.
 
@@ -70,7 +70,7 @@ Exit status, of every command:
 
 
 class _Commands(click.Group):
-    """The commands, each imported when it is asked for."""
+    """The commands, each imported when it is requested."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -95,7 +95,7 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; click does not meet an error that is ours, nor a closed pipe, for which it would exit 1."""
+        """Run a command; its errors and a closed pipe are handled here, since click would exit with 1 for them."""
         given = ctx.find_object(_Arguments)
         with_json = given is not None and given.with_json
         try:
@@ -114,7 +114,7 @@ class _Commands(click.Group):
             return status_of(error)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except Exception as error:  # noqa: BLE001 - status 1 would read as "refuse"
+        except Exception as error:  # noqa: BLE001 - status 1 would mean "refuse"
             print_defect(error, with_json=with_json)
             return Status.FAILED
         return status
@@ -127,7 +127,7 @@ class _Commands(click.Group):
         standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
         **extra: Any,
     ) -> Any:
-        """Run, and leave the process with an exit status; `standalone_mode` makes no difference."""
+        """Run the command and exit with its status; `standalone_mode` is ignored."""
         arguments = list(sys.argv[1:] if args is None else args)
         given = _Arguments(with_json="--json" in arguments)
         prepare_streams()
@@ -144,7 +144,7 @@ class _Commands(click.Group):
 
 
 class _Arguments:
-    """What has to be known before a command is parsed: usage errors too are JSON under `--json`."""
+    """Arguments that are known before a command is parsed: with `--json`, usage errors are JSON, too."""
 
     def __init__(self, *, with_json: bool) -> None:
         self.with_json = with_json

@@ -1,4 +1,4 @@
-"""Every ending of a command has one exit status, and every error one form: a block on stderr, or a JSON document."""
+"""Exit statuses, one per outcome, and the output of errors, as a block on stderr or a JSON document."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Status(enum.IntEnum):
-    """What a command leaves behind; 141 and 130 are the shell's own."""
+    """The exit statuses; 141 and 130 are those of the shell."""
 
     DONE = 0
     REFUSED = 1
@@ -55,7 +55,7 @@ class Status(enum.IntEnum):
     OUTPUT_CLOSED = 141
 
 
-# A leaf that is not listed has the status of its nearest base.
+# A class that is not listed has the status of its nearest base class.
 _STATUSES: Mapping[type[BaseException], Status] = {
     StateShiftError: Status.USAGE,  # something is missing on this machine: pyspark, Java
     DeclarationError: Status.USAGE,
@@ -85,20 +85,20 @@ _OWN_FACTS = {"what", "advice", "written", "where"}
 
 
 def status_of(error: StateShiftError) -> Status:
-    """The exit status of an error."""
+    """Return the exit status of an error."""
     return next(_STATUSES[base] for base in type(error).__mro__ if base in _STATUSES)
 
 
 def error_lines(error: StateShiftError) -> list[str]:
-    """Give an error as one block: what, where, what to do, whether anything was written."""
+    """Return an error as one block: what, where, what to do, whether anything was written."""
     name = "Error" if type(error) is StateShiftError else type(error).__name__
     return f"{name}: {error}".split("\n")
 
 
 def error_data(error: StateShiftError) -> dict[str, Any]:
-    """Give an error as plain data: what the block says, and the facts of its class (`snapshot_id`, `found`, …)."""
+    """Return an error as plain data: the content of the block, and attributes of its class (`snapshot_id`, …)."""
     is_ours = type(error).__module__ == StateShiftError.__module__
-    shown = vars(error) if is_ours or not values_are_redacted() else {}  # a class of the user may keep values
+    shown = vars(error) if is_ours or not values_are_redacted() else {}  # a user's class may store values
     facts = {name: _plain(value) for name, value in shown.items() if name not in _OWN_FACTS and name[0] != "_"}
     return {
         "type": type(error).__name__,
@@ -117,7 +117,7 @@ def _plain(value: object) -> Any:
 
 
 def print_error(error: StateShiftError, *, with_json: bool, only_reads: bool) -> None:
-    """Tell a person on stderr, or a program on stdout. A command that writes says itself how far it came."""
+    """Print an error, on stderr for people, or on stdout for programs; if the command writes, say what was written."""
     if error.written in {"", _NOTHING_WRITTEN}:
         error.written = "" if only_reads else _NOTHING_WRITTEN
     if with_json:
@@ -127,7 +127,7 @@ def print_error(error: StateShiftError, *, with_json: bool, only_reads: bool) ->
 
 
 def print_usage_error(error: click.ClickException, *, with_json: bool) -> None:
-    """The same for arguments that do not fit."""
+    """Print an error in the arguments, on stderr for people, or on stdout for programs."""
     if with_json:
         what = {"type": "UsageError", "what": error.format_message(), "exit_status": int(Status.USAGE)}
         print_json({"error": what})
@@ -139,7 +139,7 @@ def print_usage_error(error: click.ClickException, *, with_json: bool) -> None:
 
 
 def _trace(error: BaseException) -> Iterator[str]:
-    """Give a traceback; where values are redacted, without what exceptions say: it may be a value."""
+    """Yield a traceback; with redacted values, the messages of exceptions are left out, as they may contain values."""
     if not values_are_redacted():
         yield from traceback.format_exception(error)
         return
@@ -152,7 +152,7 @@ def _trace(error: BaseException) -> Iterator[str]:
 
 
 def print_defect(error: Exception, *, with_json: bool) -> None:
-    """The same for what should not happen: then the traceback is what helps."""
+    """Print an unexpected error with its traceback, and in addition as JSON for programs."""
     print_notice(*"".join(_trace(error)).rstrip().split("\n"))
     what = cause_text(error)
     if with_json:

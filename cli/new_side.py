@@ -1,4 +1,4 @@
-"""Where the new types come from: a job in Python, or a savepoint that the new Java job wrote."""
+"""The source of the new types: a job in Python, or a savepoint that the new Java job wrote."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 @attrs.frozen
 class NewSide:
-    """What the options say.
+    """The values of `--job` and `--like`.
 
     Attributes:
         job: `module:attribute`, or "".
-        like: The place of a probe, or "".
+        like: The path of a probe, or "".
     """
 
     job: str = ""
@@ -43,12 +43,12 @@ class NewSide:
         return open_savepoint(self.like).describe().as_probe()
 
     def __str__(self) -> str:
-        """The option, as it is typed."""
+        """Return the option as it is typed."""
         return f"--job {shell_word(self.job)}" if self.job else f"--like {shell_word(self.like)}"
 
 
 def new_side_options(function: F) -> F:
-    """`--job MODULE:ATTRIBUTE` or `--like SAVEPOINT`; one of them must be given."""
+    """Add `--job MODULE:ATTRIBUTE` and `--like SAVEPOINT`; one of them must be given."""
     function = click.option(
         "--like",
         default="",
@@ -65,15 +65,15 @@ def new_side_options(function: F) -> F:
 
 
 def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:
-    """Take one of the two.
+    """Return the new side from the one option that is given.
 
     Args:
-        job_place: Given to `--job`.
-        like: Given to `--like`.
-        or_else: What to do where neither is wanted, for the message.
+        job_place: The value of `--job`.
+        like: The value of `--like`.
+        or_else: The alternative to both options, for the message.
 
     Raises:
-        UsageError: None is given, or both.
+        UsageError: Neither option is given, or both are.
     """
     if bool(job_place) is bool(like):
         if job_place:

@@ -1,4 +1,4 @@
-"""What a person does next: the command that goes on, with all that was given; how the job starts on a savepoint."""
+"""Next steps: the command to run next, with the options given so far, and how the job starts on a savepoint."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ARGUMENTS = "stateshift.arguments"
-"""What the context's `meta` has of the command line behind the name of the command, as it was typed."""
+"""The key in the context's `meta` for the command line after the name of the command, as it was typed."""
 _OF_THE_ANSWER = {"--json"}
 
 
 def options_given(other: click.Command, *, only: Iterable[str] = ()) -> str:
-    """Give the options of the running command that another one has too, as they were typed, quoted for a shell.
+    """Return the options of the running command that another one has too, as they were typed, quoted for a shell.
 
     Args:
-        other: The command that is to be told.
-        only: The options that are wanted, where it takes the others from elsewhere.
+        other: The command to run next.
+        only: The options to include, if it gets the others from elsewhere.
     """
     context = click.get_current_context()
     given, _, _ = context.command.make_parser(context).parse_args(list(context.meta[ARGUMENTS]))
@@ -41,13 +41,14 @@ def options_given(other: click.Command, *, only: Iterable[str] = ()) -> str:
 
 
 def start_lines(place: str, *, flink_restorable: bool | None, with_orphans: bool) -> list[str]:
-    """Say how a Flink job starts on a savepoint, or why none can.
+    """Return how a Flink job starts on a savepoint, or why it cannot.
 
     Args:
-        place: The savepoint, as the person wrote it. The options of a URI are pyarrow's, and left out: Flink is told
-            elsewhere how a store is reached.
-        flink_restorable: Whether Flink knows every snapshot of the job's operators; None: it cannot be told.
-        with_orphans: Whether the savepoint has operators that the job does not: Flink then wants to be told so.
+        place: The savepoint, as the user wrote it. The options in a URI are for pyarrow, and are left out: Flink has
+            its own configuration of stores.
+        flink_restorable: Whether Flink knows every snapshot of the job's operators; None if this is not known.
+        with_orphans: Whether the savepoint has operators that the job does not have: Flink then needs an option to
+            start.
     """
     if flink_restorable is False:
         reason = "which does not know stateshift's own serializers (for it, give each record its java_class)"

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def _folder(_: click.Context, __: click.Parameter, place: str | None) -> str | None:
-    """Flink takes the folder or the file `_metadata` in it; so do we."""
+    """Return the folder of a savepoint; as in Flink, the file `_metadata` in it is accepted, too."""
     if place is None:
         return None
     if not place:
@@ -35,7 +35,7 @@ def _folder(_: click.Context, __: click.Parameter, place: str | None) -> str | N
 
 
 def savepoint_argument(name: str = "savepoint", *, required: bool = True) -> Callable[[F], F]:
-    """The folder of a savepoint, or a URI; None where it is left out and need not be there."""
+    """Add an argument for the folder or URI of a savepoint; None if it is optional and left out."""
     metavar = name.upper() if required else f"[{name.upper()}]"
     argument = click.argument(name, metavar=metavar, required=required, callback=_folder)
     return lambda function: argument(allow_root_option(function))
@@ -49,12 +49,12 @@ def _allow(context: click.Context, _: click.Parameter, places: tuple[str, ...]) 
 
 
 def allow_root_option(function: F) -> F:
-    """`--allow-root PLACE`, for `open_savepoint`; every command that opens savepoints has it."""
+    """Add `--allow-root PLACE`, for `open_savepoint`; every command that opens savepoints has it."""
     return click.option(
         "--allow-root",
         multiple=True,
         expose_value=False,
-        is_eager=True,  # sides may be opened while other options are taken
+        is_eager=True,  # savepoints may be opened while other options are parsed
         callback=_allow,
         metavar="PLACE",
         help="Allow files of a savepoint that lie in this folder or URI, outside its own. Can be given several times.",
@@ -62,13 +62,13 @@ def allow_root_option(function: F) -> F:
 
 
 def allowed_roots() -> tuple[str, ...]:
-    """What `--allow-root` has said."""
+    """Return the values of `--allow-root`."""
     roots: tuple[str, ...] = click.get_current_context().meta.get(_ALLOWED, ())
     return roots
 
 
 def open_savepoint(place: str) -> Savepoint:
-    """Open a savepoint, of which files may lie where `--allow-root` says."""
+    """Open a savepoint; its files may be in the places of `--allow-root`."""
     from ..state.savepoint.reader import Savepoint
 
     return Savepoint.open(place, allow_roots=allowed_roots())
@@ -79,7 +79,7 @@ def _redact(_: click.Context, __: click.Parameter, enabled: bool) -> None:  # no
 
 
 def common_options(function: F) -> F:
-    """`--json` and `--redact`, which every command has."""
+    """Add `--json` and `--redact`, which every command has."""
     function = click.option(
         "--redact",
         is_flag=True,
@@ -93,7 +93,7 @@ def common_options(function: F) -> F:
 
 
 def all_option(function: F) -> F:
-    """`--all`, for answers about very many states; the command gets it as `everything`."""
+    """Add `--all`, for reports on very many states; the command receives it as `everything`."""
     return click.option(
         "--all",
         "everything",
@@ -103,7 +103,7 @@ def all_option(function: F) -> F:
 
 
 def target_option(function: F) -> F:
-    """`--target flink`, or of a release; or any, where Flink need not restore."""
+    """Add `--target`: Flink, one of its releases, or any, if Flink need not restore the state."""
     return click.option(
         "--target",
         type=click.Choice(["auto", "any", "flink", "flink-1.20", "flink-2.3"]),
@@ -116,7 +116,7 @@ def target_option(function: F) -> F:
 
 
 def policy_options(function: F) -> F:
-    """`--forbid FLAG` and `--allow-empty STATE`; the command gets them as one argument `policy`."""
+    """Add `--forbid FLAG` and `--allow-empty STATE`; the command receives them as one argument `policy`."""
 
     @click.option(
         "--forbid",
@@ -141,12 +141,12 @@ def policy_options(function: F) -> F:
 
 
 def class_trust_option(help_text: str) -> Callable[[F], F]:
-    """`--trust CLASS`, for pickled values."""
+    """Add `--trust CLASS`, for pickled values."""
     return click.option("--trust", multiple=True, metavar="CLASS", help=help_text)
 
 
 def trust_option(function: F) -> F:
-    """`--trust-stored-serializers` (rule READ-2), and `--trust CLASS` for pickled values."""
+    """Add `--trust-stored-serializers` (rule READ-2), and `--trust CLASS` for pickled values."""
     function = class_trust_option(
         "Allow opening pickled values that name this class, as in shop.Account. by-value:shop.Account also runs code "
         "that comes within them. Can be given several times."
@@ -168,7 +168,7 @@ def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> 
 
 
 def import_option(function: F) -> F:
-    """`--import module`, for snapshots and serializers that a module of the user registers."""
+    """Add `--import module`, for snapshots and serializers registered by a user's module."""
     return click.option(
         "--import",
         multiple=True,
@@ -180,7 +180,7 @@ def import_option(function: F) -> F:
 
 
 def edit_options(function: F) -> F:
-    """`--drop`, `--rename-state`, `--rename-uid` and `--convert`; the command gets them as one argument `edits`."""
+    """Add `--drop`, `--rename-state`, `--rename-uid` and `--convert`; the command receives them as `edits`."""
 
     @click.option("--drop", multiple=True, metavar="STATE", help="Leave a state out; UID/STATE where not unique.")
     @click.option("--rename-state", "rename_states", multiple=True, metavar="OLD=NEW", help="Give a state a new name.")
@@ -216,7 +216,7 @@ def _reference_time(_: click.Context, __: click.Parameter, text: str | None) -> 
 
 
 def repartition_options(function: F) -> F:
-    """`--repartition`, `--max-parallelism` and `--merge`; the command gets them as one argument `repartition`."""
+    """Add `--repartition`, `--max-parallelism` and `--merge`; the command receives them as `repartition`."""
 
     @click.option(
         "--repartition",
@@ -254,7 +254,7 @@ def repartition_options(function: F) -> F:
 
 
 def migration_options(function: F) -> F:
-    """What is wanted of a migration beside new types; the command gets it as one argument `options`."""
+    """Add the options of a migration except for new types; the command receives them as one argument `options`."""
 
     @edit_options
     @click.option(
@@ -352,7 +352,7 @@ def load_job_here(place: str) -> Job:
 
 
 def search_here() -> None:
-    """Let modules of the current folder be found, and before those of any other."""
+    """Search modules in the current folder before all others."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,8 +1,8 @@
-"""Where a command speaks: its answer on stdout, progress and notices on stderr.
+"""Output of commands: the result on stdout, progress and notices on stderr.
 
-A terminal gets colours and tables (rich, imported only then), a pipe gets plain lines, `--json` one document.
-What is printed may come out of a savepoint, and hold anything. So commands give lines, cells and documents; here, and
-nowhere else, they are escaped (`serializers/escaping.py`), and become text of a terminal or of rich.
+A terminal gets colours and tables (rich is imported only then), a pipe gets plain lines, `--json` one document. The
+output may come from a savepoint, and contain any characters. So commands pass lines, cells and documents to this
+module, the only one that escapes them (`serializers/escaping.py`) and formats them for a terminal or rich.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Line = list[Span]
 
 
 class OutputClosedError(Exception):
-    """Whoever read our output went away, as `head` does."""
+    """The reader of the output has closed it, as `head` does."""
 
 
 @contextlib.contextmanager
@@ -42,14 +42,14 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        # Python flushes stdout once more at exit; into nothing, then.
+        # Python flushes stdout again at exit, then into nothing.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputClosedError from error
 
 
 def prepare_streams() -> None:
-    """Let no character that the terminal's encoding lacks end a command."""
+    """Make characters missing in the terminal's encoding print as escapes instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -62,37 +62,37 @@ def close_output() -> None:
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at stdout."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def write_text(text: str) -> None:
-    """Write to stdout as it is: data for a program, whose form has escaped what it must."""
+    """Write text to stdout as it is: data for a program, already escaped for its format."""
     with _writing():
         sys.stdout.write(text)
 
 
 def print_json(data: object) -> None:
-    """Print the one document of `--json`."""
+    """Print the JSON document of `--json`."""
     write_text(json_text(data, indent=2) + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print plain lines: each stays one line, whatever is in it."""
+    """Print plain lines; each stays one line, whatever it contains."""
     with _writing():
         for line in lines:
             sys.stdout.write(log_line(line).rstrip() + "\n")
 
 
 def print_notice(*lines: str) -> None:
-    """Say something that is not the answer; it goes to stderr. Each stays one line, as of `print_lines`."""
+    """Print lines that are not part of the result to stderr; each stays one line, as in `print_lines`."""
     sys.stdout.flush()
     sys.stderr.write("".join(f"{log_line(line)}\n" for line in lines))
     sys.stderr.flush()
 
 
 def text_width() -> int:
-    """How many characters a line may have: as wide as the terminal is, else 80."""
+    """Return the maximum length of a line: the width of the terminal, else 80."""
     return max(shutil.get_terminal_size().columns, _LEAST_WIDTH) if is_terminal() else _LEAST_WIDTH
 
 
@@ -101,9 +101,9 @@ class Column:
     """A column of a table.
 
     Attributes:
-        title: In lower case.
+        title: The title in lower case.
         is_number: Whether it is aligned to the right.
-        is_name: Whether it holds names, which are cut in the middle where they are long; `--json` has them whole.
+        is_name: Whether it contains names; long names are shortened in the middle, while `--json` has them in full.
     """
 
     title: str
@@ -111,7 +111,7 @@ class Column:
     is_name: bool = False
 
     def cell(self, text: str) -> str:
-        """Return the text of a cell: one line, whatever is in it."""
+        """Return the text of a cell as one line, whatever it contains."""
         text = one_line(text)
         if not self.is_name or len(text) <= _NAME_WIDTH:
             return text
@@ -121,12 +121,12 @@ class Column:
 
 @attrs.frozen
 class Table:
-    """A table that a terminal folds to its width.
+    """A table that a terminal wraps to its width.
 
     Attributes:
-        columns: All without titles: then there is no line of them.
-        rows: Of cells; the spans of a cell stand below one another.
-        indent: In spaces.
+        columns: The columns; if none has a title, the title line is left out.
+        rows: Rows of cells; the spans of a cell are shown one below the other.
+        indent: The indentation in spaces.
     """
 
     columns: Sequence[Column]
@@ -135,7 +135,7 @@ class Table:
 
 
 def print_styled(blocks: Iterable[Line | Table]) -> None:
-    """Print lines and tables: coloured for a terminal, plain for a pipe. Nothing in them breaks a line or a cell."""
+    """Print lines and tables, coloured on a terminal, plain in a pipe. Their content cannot break a line or a cell."""
     if not is_terminal():
         print_lines(line for block in blocks for line in _plain_lines(block))
         return
@@ -155,14 +155,14 @@ def _plain_lines(block: Line | Table) -> list[str]:
 
 
 def _text(line: Line) -> Text:
-    """Give a line as rich has it; no other place makes text for a terminal."""
+    """Return a line for rich; this is the only function that creates text for a terminal."""
     from rich.text import Text
 
     return Text.assemble(*((one_line(text), style) for text, style in line))
 
 
 def _cell_text(column: Column, text: str, style: str) -> Text:
-    """Return a cell as rich has it: what is written from right to left does not turn the cells around it."""
+    """Return a cell for rich; right-to-left text in it does not reorder the cells around it."""
     from rich.text import Text
 
     text = column.cell(text)
@@ -172,7 +172,7 @@ def _cell_text(column: Column, text: str, style: str) -> Text:
 
 
 def _indented(line: Line) -> RenderableType:
-    """Keep the indentation also of what goes on in the next line."""
+    """Keep the indentation also for wrapped lines."""
     from rich.padding import Padding
 
     text = _text(line)
@@ -197,7 +197,7 @@ def _folded(table: Table) -> RenderableType:
 
 @contextlib.contextmanager
 def status_line(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on stderr, a terminal, what goes on; give the function that changes it."""
+    """Show a status line on stderr, if it is a terminal; yield the function that changes it."""
     from rich.console import Console
 
     with Console(stderr=True).status(_text([(what, "")])) as status:
@@ -205,7 +205,7 @@ def status_line(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> list[str]:
-    """Give a table as aligned plain lines, with a line of titles."""
+    """Return a table as aligned plain lines, with a title line."""
     titles = [column.title for column in columns]
     every = [[column.cell(text) for column, text in zip(columns, row, strict=True)] for row in (titles, *rows)]
     widths = [max(len(row[index]) for row in every) for index in range(len(columns))]
@@ -220,7 +220,7 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
 
 
 def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 0) -> list[Line]:
-    """Give a table as aligned lines, with a line of titles; each row is a line with one span for each column."""
+    """Return a table as aligned lines, with a title line; each row is a line with one span per column."""
     titles: Line = [(column.title, "dim") for column in columns]
     every = [
         [(column.cell(text), style) for column, (text, style) in zip(columns, row, strict=True)]
@@ -237,7 +237,7 @@ def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 
 
 
 def size_text(size_bytes: int) -> str:
-    """Give a size as a person reads it."""
+    """Return a size as people read it."""
     size, unit = float(size_bytes), "B"
     for bigger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:

@@ -1,4 +1,4 @@
-"""How far a run or a look is: a bar on a terminal, now and then a line in a log. Both on stderr."""
+"""Progress of a run or inspection on stderr: a bar on a terminal, or lines in a log now and then."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watched() -> Iterator[Callable[[Progress], None]]:
 
 
 def _now_and_then() -> Callable[[], bool]:
-    """Give the function to ask whether a log is due a line: never of a short run, every half minute of a long one."""
+    """Return a function that tells whether a log line is due: never in a short run, every half minute in a long one."""
     last = time.monotonic()
 
     def is_due() -> bool:
@@ -54,7 +54,7 @@ def _logger() -> Callable[[Progress], None]:
 
 
 def details(progress: Progress) -> str:
-    """Say what is known of entries, bytes, the rate and the time left; nothing where nothing is."""
+    """Return what is known of entries, bytes, rate and remaining time, in words; "" if nothing is."""
     if not progress.bytes_total or not progress.done:
         return ""
     parts = [many(progress.entries, "entry", "entries")] if progress.entries else []
@@ -98,7 +98,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def spinning(what: str) -> Iterator[Callable[[str], None]]:
-    """Show what is looked at: always on a terminal, now and then in a log. Give the function that names it."""
+    """Show the current item, on a terminal or as lines in a log now and then; yield the function that names it."""
     if not sys.stderr.isatty():
         yield _name_logger(what)
         return

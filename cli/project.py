@@ -1,10 +1,10 @@
-"""What a project says once for all of its runs: `[tool.stateshift]` of its `pyproject.toml`.
+"""Project settings for all runs: `[tool.stateshift]` in `pyproject.toml`.
 
 [tool.stateshift]
 job = "accounts:job"
 history = "state_history"
 level = "FULL"
-allow = ["drops:$.coupon"]              # what may be lost, by the names that the gate gives
+allow = ["drops:$.coupon"]              # allowed losses, by the names that the gate prints
 
 [tool.stateshift.levels]
 "sessions" = "BACKWARD"                 # of an operator, by uid
@@ -43,16 +43,16 @@ _OVERRIDE = {"state": str, "rule": str, "reason": str, "expires": dt.date}
 
 @attrs.frozen
 class Project:
-    """The settings; those that are not there have their defaults.
+    """The settings of a project; missing ones have their defaults.
 
     Attributes:
-        folder: Where the file is; the current folder where there is none.
+        folder: The folder of the file, or the current folder if there is none.
         job: `module:attribute`, or "".
-        history: Folder of the recorded revisions.
-        names_history: Whether the file says which folder that is.
-        levels: What the gate asks for.
-        overrides: What it lets pass.
-        allow: What may be lost.
+        history: The folder of the recorded revisions.
+        names_history: Whether the file sets that folder.
+        levels: The levels that the gate checks.
+        overrides: The failures that the gate accepts.
+        allow: The names of allowed losses.
     """
 
     folder: Path
@@ -65,12 +65,12 @@ class Project:
 
     @classmethod
     def find(cls, start: Path) -> Project:
-        """Read the settings of the nearest `pyproject.toml` at or above a folder that has any.
+        """Read the settings of the nearest `pyproject.toml`, in a folder or above it, that has any.
 
-        Where none has, it is the nearest folder with a history of the usual name.
+        If there is none, the nearest folder with a history of the usual name is used.
 
         Raises:
-            DeclarationError: A setting is not known, or has a value that it cannot have.
+            DeclarationError: A setting is unknown, or has an invalid value.
         """
         upwards = (start, *start.parents)
         for folder in upwards:
@@ -82,21 +82,21 @@ class Project:
 
     @classmethod
     def said_by(cls, text: str, folder: Path) -> Project:
-        """Read the settings out of the text of a file, as it was at some commit, of this folder.
+        """Read the settings from the text of a file in this folder, as of some commit.
 
         Raises:
-            DeclarationError: A setting is not known, or has a value that it cannot have.
+            DeclarationError: A setting is unknown, or has an invalid value.
         """
         return cls._of(folder, _settings(text) or {})
 
     def require_known(self, sides: Iterable[JobDescription]) -> None:
-        """Refuse a level or an override that is for nothing: a name that is mistyped would be passed over in silence.
+        """Refuse levels and overrides that apply to nothing: a misspelt name would be ignored otherwise.
 
         Args:
-            sides: The job, and its history, the newest first; asked only for as long as a name is not found.
+            sides: The job, and its history, the newest first; it is read only until all names are found.
 
         Raises:
-            DeclarationError: None of them has such an operator or state, or the book no such rule.
+            DeclarationError: None of the sides has the operator or state, or the rule book does not have the rule.
         """
         left = {*self.levels.operators, *self.levels.states, *(override.state for override in self.overrides)}
         only_states = {override.state for override in self.overrides}
@@ -156,7 +156,7 @@ def _state_names(side: JobDescription) -> Iterator[str]:
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    """Give the table of a file; None where it has none."""
+    """Return the settings in a file; None if it has none."""
     with located(file=str(file)):
         try:
             return _settings(file.read_text(encoding="utf-8"))

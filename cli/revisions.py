@@ -1,4 +1,4 @@
-"""Where revisions of a job come from: files of its history, a git reference, a savepoint, a recorded snapshot."""
+"""Sources of a job's revisions: files of its history, a git reference, a savepoint, a recorded snapshot."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _GIT_TIMEOUT_S = 60
 
 
 def read_history(folder: Path) -> History:
-    """Read the history in a folder; one that is not there is empty.
+    """Read the history in a folder; a folder that does not exist is an empty history.
 
     Raises:
-        CorruptFile: A file in it is no revision.
+        CorruptFile: A file in it is not a revision.
     """
     from ..compat.gate.history import SUFFIX, History
     from ..compat.gate.stamps import FILE
@@ -42,10 +42,10 @@ def read_history(folder: Path) -> History:
 
 
 class _Files(Mapping[str, "str | bytes"]):
-    """Files by their names, each read when it is asked for: a long history is not held in memory."""
+    """Files by name, each read on access, so that a long history is not held in memory."""
 
     def __init__(self, readers: Mapping[str, Callable[[], str | bytes]]) -> None:
-        """Take what reads each."""
+        """Store the function that reads each file."""
         self._readers = readers
 
     def __getitem__(self, name: str) -> str | bytes:
@@ -59,7 +59,7 @@ class _Files(Mapping[str, "str | bytes"]):
 
 
 def read_stamps(folder: Path) -> Stamps:
-    """Read which revision runs where; nothing where nobody has said it.
+    """Read the stamps in a folder; without a file of stamps, there are none.
 
     Raises:
         CorruptFile: The file is damaged.
@@ -72,7 +72,7 @@ def read_stamps(folder: Path) -> Stamps:
 
 
 def _content(file: Path) -> bytes:
-    """Read a regular file of a history; any other is refused."""
+    """Return the content of a regular file of a history; any other kind of file is refused."""
     from ..compat.json_files import MOST_BYTES
     from ..state.storage.files import read_file
 
@@ -80,13 +80,13 @@ def _content(file: Path) -> bytes:
 
 
 def history_at(reference: str, project: Project) -> History | None:
-    """Read the history as it was at a git reference, in the folder that the project named then.
+    """Read the history at a git reference, in the folder that the project named then.
 
     Returns:
-        None where git knows no reference of that name; an empty history where there was none.
+        None if git does not know the reference; an empty history if there was none.
 
     Raises:
-        CorruptFile: A file in it is no revision.
+        CorruptFile: A file in it is not a revision.
     """
     from .project import FILE, Project
 
@@ -102,7 +102,7 @@ def history_at(reference: str, project: Project) -> History | None:
 
 
 def _history_in(top: Path, commit: str, folder: Path) -> History:
-    """Read the history that a folder has at a commit of the repository at `top`."""
+    """Read the history in a folder at a commit of the repository at `top`."""
     from ..compat.gate.history import SUFFIX, History
     from ..compat.gate.stamps import FILE
 
@@ -124,10 +124,10 @@ def _shown(top: Path, name: str) -> str:
 
 
 def require_kept(earlier: History, kept: History, reference: str, folder: Path) -> None:
-    """Refuse a change that takes the ground away on which it is judged: revisions are added, and never removed.
+    """Refuse a history from which revisions were removed: it is what the change is checked against.
 
     Raises:
-        DeclarationError: A revision that the reference has is gone, or was edited; or there is none on either side.
+        DeclarationError: A revision of the reference is missing or was edited; or neither side has a revision.
     """
     known = {revision.id for revision in kept.revisions}
     gone = [revision.name for revision in earlier.revisions if revision.id not in known]
@@ -143,10 +143,10 @@ def require_kept(earlier: History, kept: History, reference: str, folder: Path) 
 
 
 def require_revisions(kept: History, folder: Path, *, named_by: str) -> None:
-    """Refuse an empty history where one is named: a folder that is mistyped would accept everything.
+    """Refuse an empty history if it was named: a misspelt folder would accept everything.
 
     Raises:
-        DeclarationError: It has no revision.
+        DeclarationError: The history has no revision.
     """
     if not kept.revisions:
         what = "has no revision" if folder.is_dir() else "is not there"
@@ -162,7 +162,7 @@ def _nothing_recorded(what: str) -> DeclarationError:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Give what git prints; None where it fails or is not there."""
+    """Return the output of git; None if it fails or is not installed."""
     command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=False)  # noqa: S603 - no shell
@@ -174,13 +174,13 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def recorded_job(name: str) -> JobDescription:
-    """Give what a revision of the project's history declared, as the types to go back to.
+    """Return the declared types of a revision in the project's history, to go back to.
 
     Args:
-        name: Of the revision, or of a stamp on one.
+        name: The name of the revision, or of a stamp on it.
 
     Raises:
-        DeclarationError: There is none of that name, or there are several.
+        DeclarationError: No revision has the name, or several have it.
     """
     from .project import Project
 
@@ -191,10 +191,10 @@ def recorded_job(name: str) -> JobDescription:
 
 
 def code_of(stored: JobDescription) -> JobDescription | None:
-    """Return the newest recorded revision of the project that declares just the types that are stored, if there is one.
+    """Return the newest recorded revision of the project that declares exactly the stored types, or None.
 
     Raises:
-        CorruptFile: A file of the history is no revision.
+        CorruptFile: A file of the history is not a revision.
     """
     from ..compat.gate.history import SUFFIX, RecordedRevision
     from ..compat.gate.stamps import FILE
@@ -212,9 +212,9 @@ def code_of(stored: JobDescription) -> JobDescription | None:
 
 
 def is_history(place: Path, folder: Path) -> bool:
-    """Whether `--against` names a folder of recorded revisions: one that is no savepoint, or the project's `folder`.
+    """Whether `--against` names a folder of recorded revisions: the project's `folder`, or one that is not a savepoint.
 
-    That one is empty before a first revision is recorded in it.
+    The project's folder is empty until the first revision is recorded in it.
     """
     if place.absolute() == folder.absolute():
         return True
@@ -222,18 +222,18 @@ def is_history(place: Path, folder: Path) -> bool:
 
 
 def revisions_against(text: str, kept: History, project: Project) -> list[Revision]:
-    """Give the revisions that `--against` names, the oldest first.
+    """Return the revisions that `--against` names, the oldest first.
 
     Args:
         text: A folder of recorded revisions; a revision in the project's history, or a stamp on one, which stands for
-            all that it follows; a savepoint; a file of `stateshift snapshot`, or of a revision; a job; or a git
-            reference, at which the history is read.
-        kept: The history in that folder, else the project's.
-        project: Whose history it is.
+            it and all its ancestors; a savepoint; a file of `stateshift snapshot`, or of a revision; a job; or a git
+            reference at which the history is read.
+        kept: The history in that folder, or else the project's.
+        project: The project of the history.
 
     Raises:
-        UsageError: It is none of these.
-        DeclarationError: There is no history where there should be one.
+        UsageError: The text names none of these.
+        DeclarationError: A history is missing.
     """
     from ..compat.gate.history import judged
     from ..compat.gate.levels import Revision

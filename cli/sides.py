@@ -1,4 +1,4 @@
-"""What two things are compared: savepoints, jobs and recorded snapshots, each told by how it is written."""
+"""The sides of a comparison: savepoints, jobs and recorded snapshots, which are told apart by their spelling."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _KINDS = (
 
 
 def describe_sides(a: str, b: str) -> tuple[JobDescription, JobDescription]:
-    """Load what two arguments name; jobs first, whose modules register the snapshots by which savepoints are read.
+    """Load the sides named by two arguments, jobs first, since their modules register the snapshots to read savepoints.
 
     Raises:
-        UsageError: One is none of the three.
+        UsageError: An argument names none of the three.
     """
     described = {text: describe_side(text) for text in sorted((a, b), key=lambda text: _JOB.fullmatch(text) is None)}
     return described[a], described[b]
 
 
 def describe_side(text: str) -> JobDescription:
-    """Load what an argument names; a file or folder that is there goes before a job of that name.
+    """Load the side named by an argument; an existing file or folder takes precedence over a job of that name.
 
     Raises:
-        UsageError: It is none of the three.
+        UsageError: The argument names none of the three.
     """
     if not text:
         raise click.BadParameter(f"a side is empty; give {_KINDS}")
@@ -51,7 +51,7 @@ def describe_side(text: str) -> JobDescription:
 
 
 def is_savepoint(text: str) -> bool:
-    """Whether an argument names a savepoint: a folder, its `_metadata`, or a URI of no recorded snapshot."""
+    """Whether an argument names a savepoint: a folder, its `_metadata`, or a URI that is not a recorded snapshot."""
     place = Path(text)
     if is_there(place):
         return not place.is_file() or place.name == "_metadata"
@@ -59,7 +59,7 @@ def is_savepoint(text: str) -> bool:
 
 
 def is_there(place: Path) -> bool:
-    """Whether a file or folder is there; what is too long for the name of one is none."""
+    """Whether a file or folder exists; a name that is too long does not."""
     try:
         return place.exists()
     except OSError:
@@ -67,7 +67,7 @@ def is_there(place: Path) -> bool:
 
 
 def read_recorded(place: str) -> JobDescription:
-    """Read what `stateshift snapshot` wrote, a file of its own or a revision; its origin tells the file, too."""
+    """Read the output of `stateshift snapshot`, in a file of its own or a revision; the origin includes the file."""
     import attrs
 
     from ..compat.gate import history

@@ -1,7 +1,7 @@
-"""Files that a command leaves: written whole, or not at all; and what stands under their names is not lost.
+"""Output files of commands: they are written completely or not at all, without losing other files.
 
-A file is replaced where it is an earlier output of the same command, or empty, else only with `--force`. What belongs
-to a savepoint is never written to, under no spelling of its name.
+A file is replaced if it is empty or an earlier output of the same command, otherwise only with `--force`. A file that
+belongs to a savepoint is never written to, however its name is spelled.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _STDOUT = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
-_MOST_LINKS = 40  # as many as Linux follows
+_MOST_LINKS = 40  # the same limit as in Linux
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 class TextStream(Protocol):
-    """Where text goes."""
+    """A stream for text."""
 
     def write(self, text: str, /) -> object: ...
 
@@ -44,11 +44,11 @@ def _nothing(_: Path) -> bool:
 
 @attrs.frozen
 class OutputFile:
-    """A file that a command is to write.
+    """The output file of a command.
 
     Attributes:
-        path: Its name.
-        is_earlier: Tells of a file that is there whether the same command has written it.
+        path: The path of the file.
+        is_earlier: Tells whether an existing file was written by the same command.
         force: Whether to replace any other file, too.
     """
 
@@ -60,11 +60,11 @@ class OutputFile:
         return str(self.path)
 
     def check(self) -> None:
-        """Make sure that nothing is lost by writing the file.
+        """Check that writing the file does not destroy other data.
 
         Raises:
-            TargetExists: The name is one within a savepoint, of something that is no file, or of a file that the
-                command has not written.
+            TargetExists: The name is inside a savepoint, or it is that of something other than a file, or of a file
+                that the command has not written.
         """
         folder = _state_folder(self.path)
         if folder is not None:
@@ -91,20 +91,20 @@ class OutputFile:
 
     @contextmanager
     def opened(self) -> Iterator[TextStream]:
-        """Open the file, which takes its name when it is complete; a pipe or device is written to as it is.
+        """Open the file, which takes its name when it is complete; a pipe or device is written to directly.
 
         Raises:
-            TargetExists: As `check`.
-            UsageError: There can be no such file.
-            NoSpaceLeft: The disk is full; the file that was there is as it was.
-            StorageFailed: The text cannot be written for another reason, with the same result.
+            TargetExists: As in `check`.
+            UsageError: A file of that name cannot exist.
+            NoSpaceLeft: The disk is full; an existing file stays as it was.
+            StorageFailed: The text cannot be written for another reason; an existing file stays as it was.
         """
         self.check()
         if _is_stream(_mode(self.path)):
             with _told(self.path), self.path.open("w", encoding="utf-8") as stream:
                 yield stream
             return
-        place = Path(os.path.realpath(self.path))  # a link stays one
+        place = Path(os.path.realpath(self.path))  # a link stays a link
         if place.is_symlink():
             raise click.UsageError(f"{self.path} cannot be written: its links lead in a circle")
         try:
@@ -117,7 +117,7 @@ class OutputFile:
                 with os.fdopen(number, "w", encoding="utf-8") as stream:
                     yield stream
                 attempt.chmod(_permissions(place))
-                self.check()  # it took a while
+                self.check()  # checked again, since writing takes a while
                 attempt.replace(place)
         finally:
             attempt.unlink(missing_ok=True)
@@ -126,12 +126,12 @@ class OutputFile:
 def output_option(
     is_earlier: Callable[[Path], bool] = _nothing, *, default: Path | None = None, as_json: bool = False
 ) -> Callable[[F], F]:
-    """`-o FILE` and `--force`; the command gets `file`, an `OutputFile`, or None where its output goes to stdout.
+    """Add `-o FILE` and `--force`; the command receives `file`, an `OutputFile`, or None for stdout.
 
     Args:
-        is_earlier: Tells of a file whether this command has written it.
-        default: The file where `-o` is not given; None for stdout.
-        as_json: Whether the file is what `--json` prints; `-o -` then means that option.
+        is_earlier: Tells whether an existing file was written by this command.
+        default: The file if `-o` is not given; None for stdout.
+        as_json: Whether the file has the output of `--json`; `-o -` then means that option.
     """
 
     def add(function: F) -> F:
@@ -162,14 +162,14 @@ def output_option(
 
 
 def says_format(file: Path, form: str, version: int) -> bool:
-    """Whether a file is a document of a format, be it of another version of it."""
+    """Whether a file is a document of a format, in this or another version."""
     from ..compat.json_files import MOST_BYTES, is_document
 
     return file.stat().st_size <= MOST_BYTES and is_document(file.read_bytes(), form, version)
 
 
 def _mode(file: Path) -> int:
-    """Give what stands under a name, and its permissions; 0 where nothing does."""
+    """Return the type and permissions of the file with a name; 0 if there is none."""
     try:
         return file.stat().st_mode
     except OSError:
@@ -177,12 +177,12 @@ def _mode(file: Path) -> int:
 
 
 def _is_stream(mode: int) -> bool:
-    """Whether text goes to someone, rather than into a file: a pipe, a terminal, /dev/null."""
+    """Whether text is passed on rather than stored in a file: by a pipe, a terminal, /dev/null."""
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
 def _permissions(file: Path) -> int:
-    """Give those of the file that is replaced, or of a new one."""
+    """Return the permissions of the file to replace, or the default ones for a new file."""
     now = os.umask(0)
     os.umask(now)
     return stat.S_IMODE(_mode(file)) or 0o666 & ~now
@@ -190,7 +190,7 @@ def _permissions(file: Path) -> int:
 
 @contextmanager
 def _told(file: Path) -> Iterator[None]:
-    """Turn what the system says while a file is written into errors of ours."""
+    """Turn errors of the operating system while writing a file into errors of stateshift."""
     try:
         yield
     except StateShiftError:
@@ -203,7 +203,7 @@ def _told(file: Path) -> Iterator[None]:
 
 
 def _state_folder(file: Path) -> Path | None:
-    """Give the folder of state that a name, or a link that it is, leads through; None where there is none."""
+    """Return the folder of state that a path, or the target of a link, leads through; None if there is none."""
     for _ in range(_MOST_LINKS):
         place = _without_dots(file)
         folders = (*place.parents, *Path(os.path.realpath(place)).parents)
@@ -217,7 +217,7 @@ def _state_folder(file: Path) -> Path | None:
 
 
 def _without_dots(file: Path) -> Path:
-    """Give an absolute path without `..`, in which links stay what they are."""
+    """Return an absolute path without `..`, in which links are kept."""
     place = Path(file.absolute().anchor)
     for part in file.absolute().parts[1:]:
         place = Path(os.path.realpath(place)).parent if part == ".." else place / part
@@ -225,7 +225,7 @@ def _without_dots(file: Path) -> Path:
 
 
 def _holds_state(folder: Path) -> bool:
-    """Whether a folder is that of a savepoint, of a run that makes one, or one that checkpoints share."""
+    """Whether a folder belongs to a savepoint, to a run that writes one, or is shared by checkpoints."""
     from ..state.migration.journal import SUFFIX
     from ..state.savepoint.metadata import METADATA
     from ..state.storage.lineage import LINEAGE

@@ -59,8 +59,8 @@ class StateDifference:
         a: The state of the first side; None if it has no such state.
         b: The state of the second side.
         changes: The differences; empty if there are none, or if one side is missing.
-        forwards: Whether B could take over the state of A; None if this was not checked.
-        backwards: Whether A could take over the state of B.
+                forwards: The result of the check of B on the state of A; None if this was not checked.
+        backwards: The result of the check of A on the state of B.
     """
 
     name: str
@@ -151,12 +151,12 @@ class Difference:
 
     @property
     def forwards(self) -> Decision | None:
-        """Whether B could take over the state of A; None if no state is on both sides."""
+        """The worst decision of B on the state of A; None if no state is on both sides."""
         return _worst(way.forwards for way in self._subjects())
 
     @property
     def backwards(self) -> Decision | None:
-        """Whether A could take over the state of B; None if no state is on both sides."""
+        """The worst decision of A on the state of B; None if no state is on both sides."""
         return _worst(way.backwards for way in self._subjects())
 
     def _subjects(self) -> Iterable[StateDifference]:

@@ -1,4 +1,4 @@
-"""Savepoints on Spark: the thin edge that knows pyspark."""
+"""Savepoints on Spark; pyspark is used in this package only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["register"]
 
 
 def register(session: SparkSession) -> SparkSession:
-    """Make `session.read.format("savepoint")` known; see `source.registering.register`."""
+    """Register the format of `session.read.format("savepoint")`; see `source.registering.register`."""
     from .source.registering import register as register_source
 
     return register_source(session)

@@ -1,8 +1,8 @@
-"""Make a savepoint from DataFrames: state for a job that starts with a history.
+"""Creation of a savepoint from DataFrames: the initial state of a job that starts with a history.
 
     bootstrap("s3://bucket/first", job, [StateSource("accounts", "account", totals, key_by="person")])
 
-What users import; it is there without pyspark. How it is done is told in `bootstrapping`.
+This is the public module, which can be imported without pyspark. The implementation is in `bootstrapping`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class StateSource(StateColumns):
-    """A state and the DataFrame that it is made from; the other attributes are those of `StateColumns`.
+    """A state and the DataFrame that it is created from; the other attributes are those of `StateColumns`.
 
     Attributes:
         data: The rows.
@@ -52,35 +52,36 @@ def bootstrap(
     restore_target: Target = Target.ANY,
     progress: Callable[[Progress], None] | None = None,
 ) -> BootstrapReport:
-    """Write a new savepoint in `target`, whose state is made from rows.
+    """Write a new savepoint in `target`, with state created from rows.
 
     Args:
-        target: A folder that is empty or not there. What a run that died has left in it is cleared.
-        job: Operators and states. Those without a source start empty.
-        sources: Where states come from; or a function that makes them, and gets the session.
-        session: The session of such a function; by default the one that runs, else one for `master` that ends with the
-            call. DataFrames have a session already, and it is used.
-        master: Where Spark runs, where it does not run yet.
+        target: A folder that is empty or does not exist. Leftovers of a dead run are removed.
+        job: The operators and states. States without a source start empty.
+        sources: The sources of the states; or a function that returns them, and takes the session.
+        session: The session for such a function; by default the running one, else one for `master` that is stopped at
+            the end of the call. DataFrames already have a session, which is used.
+        master: The master of a session that is started by this call.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
-        max_parallelism: Number of key groups; a Flink job must have the same.
-        parallelism: Subtasks of each operator; by default one for every 64 MiB of its state.
-        position: How far the history goes, for the hand-over to live data: an offset, a watermark, a query; anything
-            that JSON can hold. It is kept in `_stateshift.json`.
+        max_parallelism: The number of key groups; a Flink job must have the same.
+        parallelism: The number of subtasks of each operator; by default one for every 64 MiB of its state.
+        position: The end of the history, for the switch to live data: an offset, a watermark, a query; anything that
+            JSON can represent. It is stored in `_stateshift.json`.
         restore_target: `Target.FLINK` refuses what Flink could not restore; `FLINK_1_20` writes as that release does.
-        progress: Is called now and then with what is done.
+        progress: A function that is called regularly with the progress so far.
 
     Returns:
-        What was done.
+        A report of what was written.
 
     Raises:
-        StateNotFound: The job has no such operator or keyed state.
-        DeclarationError: A column is missing or of the wrong type, or a source says too little.
-        IncompatibleState: Flink could not restore an operator, and it is to.
-        TargetExists: The target is taken, or another run is at work there.
-        ValueNotConvertible: A null key, two rows for one key where one is allowed, a value that does not fit.
+        StateNotFound: The job does not have the operator or keyed state of a source.
+        DeclarationError: A column is missing or of the wrong type, or a source is incomplete.
+        IncompatibleState: Flink could not restore an operator, although `restore_target` requires it.
+        TargetExists: The target is not empty, or another run is writing to it.
+        ValueNotConvertible: There is a null key, a value that does not fit, or a second row for a key that allows only
+            one.
         LibraryNotFound: pyspark or numpy is not installed.
-        NoSpaceLeft: The target, or the folder in which Spark sorts, has too little room.
-        MigrationFailed: What was written is not what was encoded, or the engine failed.
+        NoSpaceLeft: The target, or the folder in which Spark sorts, has too little space.
+        MigrationFailed: The written data differs from the encoded data, or the engine failed.
     """
     require_libraries("bootstrap", "pyspark", "numpy")
     from .bootstrapping import write_from_rows

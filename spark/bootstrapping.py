@@ -1,9 +1,9 @@
-"""How a bootstrap is carried out on Spark.
+"""The implementation of a bootstrap on Spark.
 
-Each source is encoded by blocks on the workers, and packed into parcels: the rows of one state and key group, which
-Spark never looks at. It brings the parcels of a subtask to one task, sorted by key group and state; that task sorts
-their rows, and writes the subtask's stream under an attempt's name. The driver publishes by writing `_metadata` last.
-Source: DESIGN, section 4; performance notes.
+Each source is encoded in blocks on the workers, and packed into batches of rows of one state and key group (`Parcel`),
+whose content Spark never looks at. Spark brings the batches of a subtask to one task, sorted by key group and state;
+that task sorts their rows, and writes the subtask's stream under the name of its attempt. The driver publishes by
+writing `_metadata` last. Source: DESIGN, section 4; performance notes.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _arrow_schema(data: DataFrame) -> pa.Schema:
 
 @attrs.frozen
 class _Run:
-    """The work of one bootstrap, on a session."""
+    """The work of one bootstrap in a session."""
 
     job: Job
     sources: tuple[ResolvedSource, ...]
@@ -171,7 +171,7 @@ class _Run:
         """Encode and write all rows.
 
         Returns:
-            The operators with keyed state, the streams that have entries, and the rows that were encoded of each state.
+            The operators with keyed state, the streams that have entries, and the number of encoded rows of each state.
         """
         from pyspark import StorageLevel
 
@@ -193,7 +193,7 @@ class _Run:
                 answers = run_watched(context, written.collect, "writing", self.tell, f"{told}, writing")
             finally:
                 rows.unpersist()
-        results = [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - our own workers wrote it
+        results = [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - pickled by our own workers
         for result in results:
             if isinstance(result, StateShiftError):
                 raise result
@@ -206,7 +206,7 @@ class _Run:
 
         parts = []
         for table, encoder in zip(data, encoders, strict=True):
-            # A few fat tasks: each costs a Python worker some 40 ms, however little there is to do.
+            # A few large tasks: each costs a Python worker some 40 ms, however little it has to do.
             chosen = _chosen(table, encoder.source, slots).coalesce(slots)
             numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
             encode = worker.running(_Named(encoder, tuple(chosen.columns)))
@@ -217,7 +217,7 @@ class _Run:
         return rows
 
     def _written(self, rows: DataFrame, operators: dict[int, NewOperator], worker: _Worker) -> DataFrame:
-        """Bring the parcels of each subtask together, sorted, and write them."""
+        """Shuffle and sort the packed rows by subtask, and write them."""
         firsts, count = {}, 0
         for place, operator in operators.items():
             firsts[place] = count
@@ -229,7 +229,7 @@ class _Run:
 
 
 def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
-    """Take the columns that are needed; for an aggregate bring the rows of each key together, in order."""
+    """Select the required columns; for an aggregate, bring the rows of each key together, in order."""
     if source.columns is not None:
         return table.select(*map(_column, source.columns))
     if source.aggregate is None:
@@ -247,7 +247,7 @@ def _column(name: str) -> Column:
 
 
 def _stream_number(operators: Mapping[int, NewOperator], firsts: Mapping[int, int]) -> Column:
-    """Number the streams of all operators one after the other."""
+    """Return a column that numbers the streams of all operators one after the other."""
     from pyspark.sql import functions
 
     cases = " ".join(
@@ -266,12 +266,12 @@ def _summary(rows: DataFrame) -> DataFrame:
 
 
 def _summed(found: Sequence[Any]) -> tuple[dict[int, int], dict[tuple[int, int], RowCount]]:
-    """Give the bytes of each operator, and the rows of each state; raises the error of a worker, if there is one."""
+    """Return the bytes of each operator, and the rows of each state; raises the error of a worker, if there is one."""
     sizes: dict[int, int] = {}
     counts = {}
     for row in sorted(found, key=lambda row: (row.operator, row.state)):
         if row.error is not None:
-            raise pickle.loads(row.error)  # noqa: S301 - our own workers wrote it
+            raise pickle.loads(row.error)  # noqa: S301 - pickled by our own workers
         sizes[row.operator] = sizes.get(row.operator, 0) + row.size
         counts[row.operator, row.state] = RowCount(row.rows, row.checksum)
     return sizes, counts
@@ -285,7 +285,7 @@ def _row_maker(names: Sequence[str]) -> Callable[..., Any]:
 
 @attrs.frozen
 class _Worker:
-    """What a worker has to know before it begins."""
+    """The settings that a worker needs before its work."""
 
     snapshots: dict[str, Any]
     attempts: int
@@ -294,7 +294,7 @@ class _Worker:
     def running(
         self, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Give the function that Spark is to call there."""
+        """Return the work as a function for Spark, which prepares the worker first."""
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             begin_work(self.snapshots, redacted=self.redacted)
@@ -310,7 +310,7 @@ class _Worker:
 
 @attrs.frozen
 class _Named:
-    """Encodes and packs batches whose columns get their names back."""
+    """Encodes and packs batches after restoring the names of their columns."""
 
     encoder: RowEncoder
     names: tuple[str, ...]
@@ -321,7 +321,7 @@ class _Named:
 
 @attrs.frozen
 class _Writer:
-    """Writes the streams of a task. A failure that will repeat is an answer, with all its facts."""
+    """Writes the streams of a task. A failure that a retry would not fix is the result, with all its facts."""
 
     operators: dict[int, NewOperator]
     folder: Folder

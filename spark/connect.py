@@ -1,4 +1,4 @@
-"""Work on a Spark Connect session: it has no SparkContext, so bundles travel as numbers in rows, and answers as rows.
+"""Work on a Spark Connect session: without a SparkContext, bundles travel as numbers in rows, and answers as rows.
 
     numbers of bundles -> mapInArrow -> answers, pickled
 
@@ -28,15 +28,15 @@ SLOTS = 32
 
 
 def is_connect(session: Any) -> bool:
-    """Whether a session is one of Spark Connect."""
+    """Whether a session belongs to Spark Connect."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def refuse_connect(session: Any, what: str) -> None:
-    """Refuse a session of Spark Connect for what needs the driver.
+    """Refuse a session of Spark Connect for work that needs the driver.
 
     Raises:
-        DeclarationError: It is one.
+        DeclarationError: The session belongs to Spark Connect.
     """
     if is_connect(session):
         raise DeclarationError(
@@ -47,17 +47,17 @@ def refuse_connect(session: Any, what: str) -> None:
 
 
 def attempts_of_remote(session: Any) -> int:
-    """How often the master behind a session lets a task fail before it gives up."""
+    """Return the number of attempts per task on the master behind a session."""
     given = {}
     for name in ("spark.master", "spark.task.maxFailures"):
-        with suppress(Exception):  # a server may keep its settings to itself
+        with suppress(Exception):  # a server may hide its settings
             given[name] = session.conf.get(name)
     return attempts_with(given.get("spark.master") or "", given.get("spark.task.maxFailures"))
 
 
 @attrs.frozen
 class _Rows:
-    """What a worker does with the numbers of bundles."""
+    """The work on the numbers of bundles in a worker."""
 
     work: Callable[[Iterable[list[int]]], Iterator[bytes]]
     bundles: tuple[list[int], ...]
@@ -76,13 +76,13 @@ def collect_answers(
     bundles: Sequence[list[int]],
     look: Callable[[], None],
 ) -> list[bytes]:
-    """Run bundles, and look how far they are.
+    """Run bundles while monitoring their progress.
 
     Args:
-        session: Of Spark Connect.
-        work: Carries bundles out on a worker.
-        bundles: What is to be done.
-        look: Is called now and then.
+        session: A session of Spark Connect.
+        work: A function that runs bundles in a worker.
+        bundles: The bundles to run.
+        look: A function that is called regularly in the meantime.
     """
     tag = f"stateshift-{uuid.uuid4().hex[:8]}"
 

@@ -1,9 +1,9 @@
-"""Entries and bytes of runs as accumulators of Spark, which its metrics tell: beside its pages, and in any sink.
+"""Entries and bytes of runs as Spark accumulators in its metrics, for its metrics pages and any sink.
 
     http://DRIVER:4040/metrics/json/    <application>.driver.AccumulatorSource.stateshift.entries
 
-The driver counts, as streams are finished. The page of a stage lists other accumulators: those that its tasks count
-into in Java. A task in Python cannot; Spark has one accumulator, without a name, for whatever all of them send.
+The driver counts when streams are finished. The page of a stage lists other accumulators: those that its tasks update
+in Java. A task in Python cannot update them; Spark has one unnamed accumulator for the updates of all Python tasks.
 Source: Spark's `LongAccumulatorSource`; `DAGScheduler.updateAccumulators`.
 """
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from ..state.progress import Progress
 
 ENTRIES, BYTES = "stateshift.entries", "stateshift.bytes"
-"""Entries and bytes that were read for finished streams, of all runs in an application."""
+"""Entries and bytes read for finished streams, in all runs of an application."""
 
 _accumulators: WeakKeyDictionary[SparkContext, dict[str, Any]] = WeakKeyDictionary()
 
 
 def counted(context: SparkContext, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Count what the steps of a run tell, on their way to `tell`.
+    """Return a progress function that counts the steps of a run, and passes them on to `tell`.
 
     Args:
-        context: Whose accumulators count: they go on from run to run.
-        tell: Takes the steps, each with all that is done so far.
+        context: The context with the accumulators, which add up all its runs.
+        tell: The next progress function; each step has the totals so far.
     """
     before = dict.fromkeys((ENTRIES, BYTES), 0)
 
     def count(step: Progress) -> None:
-        with suppress(Exception):  # a platform may keep its JVM to itself; the run goes on
+        with suppress(Exception):  # a platform may hide its JVM; the run goes on
             accumulators = accumulators_of(context)
             for name, done in ((ENTRIES, step.entries), (BYTES, step.bytes_done)):
                 accumulators[name].add(done - before[name])
@@ -47,7 +47,7 @@ def counted(context: SparkContext, tell: Callable[[Progress], None]) -> Callable
 
 
 def accumulators_of(context: SparkContext) -> dict[str, Any]:
-    """Give the accumulators of an application by name; registered once."""
+    """Return the accumulators of an application by name; they are registered once."""
     if context not in _accumulators:
         java, jvm = context._jsc.sc(), cast("Any", context._jvm)  # noqa: SLF001 - there is no other way
         made = {name: java.longAccumulator(name) for name in (ENTRIES, BYTES)}

@@ -1,7 +1,7 @@
-"""The process from which Spark forks its Python workers, with what large runs need loaded beforehand.
+"""The process from which Spark forks its Python workers, with the modules for large runs already loaded.
 
-Machine code and its compiler take 130 MB, of which the workers then share all, and half a second, which is then spent
-once and not by each of them. Source: Spark, `PythonWorkerFactory`.
+Compiled machine code and its compiler take 130 MB, which the workers then share, and half a second, which is then spent
+once instead of in each worker. Source: Spark, `PythonWorkerFactory`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 from ..state.transcode.choice import has_numba
 
 SETTINGS = {"spark.python.daemon.module": __name__}
-"""Those of a session whose workers are to be forked from it."""
+"""Settings of a session whose workers are to be forked from this process."""
 
 
 def prefer_installed() -> None:
-    """Import PySpark and py4j as they are installed; Spark puts the same ones first, zipped, without compiled code.
+    """Import PySpark and py4j from their installation; Spark puts zip archives of them first, without compiled code.
 
-    From there every start compiles them. An archive of another installation stays where it is.
+    Every start would compile the modules in an archive again. Archives of another installation stay on the path.
     """
     for archive in [Path(entry) for entry in sys.path if entry.endswith(".zip")]:
         package = archive.parents[2] if archive.parts[-3:-1] == ("python", "lib") else archive
@@ -31,20 +31,20 @@ def prefer_installed() -> None:
 
 
 def load() -> None:
-    """Load what workers need to rewrite state, where it is installed."""
-    import pyarrow.fs  # noqa: F401 - each task opens files by it
-    import pyspark.worker  # noqa: F401 - who runs tasks
+    """Load the installed modules that workers need to rewrite state."""
+    import pyarrow.fs  # noqa: F401 - each task opens files with it
+    import pyspark.worker  # noqa: F401 - it runs the tasks
 
-    from ..state.migration import run_task as performing  # noqa: F401 - what each task does
-    from . import scheduling  # noqa: F401 - who asks for it
+    from ..state.migration import run_task as performing  # noqa: F401 - the work of each task
+    from . import scheduling  # noqa: F401 - it calls that work
 
     if has_numba():
         from ..state.transcode.numba_executor import load_compiled
 
         load_compiled()
-    sys.path_importer_cache.clear()  # each worker would read its archives again, once for each package in them
+    sys.path_importer_cache.clear()  # or each worker would read its archives again, once per package in them
     gc.collect()
-    gc.freeze()  # a collection would write to pages that are shared
+    gc.freeze()  # a collection would write to shared pages
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A function of ours on the workers, over Arrow batches, and without a warning that concerns nothing here."""
+"""Functions on Arrow batches in the workers, without an irrelevant warning about pandas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def pandas_unmentioned() -> Iterator[None]:
-    """Hear nothing of pandas 3, which PySpark 4.3 does not know: its pandas functions are not used."""
+    """Suppress the warning about pandas 3, which PySpark 4.3 does not support: pandas is not used here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         yield
@@ -25,6 +25,6 @@ def pandas_unmentioned() -> Iterator[None]:
 def mapped(
     table: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType | str
 ) -> DataFrame:
-    """Give `table.mapInArrow(function, schema)`, of a DataFrame of any session."""
+    """Return `table.mapInArrow(function, schema)`, for a DataFrame of any session."""
     with pandas_unmentioned():
         return table.mapInArrow(function, schema)

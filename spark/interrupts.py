@@ -1,7 +1,7 @@
-"""Ctrl-C, kept while Spark is called: an interrupt in the midst of a call to the JVM breaks the connection.
+"""Deferred Ctrl-C while Spark is called: an interrupt during a call to the JVM breaks the connection.
 
-PySpark's own handler calls the JVM from within, to cancel all jobs of the session; where that meets another call of the
-same thread, both fail, no job is cancelled, and stack traces are printed.
+PySpark's own handler calls the JVM, to cancel all jobs of the session; if this happens during another call of the same
+thread, both fail, no job is cancelled, and stack traces are printed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Interrupts:
-    """Keeps the first Ctrl-C until it is asked for; a second one is not kept.
+    """A signal handler that keeps the first Ctrl-C until `check` is called; a second one is raised at once.
 
     Args:
-        are_ignored: Whether this process was started to ignore them, as those in the background of a script are.
+        are_ignored: Whether this process was started to ignore interrupts, as background processes of a script are.
     """
 
     def __init__(self, *, are_ignored: bool = False) -> None:
@@ -27,30 +27,30 @@ class Interrupts:
         self._has_come = False
 
     def __call__(self, *_: object) -> None:
-        """Take an interrupt, as a handler of the signal."""
+        """Handle an interrupt signal."""
         if self._has_come:
             raise KeyboardInterrupt
         self._has_come = not self._are_ignored
 
     def check(self) -> None:
-        """Raise the interrupt that is kept, if there is one.
+        """Raise the interrupt that was kept, if there is one.
 
         Raises:
-            KeyboardInterrupt: There is.
+            KeyboardInterrupt: There is one.
         """
         if self._has_come:
             raise KeyboardInterrupt
 
     def keep_again(self) -> None:
-        """Keep interrupts although a library has just set a handler of its own, which is not set again."""
+        """Install this handler again, after a library has set a handler of its own."""
         if _is_in_main_thread():
             signal.signal(signal.SIGINT, self)
 
 
 @contextmanager
 def interrupts_kept() -> Iterator[Interrupts]:
-    """Keep Ctrl-C within a `with` block, or until it is asked for there; within another such block, as that does."""
-    if not _is_in_main_thread():  # interrupts come to the main thread alone
+    """Keep Ctrl-C until the end of the `with` block, or until `check`; within another such block, use its handler."""
+    if not _is_in_main_thread():  # only the main thread receives interrupts
         yield Interrupts()
         return
     before = signal.getsignal(signal.SIGINT)

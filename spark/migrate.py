@@ -1,8 +1,8 @@
-"""Migrate a savepoint: read each entry with the old serializer and write it with the new one.
+"""Migration of a savepoint: each entry is read with the old serializer and written with the new one.
 
-State is migrated in this process where that is done before Spark would have been; more of it as a Spark job. Spark only
-schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own file;
-no entry travels through the JVM, unless keys are written anew (`repartition`). The driver publishes by writing
+State is migrated in this process if that takes no longer than the start of Spark; larger state is migrated by a Spark
+job. Spark only schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own
+file; no entry passes through the JVM, unless keys are rewritten (`repartition`). The driver publishes by writing
 `_metadata` last. A run that dies leaves the source untouched and no `_metadata` in the target; running again finishes
 it. Source: DESIGN, section 4; rules, section 11.
 """
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."
 DEFAULTS = MigrationOptions()
 _JAVA_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Java that does no more has ended before its better compiler pays: without that, all is done half a second sooner."""
+"""A JVM that only schedules ends before its optimizing compiler pays off; runs take half a second less without it."""
 
 
 def migrate(
@@ -95,37 +95,39 @@ def migrate(
 
     Args:
         source: A savepoint; it is only read (rule RUN-1).
-        target: A folder that is empty or not there. What a run that died has left in it is cleared.
-        job: The new types. Modules that it is made of reach the workers by value. None: the types stay; something else
-            is to change, as the parallelism.
-        options: What is wanted beside new types.
-        session: The Spark session to use. It may be one of Spark Connect, unless keys are written anew.
-        master: Where Spark runs: in the session that this process has already, else in one that ends with the call.
-        py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for Spark's workers.
-            None of the three: what this process would have done before Spark, with its start, is done here, without it;
-            for anything else the master is `local[*,4]`, which tries a failed task up to four times on all cores.
+        target: A folder that is empty or does not exist. Leftovers of a dead run are removed.
+        job: The new types. Its modules are sent to the workers by value. None: the types stay, and something else
+            changes, such as the parallelism.
+        options: Changes other than new types.
+        session: The Spark session to use. It may belong to Spark Connect, unless keys are rewritten.
+        master: The master of Spark, used by a session that already runs in this process, else by one that ends with the
+            call.
+        py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for Spark's workers. Without session, master and
+            py_files, work that this process finishes before Spark would, including its start, is done here, without
+            Spark; for other work the master is `local[*,4]`, which tries a failed task up to four times on all cores.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
-        expected: A plan that was made before; anything else is refused. Without a job, or options, they are those of
-            the plan.
-        target_exists: What to do where the target is not empty; see `IfTargetExists`.
-        announce: Is called once before anything is written, with what will be done and about how long it takes.
-        progress: Is called now and then with what is done.
-        allow_roots: Further folders where files of the source, or of a plan's probe, may lie; as of `Savepoint.open`.
+        expected: A plan made before; if the run would differ from it, it is refused. Without a job, or options, those
+            of the plan are used.
+        target_exists: What to do if the target is not empty; see `IfTargetExists`.
+        announce: A function that is called once before anything is written, with the planned work and its expected
+            time.
+        progress: A function that is called regularly with the progress so far.
+        allow_roots: Further folders that may contain files of the source, or of a plan's probe; as in `Savepoint.open`.
 
     Returns:
-        What was done, or would be.
+        A report of what was done, or would be.
 
     Raises:
-        IncompatibleState: The check refuses; with every state and finding.
-        PlanChanged: What would be done is not what `expected` says; with every difference.
-        StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken; or an operator cannot
-            have so many subtasks.
-        TargetExists: The target is taken, or another run is at work there.
-        ValueNotConvertible: A value does not fit its new type; with operator, state, key, path and rule.
-        UntrustedPlace: Files of the source lie elsewhere; with all roots that it takes.
+        IncompatibleState: The check refuses; the error lists every state and finding.
+        PlanChanged: The run would differ from `expected`; the error lists every difference.
+        StateNotFound, DeclarationError: An edit names something that does not exist, or a name that is taken; or an
+            operator cannot have so many subtasks.
+        TargetExists: The target is not empty, or another run is writing to it.
+        ValueNotConvertible: A value does not fit its new type; the error has operator, state, key, path and rule.
+        UntrustedPlace: Files of the source are in other folders; the error lists all folders to allow.
         CorruptSavepoint: The source is damaged.
-        NoSpaceLeft: The target has too little room, or was filled up during the run.
-        MigrationFailed: What was written is not what was read, or the engine failed.
+        NoSpaceLeft: The target has too little space, or was filled up during the run.
+        MigrationFailed: The written data differs from the data that was read, or the engine failed.
     """
     started = time.monotonic()
     stopwatch = Stopwatch(progress or (lambda _: None))
@@ -197,25 +199,25 @@ def repartition(
     progress: Callable[[Progress], None] | None = None,
     allow_roots: Iterable[str | os.PathLike[str]] = (),
 ) -> MigrationReport:
-    """Return what a migration did that may write keys anew: `migrate` with a `Repartition` among its options.
+    """Migrate a savepoint, allowing keys to be rewritten: call `migrate` with a `Repartition` among its options.
 
     Args:
         source: A savepoint; it is only read.
-        target: A folder that is empty or not there.
-        job: The new types, of keys too. None: the types stay, and only the number of key groups changes.
-        max_parallelism: Number of key groups from now on; see `Repartition`.
-        merge: What becomes of the values of two keys that become one; see `Repartition`.
-        options: What else is wanted; a `Repartition` in it gives way to what is given here.
-        session: As of `migrate`, as all that follow; it is none of Spark Connect.
-        master: Where Spark runs.
+        target: A folder that is empty or does not exist.
+        job: The new types, including those of keys. None: the types stay, and only the number of key groups changes.
+        max_parallelism: The new number of key groups; see `Repartition`.
+        merge: The merge functions for the values of two keys that become the same key; see `Repartition`.
+        options: Other options; a `Repartition` among them is replaced.
+        session: As in `migrate`, like all that follow; it must not belong to Spark Connect.
+        master: The master of Spark.
         py_files: Further files for Spark's workers.
-        dry_run: Whether nothing is written.
-        target_exists: What to do where the target is not empty.
-        progress: Is called now and then with what is done.
-        allow_roots: Further folders where files of the source may lie.
+        dry_run: Whether to write nothing.
+        target_exists: What to do if the target is not empty.
+        progress: A function that is called regularly with the progress so far.
+        allow_roots: Further folders that may contain files of the source.
 
     Raises:
-        StateShiftError: As of `migrate`.
+        StateShiftError: As in `migrate`.
     """
     wanted = Repartition(max_parallelism=max_parallelism, merge=merge or {})
     return migrate(
@@ -245,10 +247,10 @@ def _run(
     py_files: tuple[str | Path, ...],
     tell: Callable[[Progress], None],
 ) -> tuple[list[TaskResult], int, tuple[Redone, ...], Lineage]:
-    """Carry out what is left to do, and publish.
+    """Run the remaining tasks, and publish.
 
     Returns:
-        The results, how many were finished before, what was finished and is done again, and the lineage.
+        The results, the number of tasks finished before, those that were finished and are run again, and the lineage.
     """
     savepoint, folder = prepared.savepoint, journal.folder
     if journal.is_begun():
@@ -278,7 +280,7 @@ def _on_spark(
     py_files: tuple[str | Path, ...],
     tell: Callable[[Progress], None],
 ) -> list[TaskResult]:
-    """Carry out tasks on Spark: those that write keys anew by a shuffle, each other one by itself."""
+    """Run tasks on Spark: those that rewrite keys with a shuffle, all others one by one."""
     keyed_anew = [task for task in tasks if isinstance(task, RekeyTask)]
     others = [task for task in tasks if not isinstance(task, RekeyTask)]
     results: list[TaskResult] = []
@@ -298,7 +300,7 @@ def _planned(prepared: Preparation, target: Folder) -> MigrationReport:
 def _tidied(
     prepared: Preparation, lineage: Lineage, journal: Journal, started: float, *, dry_run: bool
 ) -> MigrationReport:
-    """Finish a run that died between publishing and clearing up: all of its streams were finished before."""
+    """Finish a run that died between publishing and cleanup: all of its streams were finished before."""
     names = prepared.stream_names
     report = attrs.evolve(_planned(prepared, journal.folder), resumed=len(names))
     if dry_run:
@@ -310,14 +312,14 @@ def _tidied(
 
 
 def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[Driver]:
-    """Start Spark for a run; machine code is loaded before workers are forked, where it does the work."""
+    """Start Spark for a run; if machine code does the work, it is loaded before workers are forked."""
     shuffles = any(isinstance(task, RekeyTask) for task in tasks)
     forked = daemon.SETTINGS if needed.executor is ExecutorName.NUMBA else {}
     return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else _JAVA_SCHEDULES))
 
 
 def _cores(session: SparkSession | None, master: str) -> int:
-    """How many tasks run at a time; of a cluster that is not asked yet, as many as this machine has cores."""
+    """Return the number of tasks that run at a time; for a cluster not yet contacted, the number of local cores."""
     if session is not None and not is_connect(session):
         return int(session.sparkContext.defaultParallelism)
     given = re.match(r"local\[(\d+)", master)
@@ -325,7 +327,7 @@ def _cores(session: SparkSession | None, master: str) -> int:
 
 
 def _files_of(results: Iterable[TaskResult], generation: str) -> set[str]:
-    """Name the files of finished tasks, and their notes."""
+    """Return the names of the files of finished tasks, and of their notes."""
     files = [file for result in results for file in result.files]
     notes = {result.stored.name + SUFFIX for result in results}
     return notes | {file.attempt or final_name(file.name, generation) for file in files}

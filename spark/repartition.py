@@ -1,9 +1,9 @@
-"""Keys of operators written anew on Spark: readings give parcels, one shuffle brings them to the new subtasks.
+"""Rewriting of keys on Spark: the entries are read in packed batches, which one shuffle brings to the new subtasks.
 
     readings -> mapInArrow -> parcels -> repartitionById, sorted by key group and state -> mapInArrow -> streams
 
-A parcel holds many entries (up to 4 MiB); parcels are all that travels through the JVM, where Spark sorts them, on disk
-if need be. Source: rule ROLE-4.
+A packed batch (`Parcel`) holds many entries (up to 4 MiB); only these batches pass through the JVM, where Spark sorts
+them, on disk if needed. Source: rule ROLE-4.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ def write_keys_anew(
     py_files: Iterable[str | Path] = (),
     progress: Callable[[Progress], None] | None = None,
 ) -> list[TaskResult]:
-    """Write streams of operators whose keys are all written anew. Each is kept in the journal as soon as it is there.
+    """Write streams of operators whose keys are all rewritten. Each is recorded in the journal when it is complete.
 
     Args:
-        tasks: Streams to be written, of one or more operators; those that are not among them exist already.
-        source: Where the stored streams are.
-        journal: Of the target.
-        session: Gives Spark.
+        tasks: The streams to write, of one or more operators; other streams of these operators exist already.
+        source: The folder of the stored streams.
+        journal: The journal of the target.
+        session: A function that returns the Spark session.
         py_files: Further files for the workers.
-        progress: Is called now and then with what is done.
+        progress: A function that is called regularly with the progress so far.
 
     Raises:
-        StateShiftError: What failed in a worker, with all its facts.
+        StateShiftError: A worker failed; it is the worker's error, with all its facts.
         MigrationFailed: Spark gave up.
     """
     tell = progress or (lambda _: None)
@@ -102,11 +102,11 @@ def write_keys_anew(
         answers = run_watched(context, streams.collect, "migrating", tell_unless_failed, description)
     if failures.value:
         raise failure_of(failures.value[0])
-    return [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - our own workers wrote it
+    return [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - pickled by our own workers
 
 
 def _readings(tasks: Sequence[RekeyTask]) -> tuple[tuple[int, int], ...]:
-    """Give each reading that the streams need: the first task of its operator, and its place in that."""
+    """Return the readings that the streams need: the first task of the operator, and the reading's index in it."""
     firsts: dict[str, int] = {}
     for at, task in enumerate(tasks):
         firsts.setdefault(task.plan.operator_id, at)
@@ -114,7 +114,7 @@ def _readings(tasks: Sequence[RekeyTask]) -> tuple[tuple[int, int], ...]:
 
 
 def _streams(spark: SparkSession, work: _Work, slots: int) -> DataFrame:
-    """Read, shuffle, write; a row for each stream."""
+    """Return a DataFrame that reads, shuffles and writes; it has a row for each stream."""
     count = len(work.readings)
     size = sum(task.size_bytes for task in work.tasks)
     numbers = spark.range(0, count, 1, min(count, max(slots, size // READING_BYTES)))
@@ -126,7 +126,7 @@ def _streams(spark: SparkSession, work: _Work, slots: int) -> DataFrame:
 
 @attrs.frozen
 class _Work:
-    """What every worker gets."""
+    """The tasks and settings that every worker receives."""
 
     tasks: tuple[RekeyTask, ...]
     readings: tuple[tuple[int, int], ...]
@@ -142,7 +142,7 @@ class _Work:
         begin_work(self.snapshots, redacted=self.redacted)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the parcels of readings, by their numbers."""
+        """Yield the packed entries of readings, given by their numbers."""
         self._begin()
         executor = choose_executor(self.share_bytes, compiles=True)
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
@@ -155,7 +155,7 @@ class _Work:
             yield from self._guarded(_batched(parcels, streams), self.tasks[at].title)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the streams whose parcels are given, and give the result of each."""
+        """Write the streams of the packed entries, and yield the result of each."""
         self._begin()
         for stream, parcels in groupby(_unpacked(batches), key=lambda found: found[0]):
             yield from self._guarded(self._written(stream, parcels), self.tasks[stream].title)
@@ -168,21 +168,21 @@ class _Work:
         yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
     def _guarded(self, work: Iterator[pa.RecordBatch], title: str) -> Iterator[pa.RecordBatch]:
-        """Tell the driver of a failure that will repeat; one that another attempt may mend is raised for it."""
+        """Report a failure to the driver, or raise it if a retry may succeed."""
         failure: StateShiftError | None = None
         try:
             yield from work
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told
+        except Exception as error:  # noqa: BLE001 - any error of user code is reported
             failure = answer_of(error, title, self.attempts)
         if failure is not None:
             from pyspark import cloudpickle
 
-            # By cloudpickle: a class of the user's errors is not importable here.
+            # With cloudpickle, since a user's error class is not importable here.
             self.failures.add([cloudpickle.dumps(failure)])  # type: ignore[no-untyped-call]
 
 
 def _batched(parcels: Iterable[Parcel], streams: dict[int, int]) -> Iterator[pa.RecordBatch]:
-    """Put parcels into Arrow batches of a handy size."""
+    """Yield Arrow batches of moderate size made of packed entries."""
     held: list[Parcel] = []
     size = 0
     for parcel in parcels:

@@ -1,4 +1,4 @@
-"""Tasks of a migration on Spark: bundled, shipped, carried out, and watched."""
+"""Scheduling of migration tasks on Spark: they are bundled, shipped, run and monitored."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 _BUNDLES_PER_CORE = 2
 _LEAST_BUNDLE_BYTES = 256 << 20
-"""A core is idle for some 40 ms from one bundle to the next, in which it could rewrite 50 MB."""
+"""A core is idle for some 40 ms between two bundles, in which it could rewrite 50 MB."""
 _EVEN = 1.25
-"""How many times a core's share the largest task may be."""
+"""The maximum size of the largest task, as a multiple of a core's share."""
 
 
 def carry_out(
@@ -52,10 +52,10 @@ def carry_out(
     py_files: Iterable[str | Path] = (),
     progress: Callable[[Progress], None] | None = None,
 ) -> list[TaskResult]:
-    """Carry out tasks, and give their results. Each is kept in the journal as soon as it is there.
+    """Run tasks, and return their results. Each is recorded in the journal as soon as it is complete.
 
     Raises:
-        StateShiftError: What `perform` raised in a worker, with all its facts.
+        StateShiftError: `perform` failed in a worker; it is the worker's error, with all its facts.
         MigrationFailed: Spark gave up: a worker died more often than the master allows.
     """
     tell = progress or (lambda _: None)
@@ -81,38 +81,38 @@ def carry_out(
             answers = _run_remotely(spark, work, bundles, meter)
         else:
             answers = _run(spark.sparkContext, work, bundles, meter)
-    results: list[TaskResult] = [pickle.loads(answer) for answer in answers]  # noqa: S301 - our own workers wrote it
+    results: list[TaskResult] = [pickle.loads(answer) for answer in answers]  # noqa: S301 - pickled by our own workers
     meter.add(results)
     return results
 
 
 def _run_remotely(spark: Driver, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:
-    """Run bundles on a session of Spark Connect; a failure comes as an answer, when all bundles have ended."""
+    """Run bundles in a session of Spark Connect; a failure is returned like a result, after all bundles have ended."""
     try:
         answers = collect_answers(spark, work, bundles, meter.look)
     except Exception as error:
         raise _enginefailure_of(error, work, bundles) from error
     for answer in answers:
-        if isinstance(pickle.loads(answer), StateShiftError):  # noqa: S301 - our own workers wrote it
+        if isinstance(pickle.loads(answer), StateShiftError):  # noqa: S301 - pickled by our own workers
             raise failure_of(answer)
     return answers
 
 
 def _are_even(tasks: Sequence[Task], cores: int) -> bool:
-    """Whether the largest task is hardly more than a core's share: then no core works on when the others are done."""
+    """Whether the largest task is hardly larger than a core's share, so that all cores finish almost together."""
     sizes = [task.size_bytes for task in tasks]
     return cores * max(sizes, default=0) <= _EVEN * sum(sizes)
 
 
 def share_of(tasks: Iterable[Task], cores: int) -> int:
-    """Return about how many bytes a core goes through."""
+    """Return the approximate number of bytes that each core processes."""
     return sum(task.size_bytes for task in tasks) // max(cores, 1)
 
 
 def _bundles_per_core(tasks: Sequence[Task], cores: int) -> int:
-    """More than one, so that a core which is done early has something left to do; but none that is not worth it.
+    """Return the number of bundles per core: more than one, so that an early core gets more work, unless too small.
 
-    How long code of the user's takes nobody knows, so that is always worth it.
+    The time that user code takes is unknown, so with user code, it is always more than one.
     """
     plans = [task.plan for task in tasks if isinstance(task, KeyedTask | OperatorTask)]
     if any(state.calls_users_code for plan in plans for state in plan.states):
@@ -122,7 +122,7 @@ def _bundles_per_core(tasks: Sequence[Task], cores: int) -> int:
 
 
 def _bundled(tasks: Sequence[Task], slots: int) -> list[list[int]]:
-    """Deal tasks, the largest first, to as many bundles as there are slots: few fat ones cost Spark the least."""
+    """Distribute tasks, the largest first, to one bundle per slot: few large bundles cost Spark the least."""
     bundles: list[list[int]] = [[] for _ in range(min(slots, len(tasks)))]
     sizes = [0] * len(bundles)
     for index in sorted(range(len(tasks)), key=lambda index: -tasks[index].size_bytes):
@@ -133,20 +133,20 @@ def _bundled(tasks: Sequence[Task], slots: int) -> list[list[int]]:
 
 
 class Failures:
-    """How Spark adds up the failures of tasks: it tells the driver of each as soon as its task has ended."""
+    """Adds up the failures of tasks in an accumulator: the driver sees each failure as soon as its task has ended."""
 
     def zero(self, value: list[bytes]) -> list[bytes]:
-        """What a task begins with."""
+        """Return the initial value of a task."""
         return []
 
     def addInPlace(self, value: list[bytes], more: list[bytes]) -> list[bytes]:  # noqa: N802 - Spark's name
-        """Add those of another task."""
+        """Return the failures with those of another task added."""
         return value + more
 
 
 @attrs.frozen
 class _Work:
-    """What every worker gets; without `failures`, as on Spark Connect, a failure is an answer, too."""
+    """The tasks and settings of every worker; without `failures`, as on Spark Connect, failures are results."""
 
     tasks: tuple[Task, ...]
     source: Folder
@@ -159,10 +159,10 @@ class _Work:
     share_bytes: int
 
     def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
-        """Carry out bundles.
+        """Run bundles.
 
-        A failure that another attempt may mend is raised, so that Spark makes one; any other is an answer, with all its
-        facts, and ends the bundle.
+        A failure is raised if a retry may succeed, so that Spark retries; otherwise it is reported with all its facts,
+        and ends the bundle.
         """
         from pyspark import cloudpickle
 
@@ -170,7 +170,7 @@ class _Work:
         finished, executor = self._finished_before(), choose_executor(self.share_bytes, compiles=True)
         for index in (index for bundle in bundles for index in bundle):
             answer = finished.get(name_of(self.tasks[index])) or self._answer(index, executor)
-            # By cloudpickle: a class of the user's errors is not importable here.
+            # With cloudpickle, since a user's error class is not importable here.
             data: bytes = cloudpickle.dumps(answer)  # type: ignore[no-untyped-call]
             if isinstance(answer, StateShiftError):
                 if self.failures is None:
@@ -181,7 +181,7 @@ class _Work:
             yield data
 
     def _finished_before(self) -> dict[str, TaskResult]:
-        """What another attempt at this bundle had finished when it died; a bundle may be a large part of a run."""
+        """Return the tasks that earlier attempts at this bundle finished; a bundle may be a large part of a run."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -189,7 +189,7 @@ class _Work:
             return {}
         try:
             return self.journal.finished()
-        except (StateShiftError, OSError):  # a store that fails is told by the work itself, which is then done again
+        except (StateShiftError, OSError):  # a failing store makes the work itself fail, which is then done again
             return {}
 
     def _answer(self, index: int, executor: ExecutorName) -> TaskResult | StateShiftError:
@@ -199,17 +199,17 @@ class _Work:
             result = attrs.evolve(result, lacks_numba=is_slow)
             self.journal.record(result)
             return result
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told
+        except Exception as error:  # noqa: BLE001 - any error of user code is reported
             return answer_of(error, task.title, self.attempts)
 
 
 def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:
-    """Give the failure of a task as the driver is to tell it; raise it where another attempt may mend it.
+    """Return the failure of a task for the driver, or raise it if a retry may succeed.
 
     Args:
-        error: What was raised.
-        title: What messages call the operator.
-        attempts: How often the master lets a task fail.
+        error: The error that was raised.
+        title: The name of the operator in messages.
+        attempts: The number of attempts per task on this master.
     """
     from pyspark import TaskContext
 
@@ -223,7 +223,7 @@ def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:
 
 
 def _run(context: SparkContext, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:
-    """Run bundles; the first failure that a task tells ends all of them."""
+    """Run bundles; the first failure that a task reports ends all of them."""
 
     def refuse_failures() -> None:
         if work.failures.value:
@@ -249,22 +249,22 @@ def _run(context: SparkContext, work: _Work, bundles: list[list[int]], meter: Me
 
 
 def description_of(tasks: Sequence[Task], source: Folder, journal: Journal) -> str:
-    """Say what Spark's pages call a job: what goes where, and how much it is."""
+    """Return the description of a job on Spark's pages: source, target, and size."""
     size = sum(task.size_bytes for task in tasks)
     streams = many(len(tasks), "stream")
     return f"stateshift: {source} to {journal.folder}, {streams}, {size:,} bytes to read"
 
 
 def failure_of(data: bytes) -> StateShiftError:
-    """Give the error of a worker."""
-    error: StateShiftError = pickle.loads(data)  # noqa: S301 - our own workers wrote it
+    """Return the error of a worker."""
+    error: StateShiftError = pickle.loads(data)  # noqa: S301 - pickled by our own workers
     if MISSING_MODULE.search(error.what):
         error.advice = "import the module at the top of the one that uses it, or name its file with --py-files"
     return error
 
 
 def _enginefailure_of(error: Exception, work: _Work, bundles: list[list[int]]) -> StateShiftError:
-    """Say why Spark gave up, and over what."""
+    """Return the error on why Spark gave up, and at which operator."""
     text = str(error)
     where: dict[str, Any] = {"savepoint": work.source.place}
     failed = re.search(r"Task (\d+) in stage \S+ failed (\d+) times", text)

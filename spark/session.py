@@ -1,4 +1,4 @@
-"""A Spark session that is quiet, finds its Java, and runs workers on the Python of the caller."""
+"""A quiet Spark session that finds its Java, and runs workers with the caller's Python."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-DEFAULT_MASTER = "local[*,4]"  # four attempts a task; local[*] alone never tries again
+DEFAULT_MASTER = "local[*,4]"  # four attempts per task; local[*] alone never retries
 _LOG = Path(__file__).with_name("log4j2.properties")
 
 D = TypeVar("D", bound="Driver")
 
 
 class Driver(Protocol):
-    """A running Spark, as far as jobs of tasks need it: a session, or what stands for one."""
+    """A running Spark, as far as jobs of tasks need it: a session, or a substitute."""
 
     @property
     def sparkContext(self) -> SparkContext:  # noqa: N802 - Spark's name
-        """Runs jobs."""
+        """The context that runs jobs."""
 
     def stop(self) -> None:
-        """End it, with all that it started."""
+        """Stop Spark, with everything that it started."""
 
 
 @attrs.frozen
 class WithoutSql:
-    """Stands for a session where no data frame is needed: the classes of SQL take Java a second to load.
+    """A substitute for a session if no DataFrame is needed: Java takes a second to load the classes of SQL.
 
     Attributes:
-        sparkContext: Runs jobs.
+        sparkContext: The context that runs jobs.
     """
 
     sparkContext: SparkContext  # noqa: N815 - Spark's name
 
     def stop(self) -> None:
-        """End it."""
+        """Stop Spark."""
         self.sparkContext.stop()
 
 
@@ -66,31 +66,31 @@ def session(
     app_name: str = "stateshift",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Give the running session of this process, or start one; Ctrl-C is handled as before, and not by PySpark.
+    """Return the running session of this process, or start one; Ctrl-C is handled as before, and not by PySpark.
 
     Args:
-        master: Where to run, as Spark spells it. Not looked at where a session runs already.
-        app_name: What Spark calls the run.
-        conf: Spark settings; they win over those made here.
+        master: The master, in Spark's syntax. It is ignored if a session is running.
+        app_name: The name of the application in Spark.
+        conf: Spark settings; they override those made here.
 
     Raises:
-        JavaNotFound: No Java 17 or later.
+        JavaNotFound: There is no Java 17 or later.
         LibraryNotFound: pyspark is not installed.
-        StateShiftError: `master` is none.
+        StateShiftError: `master` is not a valid master.
         MigrationFailed: Spark does not start.
     """
     return _running() or _started(master, app_name, conf or {}, _session_of)
 
 
 def require_libraries(what: str, *names: str) -> None:
-    """Refuse what needs Spark where the libraries for it are missing.
+    """Refuse work that needs Spark if the required libraries are missing.
 
     Args:
-        what: What needs them, in words.
-        names: Modules to import.
+        what: The work that needs them, in words.
+        names: The modules to import.
 
     Raises:
-        LibraryNotFound: One is not installed.
+        LibraryNotFound: A module is not installed.
     """
     for name in names:
         try:
@@ -108,7 +108,7 @@ def _running() -> SparkSession | None:
 
 
 def with_sql(driver: Driver) -> SparkSession:
-    """Give a session that has SQL: itself, or that of what stood for one."""
+    """Return a session with SQL: the driver itself, or the session for its substitute."""
     return _session_of(driver.sparkContext, {}) if isinstance(driver, WithoutSql) else cast("SparkSession", driver)
 
 
@@ -128,7 +128,7 @@ def _without_sql(context: SparkContext, _: Mapping[str, str]) -> WithoutSql:
 def _started(
     master: str, app_name: str, conf: Mapping[str, str], made_of: Callable[[SparkContext, Mapping[str, str]], D]
 ) -> D:
-    """Start Spark, and give what is made of its context and of the settings."""
+    """Start Spark, and return the driver made of its context and the settings."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -136,20 +136,20 @@ def _started(
     _check_master(master)
     settings = {"spark.master": master, "spark.app.name": app_name, **_settings(master, conf)}
     variables = _variables(master)
-    # Interrupted, PySpark would leave without the JVM that it has just launched.
+    # If interrupted, PySpark would leave the JVM behind that it has just launched.
     with _environment(variables), pandas_unmentioned(), interrupts_kept() as interrupts:
-        # From Python 3.12 on: the JVM is forked while a run's claim is kept alive by a thread; the child only execs.
+        # Python 3.12 warns that the JVM is forked while a thread keeps the run's claim; the child only calls exec.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         try:
             context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
-            interrupts.keep_again()  # PySpark sets its own handler of interrupts, and calls the JVM on
+            interrupts.keep_again()  # PySpark sets its own handler of interrupts, which calls the JVM
             return made_of(context, settings)
         except (PySparkException, Py4JError) as error:
             raise _no_start(error, master, variables["JAVA_HOME"]) from error
 
 
 def _check_master(master: str) -> None:
-    """Refuse what Spark's launcher refuses with a stack trace."""
+    """Refuse a master that Spark's launcher refuses with a stack trace."""
     if master.startswith("sc:"):
         raise StateShiftError(
             f"{master} is a Spark Connect server, and no master",
@@ -165,10 +165,10 @@ def _check_master(master: str) -> None:
 
 
 def _no_start(error: Exception, master: str, java: str) -> MigrationFailed:
-    """Say why Spark does not start: the message of the first Java exception, or the first line."""
+    """Return why Spark does not start: the message of the first Java exception, or the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     told = next((line.partition("Exception: ")[2] for line in lines if "Exception: " in line), lines[0])
-    if "stopped SparkContext" in told:  # PySpark goes on where the master did not answer, and fails over that
+    if "stopped SparkContext" in told:  # PySpark continues if the master did not answer, and fails later
         told = f"the master {master} does not answer"
     return MigrationFailed(
         f"Spark does not start: {told}", advice=f"check the master {master}, the settings, and the Java in {java}"
@@ -177,16 +177,17 @@ def _no_start(error: Exception, master: str, java: str) -> MigrationFailed:
 
 @contextmanager
 def own_session(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Give the running session of this process; or start one, and stop it when the `with` block ends."""
+    """Yield the running session of this process; or start one, and stop it when the `with` block ends."""
     with _own(lambda: session(master, conf=conf)) as given:
         yield given
 
 
 @contextmanager
 def own_driver(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[Driver]:
-    """As `own_session`; what is started on a local master has no SQL.
+    """Yield a driver as `own_session` does; one that is started on a local master has no SQL.
 
-    On a cluster it has: PySpark takes a moment to notice that a master did not answer, and to load SQL takes longer.
+    On a cluster it has SQL: PySpark takes a moment to notice that a master did not answer, and loading SQL takes
+    longer.
     """
     made_of: Callable[..., Driver] = _without_sql if _is_local(master) else _session_of
     with _own(lambda: _running() or _started(master, "stateshift", conf or {}, made_of)) as given:
@@ -206,7 +207,7 @@ def _own(start: Callable[[], D]) -> Iterator[D]:
 
 
 def _stop(driver: Driver) -> None:
-    """Stop Spark. Where Java has ended there is nothing to stop, and another error tells so."""
+    """Stop Spark. If Java has ended, there is nothing to stop, and another error reports it."""
     context = driver.sparkContext
     with warnings.catch_warnings(), interrupts_kept(), _accumulators_aside(context):
         warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark JVM process")
@@ -219,9 +220,9 @@ def _stop(driver: Driver) -> None:
 
 @contextmanager
 def _accumulators_aside(context: SparkContext) -> Iterator[None]:
-    """Leave it to a thread to end PySpark's server of accumulators, which looks only once a second whether it is to."""
+    """End PySpark's accumulator server in a thread, since the server checks only once a second whether it is to end."""
     server = getattr(context, "_accumulatorServer", None)
-    if server is None or isinstance(server.server_address, str):  # that is a file, which is removed at its end
+    if server is None or isinstance(server.server_address, str):  # the address is a file, which is removed at its end
         yield
         return
     context._accumulatorServer = None  # type: ignore[assignment]  # noqa: SLF001 - there is no other way
@@ -232,7 +233,7 @@ def _accumulators_aside(context: SparkContext) -> Iterator[None]:
 
 
 def _is_running() -> bool:
-    """Whether this process has a Spark context; a session may be that of another thread, which is not seen here."""
+    """Whether this process has a Spark context; sessions of other threads are not visible here otherwise."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext
@@ -246,8 +247,8 @@ def _is_local(master: str) -> bool:
 
 def _settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     settings = {
-        # The working folder stays off the workers' path: started from a checkout of stateshift, `state` or `spark`
-        # would be importable there under a second name.
+        # The working folder is not on the workers' path: in a checkout of stateshift, `state` or `spark` would
+        # be importable there under a second name.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -257,7 +258,7 @@ def _settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.memory": "1g",  # entries never travel through the JVM
+            "spark.driver.memory": "1g",  # entries never pass through the JVM
             "spark.sql.warehouse.dir": _warehouse(),
         }
     options = "spark.driver.extraJavaOptions"
@@ -266,9 +267,9 @@ def _settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _variables(master: str) -> dict[str, str]:
-    """Environment for the JVM, and from there for the workers that it starts."""
+    """Return the environment variables of the JVM, which its workers inherit."""
     if not _is_local(master):
-        # The workers of a cluster have their own Python and network; the user's settings for them stand.
+        # The workers of a cluster have their own Python and network; the user's settings for them stay.
         python = os.environ.get("PYSPARK_PYTHON", sys.executable)
         return {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": python, "PYTHONSAFEPATH": "1"}
     return {
@@ -281,7 +282,7 @@ def _variables(master: str) -> dict[str, str]:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables while the JVM starts; the caller's own environment is as before afterwards."""
+    """Set variables while the JVM starts, and restore the caller's environment afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -295,14 +296,14 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _warehouse() -> str:
-    """Name a folder that Spark makes when a table is first saved, and that goes when this process ends."""
+    """Return a path for a folder that Spark creates with the first saved table, and that is removed at exit."""
     folder = Path(tempfile.gettempdir()) / f"stateshift-spark-{uuid.uuid4().hex[:12]}"
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return str(folder)
 
 
 def scratch_folder() -> Path:
-    """Make a folder that goes when this process ends."""
+    """Create a folder that is removed when this process ends."""
     folder = tempfile.mkdtemp(prefix="stateshift-spark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

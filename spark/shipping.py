@@ -1,7 +1,7 @@
-"""How the user's own modules (the job, converters, fallback readers) reach the workers of a session.
+"""Shipping of the user's modules (the job, converters, fallback readers) to the workers of a session.
 
-An installed module is there already. Others travel by value, inside what is sent to a task; files named by `--py-files`
-are handed out by Spark.
+Installed modules are there already. Others are sent by value, inside what is sent to a task; files named by
+`--py-files` are distributed by Spark.
 """
 
 from __future__ import annotations
@@ -53,27 +53,27 @@ def ship_modules(
     in the same folder: a job imports the helpers beside it. Later changes of a loaded module are not seen.
 
     Args:
-        session: Whose workers are meant.
-        modules: Modules that tasks will use.
-        py_files: `.py`, `.zip`, `.egg` or `.whl` files to hand out.
+        session: The session of the workers.
+        modules: The modules that tasks will use.
+        py_files: The `.py`, `.zip`, `.egg` or `.whl` files to distribute.
 
     Returns:
-        The top-level modules that travel by value.
+        The top-level modules that are sent by value.
 
     Raises:
-        StateShiftError: A file is missing or of another kind.
+        StateShiftError: A file is missing or of another type.
     """
     return send_by_value(modules, hand_out(session, py_files))
 
 
 def send_by_value(modules: Iterable[ModuleType], handed_out: set[Path]) -> tuple[str, ...]:
-    """Let modules, and those beside them, travel by value; as `ship_modules`.
+    """Send modules, and those beside them, by value; as `ship_modules`.
 
     Args:
-        modules: Modules that tasks will use.
-        handed_out: Files that the workers have, of `hand_out`.
+        modules: The modules that tasks will use.
+        handed_out: The files that the workers have, from `hand_out`.
     """
-    from pyspark import cloudpickle  # pyspark pickles with its own copy, and that has its own register
+    from pyspark import cloudpickle  # pyspark pickles with its own copy, which has its own registry
 
     folders = {folder for module in modules if (folder := _folder(_top(module))) is not None} - handed_out
     beside = [module for name, module in list(sys.modules.items()) if "." not in name and _folder(module) in folders]
@@ -84,10 +84,10 @@ def send_by_value(modules: Iterable[ModuleType], handed_out: set[Path]) -> tuple
 
 
 def hand_out(session: Driver, files: Iterable[str | Path]) -> set[Path]:
-    """Give files to all workers of a session.
+    """Distribute files to all workers of a session.
 
     Raises:
-        StateShiftError: A file is missing or of another kind.
+        StateShiftError: A file is missing or of another type.
     """
     return {_hand_out(session, Path(file)) for file in files}
 
@@ -99,10 +99,10 @@ def _hand_out(session: Driver, file: Path) -> Path:
             what, advice="name a module file, or a zip file of modules", written="Nothing was written."
         )
     if file.suffix == ".whl":
-        # Spark puts a .zip on the workers' path, but not a .whl, which is the same thing.
+        # Spark puts a .zip on the workers' path, but not a .whl, which has the same format.
         copy = scratch_folder() / f"{file.stem}.zip"
         shutil.copyfile(file, copy)
-        _give_to_workers(session, copy)  # they fetch it later: it stays for the life of the process
+        _give_to_workers(session, copy)  # workers fetch it later: it stays until the process ends
     else:
         _give_to_workers(session, file)
     return file.resolve()
@@ -125,7 +125,7 @@ def _file(module: ModuleType) -> Path | None:
 
 
 def _folder(module: ModuleType) -> Path | None:
-    """Folder (or zip file) on the path in which a top-level module was found; None where nothing is to be sent."""
+    """Return the folder (or zip file) on the path with a top-level module; None if it need not be sent."""
     if (
         module.__name__ == "__main__" or module.__name__ in sys.stdlib_module_names
     ):  # the script is always sent by value
@@ -138,7 +138,7 @@ def _folder(module: ModuleType) -> Path | None:
 
 
 def _not_installed(modules: list[ModuleType]) -> list[ModuleType]:
-    """Leave out what a worker finds by itself: a fresh interpreter is asked where it would import each from."""
+    """Return the modules that a worker does not find by itself; a fresh interpreter is asked where they are."""
     names = [module.__name__ for module in modules]
     if not names:
         return []
@@ -158,7 +158,7 @@ def _places(module: ModuleType) -> set[str]:
 def shipped(spark: Driver, work: object, py_files: Iterable[str | Path] = ()) -> Iterator[None]:
     """Send the modules that the work refers to by value, until the `with` block ends.
 
-    What is sent by value shows which modules it refers to itself, so that is asked again until nothing is new.
+    Modules sent by value may refer to further modules, so the search is repeated until it finds nothing new.
     """
     from pyspark import cloudpickle
 
@@ -175,7 +175,7 @@ def shipped(spark: Driver, work: object, py_files: Iterable[str | Path] = ()) ->
 
 
 def modules_of(work: object) -> set[str]:
-    """Names of the modules that the tasks refer to, found by pickling them as Spark will."""
+    """Return the names of the modules that the tasks refer to, found by pickling them as Spark will."""
     from pyspark.cloudpickle import CloudPickler
 
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""A Spark session in tests: one for the whole run. A pytest plugin; pyspark is not loaded before a test asks for it."""
+"""A pytest plugin with one Spark session for a whole test run; pyspark is loaded when a test requests it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER = "local[2,4]"
-"""Two cores, and four attempts a task, as the default master gives them."""
+"""Two cores, and four attempts per task, as with the default master."""
 
 
 @pytest.fixture(scope="session")
 def stateshift_spark() -> Iterator[SparkSession]:
-    """The session that all tests share; one that runs already is taken, and left running."""
+    """Yield the session that all tests share; a running one is reused, and not stopped."""
     from pyspark.sql import SparkSession
 
     from .session import session

@@ -1,4 +1,4 @@
-"""A Spark job in a thread of its own, so that this one can tell how far it is, and stop it."""
+"""Spark jobs in a separate thread, so that the calling thread can report their progress, and stop them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 POLL_S = 0.2
 _JAVA_END_S = 0.5
-_LONGEST_END_S = 15.0  # Spark gives a worker of a cancelled task two seconds, and looks every other two
+_LONGEST_END_S = 15.0  # Spark gives a worker of a cancelled task two seconds, and checks every two seconds
 _LONGEST_CAUSE = 300
 _PYTHON_FAILURE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w\S*?)(?:: (.*))?$", re.MULTILINE)
 _TASK_FAILURE = re.compile(r"most recent failure: .*? executor [^)]*\): (.+)")
@@ -42,14 +42,14 @@ def run_watched(
     tell: Callable[[Progress], None],
     description: str = "",
 ) -> T:
-    """Run what starts Spark jobs, and tell of their tasks while they run.
+    """Run an action that starts Spark jobs, and report its tasks while they run.
 
     Args:
-        context: Where they run.
-        action: Starts them, and waits for the result.
-        phase: What they do, in a word.
-        tell: Is called with how many tasks are finished; more may turn up on the way.
-        description: What Spark's pages call the jobs; by default the phase.
+        context: The context of the jobs.
+        action: A function that starts the jobs, and waits for the result.
+        phase: The purpose of the jobs, in a word.
+        tell: A function that is called with the number of finished tasks; further tasks may be added on the way.
+        description: The description of the jobs on Spark's pages; by default the phase.
 
     Raises:
         MigrationFailed: Spark gave up.
@@ -72,15 +72,15 @@ def run_in_group(
     told: Callable[[Exception], Exception],
     **where: Any,
 ) -> T:
-    """Run what starts Spark jobs as a group, which is stopped when anything ends it early.
+    """Run an action that starts Spark jobs as a group; the group is cancelled if the action ends early for any reason.
 
     Args:
-        context: Where they run.
-        action: Starts them, and waits for the result.
-        look: Is called now and then with the name of the group; what it raises ends the action.
-        description: What Spark's pages call the jobs.
-        told: Gives what is raised for an error of the action.
-        where: For the error that tells of an ended JVM.
+        context: The context of the jobs.
+        action: A function that starts the jobs, and waits for the result.
+        look: A function that is called regularly with the name of the group; an error in it ends the action.
+        description: The description of the jobs on Spark's pages.
+        told: A function that returns the error to raise for an error of the action.
+        where: The location, for the error on an ended JVM.
 
     Raises:
         MigrationFailed: The JVM has ended.
@@ -91,7 +91,7 @@ def run_in_group(
 
     def run() -> T:
         try:
-            # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
+            # Without interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
             context.setJobGroup(group, one_line(description), interruptOnCancel=False)
             return action()
         except Exception as error:
@@ -114,13 +114,13 @@ def run_aside(
     look: Callable[[], None],
     stop: Callable[[threading.Thread], None],
 ) -> T:
-    """Run something in a thread of its own, so that this one can look how far it is, and stop it.
+    """Run an action in a separate thread, so that this thread can monitor and stop it.
 
     Args:
-        thread_of: What the thread is.
-        action: Is run there; what it raises is raised here.
-        look: Is called now and then; what it raises ends the action, as Ctrl-C does.
-        stop: Ends what the action has begun; gets its thread, which may have ended.
+        thread_of: The class of the thread.
+        action: The function to run there; its errors are raised here.
+        look: A function that is called regularly; an error in it ends the action, and so does Ctrl-C.
+        stop: A function that ends what the action has begun; it takes the thread, which may have ended.
     """
     outcome: list[T] = []
     failure: list[BaseException] = []
@@ -150,7 +150,7 @@ def run_aside(
 
 
 def stop_group(context: SparkContext, group: str, thread: threading.Thread) -> None:
-    """Stop all tasks, and wait until none can write any more."""
+    """Cancel all tasks, and wait until none can write any more."""
     from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
     if java_has_ended(context):
@@ -166,18 +166,18 @@ def stop_group(context: SparkContext, group: str, thread: threading.Thread) -> N
 
 
 def java_has_ended(context: SparkContext) -> bool:
-    """Whether the JVM that PySpark has started is gone; with it go all tasks and workers."""
-    process = getattr(context._gateway, "proc", None)  # noqa: SLF001 - there is no other way to ask
-    with suppress(subprocess.TimeoutExpired):  # the broken connection is seen a little earlier than the end
+    """Whether the JVM that PySpark started has ended, and with it all tasks and workers."""
+    process = getattr(context._gateway, "proc", None)  # noqa: SLF001 - there is no other way to find out
+    with suppress(subprocess.TimeoutExpired):  # the connection breaks a little before the process ends
         return process is not None and process.wait(_JAVA_END_S) is not None
     return False
 
 
 def raise_if_java_ended(context: SparkContext, error: BaseException, **where: Any) -> None:
-    """Say so where it is why a run failed; an interrupt stays what it is.
+    """Raise an error if a run failed because the JVM has ended; an interrupt or an error of stateshift is left alone.
 
     Raises:
-        MigrationFailed: The JVM is gone.
+        MigrationFailed: The JVM has ended.
     """
     if not isinstance(error, Exception) or isinstance(error, StateShiftError):
         return
@@ -191,7 +191,7 @@ def raise_if_java_ended(context: SparkContext, error: BaseException, **where: An
 
 
 def tasks_of(context: SparkContext, group: str) -> tuple[int, int]:
-    """How many tasks are finished, and how many run."""
+    """Return the numbers of finished and of running tasks."""
     tracker = context.statusTracker()
     finished, running = 0, 0
     for job in tracker.getJobIdsForGroup(group):
@@ -204,18 +204,18 @@ def tasks_of(context: SparkContext, group: str) -> tuple[int, int]:
 
 
 def attempts_of(context: SparkContext) -> int:
-    """How often the master lets a task fail before it gives up."""
+    """Return the number of attempts per task on this master."""
     return attempts_with(context.master or "", context.getConf().get("spark.task.maxFailures"))
 
 
 def attempts_with(master: str, most_failures: str | None) -> int:
-    """How often a master lets a task fail, by its URL and the setting `spark.task.maxFailures`."""
+    """Return the attempts per task on a master, by its URL and the setting `spark.task.maxFailures`."""
     local = re.fullmatch(r"local(?:\[[^],]+(?:,\s*(\d+))?\])?", master)
     return int(local[1] or 1) if local else int(most_failures or 4)
 
 
 def _told(error: Exception) -> Exception:
-    """Say why Spark gave up; errors of ours stay what they are."""
+    """Return the error on why Spark gave up; errors of stateshift are returned as they are."""
     if isinstance(error, StateShiftError):
         return error
     text = str(error)
@@ -236,7 +236,7 @@ def _told(error: Exception) -> Exception:
 
 
 def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:
-    """Say why Spark gave up, where nothing more is known than what it says."""
+    """Return the error on why Spark gave up if only its message is known."""
     if "No space left on device" not in str(error):
         return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=advice, **where)
     place = os.environ.get("SPARK_LOCAL_DIRS", "the folder for temporary files")
@@ -249,7 +249,7 @@ def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:
 
 
 def without_values(error: Exception) -> StateShiftError:
-    """Give an error as a task raises it where values are redacted, `from None`: Spark logs what is behind it, too."""
+    """Return an error to raise `from None` in a task with redacted values: Spark also logs the causes of errors."""
     if isinstance(error, StateShiftError):
         return error
     trace = "".join(traceback.format_tb(error.__traceback__))
@@ -257,9 +257,9 @@ def without_values(error: Exception) -> StateShiftError:
 
 
 def cause_of(error: Exception) -> str:
-    """Give in a line why Spark gave up; what it raises comes with stack traces of Java and of Python.
+    """Return in one line why Spark gave up, as its errors contain stack traces of Java and of Python.
 
-    Of a failed worker it is what Python raised there; else what ended the task, or Spark itself.
+    For a failed worker, it is the Python error there; else the error that ended the task, or Spark itself.
     """
     text = str(error).partition("Driver stacktrace")[0]
     raised = _PYTHON_FAILURE.findall(text)
@@ -268,7 +268,7 @@ def cause_of(error: Exception) -> str:
         return f"a worker failed with {name}" + (f": {shown(message, _LONGEST_CAUSE)}" if message else "")
     task = _TASK_FAILURE.search(text)
     if task is not None and values_are_redacted():
-        return task[1].partition(": ")[0]  # the class; SQL's messages show values
+        return task[1].partition(": ")[0]  # only the class, since SQL's messages contain values
     lines = [task[1]] if task else [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith("An error occurred while calling")]
     return _JAVA_CLASS.sub("", told[0]) if told else type(error).__name__

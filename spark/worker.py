@@ -1,4 +1,4 @@
-"""What a Python worker does before its work."""
+"""Preparation of a Python worker before its work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def begin_work(snapshots: Mapping[str, Any], *, redacted: bool) -> None:
-    """Know in this process what the driver knew.
+    """Restore the driver's registrations and settings in this process.
 
     Args:
-        snapshots: Classes that were registered, of `registry.additions`.
-        redacted: Whether values are kept out of messages.
+        snapshots: The registered classes, from `registry.additions`.
+        redacted: Whether values are left out of messages.
     """
     registry.add(dict(snapshots))
     redact_values(redacted)
@@ -28,8 +28,8 @@ def begin_work(snapshots: Mapping[str, Any], *, redacted: bool) -> None:
 
 @cache
 def _freeze_once() -> None:
-    """Take what the libraries keep alive out of every collection: Spark asks for one after each task.
+    """Exclude the objects of loaded libraries from garbage collection: Spark runs a collection after each task.
 
-    Once for a process: what earlier tasks have left behind is to be collected.
+    It is done once per process, so that what earlier tasks left behind is still collected.
     """
     gc.freeze()

@@ -1,1 +1,1 @@
-"""The commands, a module each; `app` imports the one that is asked for."""
+"""The commands, one module each; `app` imports the requested one."""

@@ -1,4 +1,4 @@
-"""`stateshift check`: can this job take over that state?"""
+"""`stateshift check`: can this job take over the stored state?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Look for no garbage meanwhile: most of what a check makes is in its report, and looking takes a tenth of it."""
+    """Disable garbage collection, which takes a tenth of a check: most objects of a check end up in its report."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -119,7 +119,7 @@ def command(
         return hold_against(new.describe(), options, edits, policy, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
-    # The job first: its module registers the snapshots by which the savepoint is read.
+    # The job is loaded first: its module registers the snapshots that are needed to read the savepoint.
     description = new.describe()
     stored = open_savepoint(savepoint)
     old = stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust)
@@ -145,10 +145,10 @@ _OF_A_SAVEPOINT = {
 
 
 def _refuse_what_needs_a_savepoint() -> None:
-    """Pass over no option in silence: a history has no savepoint that they could change.
+    """Refuse options that need a savepoint when checking against a history, instead of ignoring them.
 
     Raises:
-        UsageError: One is given.
+        UsageError: Such an option is given.
     """
     context = click.get_current_context()
     for parameter in context.command.params:
@@ -158,7 +158,7 @@ def _refuse_what_needs_a_savepoint() -> None:
 
 
 def _block(block: Words | Differences) -> Line | Table:
-    """Give a part of a report as a terminal shows it: reasons beside what they are about, and ways out below them."""
+    """Return a block of a report for the terminal: reasons beside their subjects, and ways out below them."""
     from ...compat.explain import Words
 
     if isinstance(block, Words):
@@ -171,7 +171,7 @@ def _block(block: Words | Differences) -> Line | Table:
 
 
 def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
-    """What a person does now."""
+    """Return the lines that tell what to do next."""
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
     from .migrating import command as migrate

@@ -1,4 +1,4 @@
-"""`stateshift clean`: remove what a run that died has left in its target."""
+"""`stateshift clean`: remove what a dead run has left in its target."""
 
 from __future__ import annotations
 

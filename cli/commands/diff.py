@@ -1,4 +1,4 @@
-"""`stateshift diff`: what differs between two savepoints, jobs or recorded snapshots."""
+"""`stateshift diff`: the differences between two savepoints, jobs or recorded snapshots."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _values_data(values: Sequence[StateValues] | None) -> list[dict[str, Any]] |
 
 
 def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:
-    """Tell what differs in values, each state with its first entries; what is equal is counted."""
+    """Yield lines on different values, each state with its first entries; equal values are counted."""
     if values is None:
         return
     yield []

@@ -32,7 +32,7 @@ _LONGEST_BEGINNING = 1 << 20
 
 
 def _is_export(file: Path) -> bool:
-    """Whether every line of a file begins as one that this command writes; neither form has a mark of its own."""
+    """Whether every line of a file begins like the output of this command, as neither format has a signature."""
     is_beginning = True
     with file.open("rb") as stream:
         while line := stream.readline(_LONGEST_BEGINNING):
@@ -126,10 +126,10 @@ class _LeftOut:
     """A state, or all states of an operator, that this release cannot read.
 
     Attributes:
-        operator: Whose it is.
-        state: Its name; "" where all of the operator are meant that cannot be told.
-        why: With the class.
-        exported: How many of its entries could be read before one could not, and are there.
+        operator: The operator of the state.
+        state: The name of the state; "" for all states of the operator, if they are not known.
+        why: The reason, with the class.
+        exported: The number of entries that were exported before one could not be read.
     """
 
     operator: SavepointOperator
@@ -139,7 +139,7 @@ class _LeftOut:
 
     @classmethod
     def met(cls, operator: SavepointOperator, state: str, error: StateShiftError, exported: int = 0) -> _LeftOut:
-        """Say of a state that one of its values was found unreadable when it was met."""
+        """Return a state in which a value turned out to be unreadable during the export."""
         places = ", ".join(f"{name} {error.where[name]}" for name in ("key", "path") if name in error.where)
         return cls(operator, state, f"{error.what.splitlines()[0]} ({places})", exported)
 
@@ -151,12 +151,13 @@ class _LeftOut:
 
 @attrs.frozen
 class _Selection:
-    """What is to be exported, and what was asked for and cannot be.
+    """The states to export, and the requested states that cannot be exported.
 
     Attributes:
-        states: What is to be exported.
-        unsupported: What cannot be, by its types.
-        met: What was found unreadable on the way: a subclass, say, that the savepoint does not describe.
+        states: The states to export.
+        unsupported: The states that cannot be exported because of their types.
+        met: The states with values that turned out to be unreadable: of a subclass, say, that the savepoint does not
+            describe.
     """
 
     states: tuple[tuple[SavepointOperator, tuple[SavepointState, ...]], ...]
@@ -165,16 +166,16 @@ class _Selection:
 
     @property
     def status(self) -> Status:
-        """How the command ends: who reads on from a file must not take a part of the savepoint for all of it."""
+        """The exit status: a reader of the file must not mistake a part of the savepoint for the whole."""
         return Status.INCOMPLETE if self.unsupported or self.met else Status.DONE
 
     @classmethod
     def of(cls, savepoint: Savepoint, operator_name: str | None, state_name: str | None) -> _Selection:
-        """Choose by name.
+        """Select states by name.
 
         Raises:
-            StateNotFound: There is none of that name.
-            OldReaderUnavailable: A state that is asked for by name cannot be read.
+            StateNotFound: No operator or state has the name.
+            OldReaderUnavailable: A state was requested by name and cannot be read.
         """
         operators = savepoint.operators if operator_name is None else (savepoint.operator(operator_name),)
         chosen, left_out = [], []
@@ -195,7 +196,7 @@ class _Selection:
         return cls(tuple(chosen), tuple(left_out))
 
     def unsupported_data(self) -> list[dict[str, str]]:
-        """What is left out, as plain data; `state` is "" where it is all of the operator."""
+        """Return the states that are left out, as plain data; `state` is "" for all states of an operator."""
         return [
             {"operator": left_out.operator.title, "state": left_out.state, "why": left_out.why}
             for left_out in (*self.unsupported, *self.met)
@@ -203,7 +204,7 @@ class _Selection:
 
 
 def _is_empty(state: SavepointState) -> bool:
-    """Whether nothing is left out with it: most operators have queues of timers without a timer."""
+    """Whether the state has no entries that could be left out: most operators have timer queues without a timer."""
     return state.kind.is_keyed and not state.is_hidden and not state.measure().entries
 
 
@@ -217,20 +218,20 @@ def _nothing_of_that_name(
             advice="export the other states; a migration copies this one as bytes",
         )  # fmt: skip
     if len(operators) == 1:
-        operators[0].state(name)  # raises, with the names that there are
+        operators[0].state(name)  # raises an error that lists the existing names
     names = ", ".join(sorted({state.name for operator in operators for state in operator.states})) or "none"
     return StateNotFound(f"no operator has a state {name!r}; there are: {names}", savepoint=savepoint.place)
 
 
 class _Stdout:
-    """Standard output, of which a reader may have enough early."""
+    """Standard output, whose reader may close it early."""
 
     def write(self, text: str) -> None:
         write_text(text)
 
 
 def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str, Any]]:
-    """Write all that is selected; give for each state what was written."""
+    """Write all selected states; return the number of exported entries of each state."""
     from ...compat.description import StateKind
 
     if form == "tagged":
@@ -242,10 +243,10 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
             try:
                 for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
                     stream.write(json_text(line))
-                    stream.write("\n")  # apart: a line may be very long
+                    stream.write("\n")  # separately, since a line may be very long
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
-            if count or state.kind is not StateKind.TIMERS:  # most operators have queues without a timer
+            if count or state.kind is not StateKind.TIMERS:  # most operators have timer queues without a timer
                 counted.append({"operator": operator.title, "state": state.name, "exported": count})
     return counted
 
@@ -271,7 +272,7 @@ def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[
 
 
 def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, Any]]:
-    """Write operator by operator, so that one of them is in memory at a time."""
+    """Write one operator at a time, so that only one is in memory."""
     counted: list[dict[str, Any]] = []
     stream.write('{"operators": [')
     for index, (operator, states) in enumerate(selected.states):
@@ -283,7 +284,7 @@ def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, An
 
 
 def _tagged(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
-    """Give an operator without the states of which a value was found unreadable."""
+    """Return an operator without the states in which a value turned out to be unreadable."""
     from ...state.savepoint.json_encoding import tagged_operator
 
     while True:

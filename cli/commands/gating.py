@@ -1,4 +1,4 @@
-"""`stateshift check --against …`: a job held against its history, before any savepoint is at stake."""
+"""`stateshift check --against …`: a check of a job against its history, before it meets any savepoint."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _LEVELS = ("NONE", "BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWAR
 
 @attrs.frozen
 class GateOptions:
-    """What the options of the gate say.
+    """The options of the gate.
 
     Attributes:
-        against: What the job is held against; "" where no gate is asked for.
-        level: In place of the project's own level, or "".
+        against: What the job is checked against; "" if no gate is requested.
+        level: The level that replaces the project's own levels, or "".
         strict: Whether a required migration is a failure.
-        allow: Names of losses that are no failure.
+        allow: The names of losses that are not failures.
         allow_drift: Whether a job that passes may differ from the last revision.
-        form: How the answer is printed: text, github, junit or sarif.
-        everything: Whether lines for people tell of each place where the same is so.
+        form: The output format: text, github, junit or sarif.
+        everything: Whether text output lists all places, instead of combining equal reports.
     """
 
     against: str = ""
@@ -56,7 +56,7 @@ class GateOptions:
 
 
 def gate_options(function: F) -> F:
-    """The options of the gate; the command gets them as one argument `gate`."""
+    """Add the options of the gate; the command receives them as one argument `gate`."""
 
     @click.option(
         "--against",
@@ -111,7 +111,7 @@ def hold_against(
     trust: tuple[str, ...] = (),
     with_json: bool,
 ) -> int:
-    """Judge a job by its history, tell what was found, and give the exit status."""
+    """Check a job against its history, print the report, and return the exit status."""
     from ... import __version__
     from ...compat.gate.levels import Level, Levels, judge
     from ...compat.gate.losses import Guard
@@ -168,7 +168,7 @@ def hold_against(
 
 
 def _edited(history: list[Revision], edits: Edits) -> list[Revision]:
-    """Return the revisions under the names that a migration will give; those before the last may not have them all."""
+    """Return the revisions with the edits applied; revisions before the last one may lack some of the names."""
     if not edits or not history:
         return history
     *earlier, last = history
@@ -185,7 +185,7 @@ def _applied(edits: Edits, earlier: JobDescription) -> JobDescription:
 
 
 def _tell_what_is_not_needed(allow: tuple[str, ...], report: GateReport) -> None:
-    """Say what was allowed and is not lost: left in place, it would let a later loss pass."""
+    """Print the allowed losses that do not occur: if they stayed allowed, a later loss would pass."""
     used = {name for state in report.states for name in state.allowed}
     for name in allow:
         if name not in used:
@@ -199,9 +199,9 @@ def _status(report: GateReport, options: GateOptions, drift: str) -> Status:
 
 
 def _drift(report: GateReport, kept: History) -> str:
-    """Say what the job differs from in the working tree's history, whatever it is held against; "" where it is there.
+    """Return how the job differs from the working tree's history, even if checked against another one; "" if recorded.
 
-    Where no history is kept, there is nothing from which a job could drift.
+    Without a history, there is no drift.
     """
     heads = kept.heads
     if not heads or any(head.sha256 == report.sha256 for head in heads):
@@ -210,7 +210,7 @@ def _drift(report: GateReport, kept: History) -> str:
 
 
 def _file_of(candidate: JobDescription, project: Project) -> str:
-    """Where annotations point to: the module of the job, as a path from the current folder, or ""."""
+    """Return the file for annotations: the module of the job, as a path from the current folder, or ""."""
     origin = candidate.origin.removeprefix("job ") if candidate.origin.startswith("job ") else project.job
     name = origin.partition(":")[0]
     loaded = getattr(sys.modules.get(name), "__file__", None)

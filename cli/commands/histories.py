@@ -1,4 +1,4 @@
-"""`stateshift history`, `heads`, `show` and `stamp`: what was recorded of a job's state, and where it runs."""
+"""`stateshift history`, `heads`, `show` and `stamp`: the recorded revisions of a job's state, and their deployments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = (Column("revision"), Column("id"), Column("follows"), Column("created
 
 
 def history_option(function: F) -> F:
-    """`--history FOLDER`; the command gets the folder, by default that of the project."""
+    """Add `--history FOLDER`; the command receives the folder, by default that of the project."""
 
     def chosen(_: click.Context, __: click.Parameter, folder: Path | None) -> Path:
         from ..project import Project

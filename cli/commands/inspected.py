@@ -1,4 +1,4 @@
-"""What `stateshift inspect` found: operators and states with their sizes, or with why they cannot be told; as data."""
+"""Results of `stateshift inspect`: operators and states with their sizes, or why they cannot be read, as data."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class StateView:
-    """What there is to tell of a state besides its sizes."""
+    """The facts about a state, except for its sizes."""
 
     sizes: StateSizes
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the state."""
         return self.sizes.state.name
 
     @property
     def kind(self) -> StateKind:
-        """Its kind."""
+        """The kind of the state."""
         return self.sizes.state.kind
 
     @property
@@ -43,32 +43,32 @@ class StateView:
 
     @property
     def is_flink_restorable(self) -> bool:
-        """Whether Flink knows all of its serializers."""
+        """Whether Flink knows all serializers of the state."""
         return all(part.snapshot.is_flink for part in self.sizes.state.description.serializers())
 
     @property
     def namespace(self) -> str:
-        """The namespace's type in words; "" where there is none."""
+        """The namespace's type in words; "" if there is none."""
         namespace = self.sizes.state.description.namespace
         words = namespace.describe() if namespace is not None else ""
         return "" if words == "VoidNamespace" else words
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to hold nothing."""
+        """Whether the state is known to have no entries."""
         return self.sizes.measure is not None and not self.sizes.measure.entries
 
     @property
     def is_unsupported(self) -> bool:
-        """Whether values are there that cannot be read; most operators have queues of timers without a timer."""
+        """Whether it has values that cannot be read; most operators have timer queues without a timer."""
         return bool(self.sizes.state.unsupported) and not self.is_empty
 
     def type_text(self, width: int = 0) -> str:
-        """The type of its values; in so many characters, or all of it."""
+        """Return the text of the type of its values, limited to a number of characters, or in full."""
         return state_type_text(self.sizes.state.description, width)
 
     def remarks(self) -> list[str]:
-        """What else is to be known of it, in words."""
+        """Return further facts about the state, in words."""
         remarks = [f"per {self.namespace}"] if self.namespace else []
         remarks += ["TTL"] if self.has_ttl else []
         remarks += [] if self.is_flink_restorable else ["not Flink-restorable"]
@@ -80,18 +80,18 @@ class StateView:
         return remarks
 
     def records(self) -> list[dict[str, Any]]:
-        """The records among its types, each with its fields."""
+        """Return the records in its types, each with its fields."""
         return _records(part.snapshot for part in self.sizes.state.description.serializers())
 
 
 @attrs.frozen
 class OperatorView:
-    """An operator with the sizes of its states, or with why its streams cannot be read.
+    """An operator with the sizes of its states, or with the reason why its streams cannot be read.
 
     Attributes:
         operator: The operator.
-        sizes: None where the streams cannot be read, or none of its states is wanted.
-        error: Why they cannot be read.
+        sizes: The sizes; None if the streams cannot be read, or none of its states was requested.
+        error: The reason why they cannot be read.
     """
 
     operator: SavepointOperator
@@ -106,7 +106,7 @@ class OperatorView:
         keys: int,
         progress: Callable[[int], None] | None = None,
     ) -> OperatorView:
-        """Measure the states of these names, or all; find that many of the largest keys."""
+        """Measure the states with these names, or all states; find the given number of largest keys."""
         try:
             sizes = operator.measure(states=names, keys=keys, progress=progress)
             return cls(operator, sizes if names is None or sizes.states else None)
@@ -121,51 +121,51 @@ class OperatorView:
 
     @property
     def key(self) -> TypeSerializerConfigSnapshot[Any] | None:
-        """Of its keyed state; None where there is none, or it cannot be read."""
+        """The snapshot of the key; None if there is no keyed state, or it cannot be read."""
         return None if self.sizes is None else self.operator.key
 
     @property
     def is_stateless(self) -> bool:
-        """Whether there is nothing to tell but its name."""
+        """Whether there is nothing to show but its name."""
         return not self.operator.stored.has_state and self.error is None
 
     @property
     def is_flink_restorable(self) -> bool | None:
-        """None where it cannot be told, and where there is no state that Flink would read."""
+        """Whether Flink can restore it; None if it is not known, or there is no state that Flink would read."""
         if self.error is not None or not self.operator.stored.has_state:
             return None
         return self.operator.description.is_flink_restorable
 
     @property
     def has_keyed_entries(self) -> bool:
-        """Whether there is something that can be spread over key groups."""
+        """Whether it has entries that are distributed over key groups."""
         return self.sizes is not None and any(sizes.key_groups for sizes in self.sizes.states)
 
     def errors(self) -> Iterator[StateShiftError]:
-        """What could not be read because it is damaged or missing; each once."""
+        """Yield the errors on damaged or missing data, each once."""
         found = [self.error, *(sizes.error for sizes in (self.sizes.states if self.sizes else ()))]
         yield from {id(error): error for error in found if error is not None}.values()
 
 
 @attrs.frozen
 class Inspected:
-    """A savepoint, and what was looked at in it."""
+    """A savepoint, and the operators and states that were inspected."""
 
     savepoint: Savepoint
     operators: tuple[OperatorView, ...]
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the streams of all operators, shown or not."""
+        """The total size of the streams of all operators, shown or not."""
         return sum(operator.size_bytes for operator in self.savepoint.operators)
 
     def errors(self) -> list[StateShiftError]:
-        """All that is damaged or missing."""
+        """Return the errors on all damaged or missing data."""
         return [error for operator in self.operators for error in operator.errors()]
 
 
 def share_of(part: int, whole: int) -> float | None:
-    """Give which part of it that is, from 0 to 1; None of nothing."""
+    """Return the share of the part in the whole, from 0 to 1; None if the whole is 0."""
     return part / whole if whole else None
 
 
@@ -187,7 +187,7 @@ def _records(snapshots: Iterator[TypeSerializerConfigSnapshot[Any]]) -> list[dic
 
 
 def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
-    """Give all of it as plain data; the keys are those of docs/reference/cli.md."""
+    """Return all results as plain data, with the field names of docs/reference/cli.md."""
     savepoint = inspected.savepoint
     metadata, lineage = savepoint.metadata, savepoint.lineage
     return {

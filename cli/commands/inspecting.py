@@ -1,4 +1,4 @@
-"""`stateshift inspect`: what a savepoint holds."""
+"""`stateshift inspect`: the contents of a savepoint."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def command(
 
 
 def _look_at(savepoint: str, operator_name: str | None, state_name: str | None, keys: int) -> Inspected:
-    """Read and measure what is asked for.
+    """Read and measure the requested states.
 
     Raises:
-        StateNotFound: There is none of that name.
+        StateNotFound: No operator or state has the name.
     """
     from .inspected import Inspected, OperatorView
 

@@ -160,7 +160,7 @@ def command(
 
 
 def _announce(report: MigrationReport) -> None:
-    """Say before a run what it will take."""
+    """Print the expected work and time before a run."""
     expected = report.estimate
     if expected is not None and not report.copied_only:
         room = f"; free there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
@@ -176,12 +176,12 @@ def _announce(report: MigrationReport) -> None:
 
 
 def _where(expected: Estimate) -> str:
-    """Say who carries out the tasks."""
+    """Return how the tasks are run, in words."""
     return _engine(expected) + ("; machine code is compiled first, once on this machine" if expected.compiles else "")
 
 
 def _expected_of(expected: Estimate) -> str:
-    """Say before a run who carries out the tasks, and what makes that slow."""
+    """Return how the tasks will be run, in words, and what makes that slow."""
     return _where(expected) + (f"; {_SLOWER}" if expected.lacks_numba else "")
 
 
@@ -193,7 +193,7 @@ def _engine(expected: Estimate) -> str:
 
 @contextmanager
 def _failures_told(target_place: str) -> Iterator[None]:
-    """Say of errors of the target's store, and of Spark's own, what they are: the run failed."""
+    """Turn errors of the target's store, and of Spark itself, into the error that the run failed."""
     from ...spark.migrate import NOTHING_PUBLISHED
     from ...spark.watching import cause_of
     from ...state.storage.files import Folder
@@ -236,7 +236,7 @@ def _start_lines(report: MigrationReport) -> list[str]:
 
 
 def start_command(report: MigrationReport) -> str | None:
-    """How a Flink job starts on the result; None after a dry run, and where Flink cannot restore it."""
+    """Return how a Flink job starts on the result; None after a dry run, and if Flink cannot restore it."""
     command = _start_lines(report)[0].removeprefix("start the job: ")
     return command if command.startswith("flink ") and not report.dry_run else None
 
@@ -293,7 +293,7 @@ def _size_line(report: MigrationReport) -> str:
 
 
 def _lost_lines(report: MigrationReport) -> Iterator[str]:
-    """Say what is in no value any more, beside the entries that the table counts."""
+    """Yield lines on dropped fields, in addition to the entries that the table counts."""
     renames: dict[str, list[str]] = {}
     for number, lost in enumerate(report.dropped_fields):
         where = f"{lost.operator}/{lost.state}"
@@ -310,7 +310,7 @@ def _lost_lines(report: MigrationReport) -> Iterator[str]:
 
 
 def _below(report: MigrationReport) -> Iterator[str]:
-    """What stands below the table."""
+    """Yield the lines below the table."""
     elements = sum(count.dropped_elements for count in report.states)
     if elements:
         yield f"{many(elements, 'list element')} had expired, those of lists that were dropped whole among them"
@@ -339,7 +339,7 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
 
 
 def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[str]:
-    """Say what an old job does not get back, or may fail on: of a way back, as a check tells it of the way there."""
+    """Yield what an old job does not get back, or may fail on, in a migration back; without one, yield nothing."""
     from ...compat.explain import finding_line
 
     lost = [
@@ -369,7 +369,7 @@ def _ending(report: MigrationReport) -> Iterator[str]:
 
 
 def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
-    """Say loudly what is not in the new savepoint."""
+    """Yield prominent lines on values that are not in the new savepoint."""
     if report.quarantined:
         entries = many(report.quarantined, "value is", "values are")
         place = shell_word(report.target)
@@ -397,7 +397,7 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
 
 
 def _or_none(plan: MigrationPlan) -> str:
-    """What else than that there are no entries may be why none was tried."""
+    """Return other possible reasons why no entry was tried, besides that there are no entries."""
     if any(operator.max_bad_values for operator in plan.operators):
         return ", or none that fits"
     return ", or what was looked at had expired" if plan.reference_time is not None else ""

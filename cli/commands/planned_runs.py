@@ -1,4 +1,4 @@
-"""`migrate --plan FILE`: what the file says goes; what is given beside it must not say otherwise."""
+"""`migrate --plan FILE`: the file determines the run; other options must not contradict it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...state.migration.plan_file import NewTypes, PlanFile
     from ..new_side import NewSide
 
-# Arguments of the command line whose names are not those of the options that they become.
+# Arguments of the command whose names differ from those of the options they become.
 _FIELDS = {
     "target": "restore_target",
     "drop": "edits",
@@ -36,12 +36,12 @@ _FIELDS = {
 
 
 def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[PlanFile, JobDescription | None]:
-    """Read a plan file, and load the job that it names; None where its types stay.
+    """Read a plan file, and load the job that it names; the job is None if the types stay.
 
     Args:
-        file: The plan.
-        side: What `--job` and `--like` say beside it.
-        options: What the other options say.
+        file: The path of the plan.
+        side: The values of `--job` and `--like`.
+        options: The values of the other options.
 
     Raises:
         UsageError: The command line contradicts the file.
@@ -52,7 +52,7 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
     from ...state.migration.planning import new_side_of
 
     if plan.options.repartition is not None:
-        search_here()  # functions that merge are loaded as the job is
+        search_here()  # merge functions are loaded like the job
     trusted = ", ".join(_trusted(plan.options))
     more = f"; it allows what is not allowed by default: {trusted}" if trusted else ""
     print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
@@ -60,7 +60,7 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
 
 
 def _trusted(options: MigrationOptions) -> Iterator[str]:
-    """Tell what a plan allows to be unpickled or imported."""
+    """Yield what a plan allows to be unpickled or imported."""
     if options.trust_stored_serializers:
         yield "to unpickle the serializers stored beside the savepoint"
     if options.trust:
@@ -70,7 +70,7 @@ def _trusted(options: MigrationOptions) -> Iterator[str]:
 
 
 def read_plan(file: str) -> PlanFile:
-    """Read a plan file; errors tell its name."""
+    """Read a plan file; errors include its name."""
     from ...compat.json_files import MOST_BYTES
     from ...state.migration.plan_file import PlanFile
     from ...state.storage.files import read_file
@@ -87,7 +87,7 @@ def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
 
 
 def _refuse_other_options(planned: MigrationOptions, given: MigrationOptions) -> None:
-    """Refuse an option that is typed, and says otherwise than the file."""
+    """Refuse an option on the command line that contradicts the file."""
     context = click.get_current_context()
     known = {field.name for field in attrs.fields(type(planned))}
     for parameter in context.command.params:

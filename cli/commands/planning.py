@@ -1,4 +1,4 @@
-"""`stateshift plan`: what a migration would do, to be reviewed before it is done."""
+"""`stateshift plan`: the actions of a migration, for review before it runs."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str,
     lines = [[(f"written: {file}", "bold")]] if file is not None else []
     if plan.summary["decision"] == "start":
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
-    if file is None or not Path(str(file)).is_file():  # a pipe, or a device
+    if file is None or not Path(str(file)).is_file():  # it is a pipe, or a device
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
     from .migrating import command as migrate
 

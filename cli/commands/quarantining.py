@@ -1,4 +1,4 @@
-"""`stateshift quarantine`: values that a migration put aside, because they did not fit their new types."""
+"""`stateshift quarantine`: values that a migration set aside, because they did not fit their new types."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def command(savepoint: str, *, state_name: str | None, with_bytes: bool, with_js
 
 
 def to_data(place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool) -> dict[str, Any]:
-    """Give the list as plain data."""
+    """Return the list as plain data."""
     names = ("operator_id", "operator", "state", "kind", "quarantined")
     return {
         "savepoint": place,

@@ -101,7 +101,7 @@ def _described(savepoint: str, job_place: str) -> JobDescription:
     if job_place:
         return load_job_here(job_place).describe(f"job {job_place}")
 
-    # As it was typed: the file is to be the same on every machine.
+    # The path is kept as it was typed, so that the file is the same on every machine.
     return attrs.evolve(open_savepoint(savepoint).describe(), origin=f"savepoint {savepoint}")
 
 
@@ -133,7 +133,7 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
 
 
 def _tell_what_is_refused(history: History, description: JobDescription) -> None:
-    """Say what the gate refuses now: held against the new revision, it would say so no more."""
+    """Print what the gate refuses now: against the new revision, it would pass."""
     from ...compat.gate.history import judged
     from ...compat.gate.levels import judge
     from ...compat.gate.losses import Guard

@@ -1,4 +1,4 @@
-"""`stateshift rules`: what do the identifier and the flags at the end of a finding mean?"""
+"""`stateshift rules`: the meaning of the rule identifier and the flags at the end of a finding."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _family(identifier: str) -> str:
 
 
 def _require_known(names: Sequence[str], rules: set[str], flags: Mapping[str, FlagMeaning]) -> None:
-    """Refuse a name that neither a rule, nor a family of them, nor a flag has."""
+    """Refuse a name that is neither a rule, nor a family of rules, nor a flag."""
     for name in names:
         upper, lower = name.upper(), name.partition(":")[0].lower()
         if upper in rules or lower in flags:
@@ -81,14 +81,14 @@ def _require_known(names: Sequence[str], rules: set[str], flags: Mapping[str, Fl
 
 
 def _rule_lines(rule: Rule) -> Iterator[str]:
-    """Give a rule as a block of plain lines."""
+    """Yield a rule as a block of plain lines."""
     yield f"{rule.identifier}  {rule.section}"
     for name, title in _TITLES.items():
         yield from _told(title, getattr(rule, name))
 
 
 def _flag_lines(flag: FlagMeaning) -> Iterator[str]:
-    """Give a flag as a block of plain lines."""
+    """Yield a flag as a block of plain lines."""
     yield f"{flag.name}  a flag"
     yield from _told("means", flag.means)
     yield from _told("rules", ", ".join(flag.rules))

@@ -1,4 +1,4 @@
-"""`stateshift verify`: is this savepoint whole, and is every key where Flink looks for it?"""
+"""`stateshift verify`: is this savepoint complete, and is every key where Flink looks for it?"""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def command(savepoint: str, *, values: bool, everything: bool, with_json: bool) 
 
 
 def to_data(place: str, report: VerifyReport) -> dict[str, Any]:
-    """Give the report as plain data."""
+    """Return the report as plain data."""
     return {
         "savepoint": place,
         "ok": report.ok,

@@ -1,1 +1,1 @@
-"""What was found, as text for people and as the formats of other tools. Nothing is decided here."""
+"""Formatting of results, as text for people and in the formats of other tools. Nothing is decided here."""

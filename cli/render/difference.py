@@ -1,4 +1,4 @@
-"""A difference for its readers: plain data for programs, lines for a person."""
+"""Formatting of a difference: plain data for programs, lines for people."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _SAID = "said of another"
 
 
 def to_data(difference: Difference) -> dict[str, Any]:
-    """Give a difference as plain data; the keys are stable.
+    """Return a difference as plain data; its field names are stable.
 
     Returns:
-        `equal`, `a` and `b` (where the sides come from), `forwards` and `backwards` (the worst decision of B on the
-        state of A, and of A on the state of B; null where they have no state in common), and `operators`. Of each
-        operator: `operator_id`, `uid`, `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`),
-        `max_parallelism` (null where equal, else `a` and `b`), `unreadable`, `key` (null, or `changes`, `forwards`,
-        `backwards`) and `states`. Of each state: `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null
-        where a side lacks it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null where it is
-        not on both sides, else `decision`, `verdict`, `findings`.
+        `equal`, `a` and `b` (the origins of the sides), `forwards` and `backwards` (the worst decision of B on the
+        state of A, and of A on the state of B; null if they have no state in common), and `operators`. Each operator
+        has `operator_id`, `uid`, `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`), `max_parallelism`
+        (null if equal, else `a` and `b`), `unreadable`, `key` (null, or `changes`, `forwards`, `backwards`) and
+        `states`. Each state has `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null if a side lacks
+        it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null if it is not on both sides,
+        else `decision`, `verdict`, `findings`.
     """
     return {
         "equal": difference.is_equal,
@@ -104,11 +104,11 @@ def _way_data(way: Way | None) -> dict[str, Any] | None:
 
 
 def text_lines(difference: Difference, *, everything: bool = False) -> list[list[Span]]:
-    """Give a difference as lines: what is equal is counted, what changed is shown.
+    """Return a difference as lines: equal states are counted, changes are shown.
 
     Args:
-        difference: What differs.
-        everything: Whether the same is said of each state where it is so, and not once for all of them.
+        difference: The difference to print.
+        everything: Whether equal changes are printed for each state, instead of once for all.
     """
     lines: list[list[Span]] = [
         _headline(difference),
@@ -130,7 +130,7 @@ def text_lines(difference: Difference, *, everything: bool = False) -> list[list
 
 
 def _places(difference: Difference) -> dict[int, str]:
-    """Return by the id of each changed state where else the same is so, or that it was SAID of another."""
+    """Return, by the id of each changed state, the other places with equal changes, or SAID if one of them is shown."""
     changed = [
         (operator, state)
         for operator in difference.operators
@@ -162,7 +162,7 @@ def _headline(difference: Difference) -> list[Span]:
 
 
 def _meaning(decision: Decision, taker: str, giver: str) -> Span:
-    """Say what a direction comes to, over all states that both sides have."""
+    """Return the sentence on the decision of one direction, for all states that both sides have."""
     meanings = {
         Decision.START: f"{taker} can use the state of {giver} as it is",
         Decision.MIGRATE: f"{taker} can use the state of {giver} after a migration",
@@ -172,7 +172,7 @@ def _meaning(decision: Decision, taker: str, giver: str) -> Span:
 
 
 def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> list[list[Span]]:
-    """Return what there is to say of an operator; nothing where all of it was said of another."""
+    """Return the lines on an operator; empty if all its changes were printed for another one."""
     own = list(_own_lines(operator))
     shown = [state for state in operator.states if not state.is_equal and places.get(id(state)) != _SAID]
     if len(own) == 1 and operator.a and operator.b and not shown:
@@ -212,7 +212,7 @@ def _restorable(known: bool | None) -> str:  # noqa: FBT001 - a value, not a swi
 def _state_lines(state: StateDifference) -> Iterator[list[Span]]:
     if state.a is None or state.b is None:
         side: StateDescription | None = state.a or state.b
-        assert side is not None  # noqa: S101 - a state is on one side at least
+        assert side is not None  # noqa: S101 - a state is on at least one side
         sign, style = _SIGNS[Kind.REMOVED if state.a else Kind.ADDED]
         yield [(f"  {sign} {state.name}", style), (f"  {side.kind}  {state_type_text(side, _WIDEST)}", "")]
         return
@@ -236,7 +236,7 @@ def _change_lines(state: StateDifference) -> Iterator[list[Span]]:
 
 
 def _within(change: Change, forwards: Way | None) -> Iterator[Finding]:
-    """What a check finds inside a type that spells no fields of its own, such as an Avro schema."""
+    """Yield the findings inside a type without described fields, such as an Avro schema."""
     if change.kind is Kind.TYPE and forwards is not None:
         for finding in forwards.findings:
             if finding.path.startswith(change.path) and finding.path != change.path:

@@ -1,4 +1,4 @@
-"""A migration plan for a person: what a dry run prints."""
+"""Formatting of a migration plan for people: the output of a dry run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMPRESSIONS = {Compression.SNAPPY: "compressed with snappy", Compression.NONE:
 
 
 def text_lines(migration: MigrationPlan) -> list[str]:
-    """Give a plan as lines of plain text: each operator, and each state with who reads it and what is left out."""
+    """Return a plan as lines of plain text: each operator, and each state with its reader and what is left out."""
     lines = [f"plan: {_headline(migration)}", f"  from {migration.source} to {migration.job}"]
     if migration.reference_time is not None:
         lines.append(f"  at the reference time {time_text(migration.reference_time)}")
@@ -80,7 +80,7 @@ def _key_lines(operator: OperatorPlan, rekeying: Rekeying) -> Iterator[str]:
 
 
 def _reshaping(operator: OperatorPlan) -> Iterator[str]:
-    """What happens to its streams, whatever is in them."""
+    """Yield the changes of its streams that do not depend on their content."""
     if operator.is_reframed:
         yield "from the native format into the canonical one"
     if operator.is_rescaled:
@@ -118,7 +118,7 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
 
 
 def _stamp_lines(state: StatePlan) -> Iterator[str]:
-    """What becomes of time stamps, where a state gains or loses its time to live."""
+    """Yield what happens to time stamps, if a state gains or loses its time to live."""
     rules = {finding.rule for finding in state.findings}
     if "STATE-4" in rules:
         yield "    time to live on: each value is stamped with the reference time"

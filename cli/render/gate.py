@@ -1,4 +1,4 @@
-"""The gate's answer for its readers: lines for a person, data, GitHub's annotations and JUnit for tools."""
+"""Formatting of the gate's report: lines for people, data, GitHub annotations and JUnit for tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Span = tuple[str, str]
 
 
 _NO_WAY_BACK = ("keep the type as it is there", "give up the way back: a level of BACKWARD")
-"""What can be done where an old job, which nobody will change any more, is asked."""
+"""The ways out if the failure is that of an old job, which nobody will change any more."""
 
 _BECOMES = {
     Decision.START: "the job can use it as it is",
@@ -40,15 +40,15 @@ _WAYS_BACK = {
 
 
 def to_data(report: GateReport) -> dict[str, Any]:
-    """Give a report as plain data; the keys are stable.
+    """Return a report as plain data; its field names are stable.
 
     Returns:
-        `passes`, `candidate`, `revisions` (names, the oldest first), `is_recorded`, and `states`. Of each: `operator`,
-        `state` (`<key>` for the operator's key), `level`, `set_for` (project, an operator or a state), `passes`,
-        `failures` (each `revision`, `direction`, `strict`, `loses`, `findings`, and `against`: those findings that
-        stand against it), `overridden` and `expired` (each `rule`, `reason`, `expires`), and `changes` since the last
-        revision (each `direction`, `decision`, `findings`, `allowed`). `accepted` and `migrates` name what is lost and
-        was allowed, and the states that must be migrated before the job can start.
+        `passes`, `candidate`, `revisions` (names, the oldest first), `is_recorded`, and `states`. Each state has
+        `operator`, `state` (`<key>` for the operator's key), `level`, `set_for` (project, an operator or a state),
+        `passes`, `failures` (each `revision`, `direction`, `strict`, `loses`, `findings`, and `against`: the findings
+        that make it a failure), `overridden` and `expired` (each `rule`, `reason`, `expires`), and `changes` since the
+        last revision (each `direction`, `decision`, `findings`, `allowed`). `accepted` and `migrates` list the accepted
+        losses, and the states that must be migrated before the job can start.
     """
     return {
         "passes": report.passes,
@@ -99,11 +99,11 @@ def _override_data(override: Override) -> dict[str, Any]:
 
 
 def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Span]]:
-    """Give a report as lines: what stands against the job first, then overrides and levels.
+    """Return a report as lines: failures first, then overrides and levels.
 
     Args:
-        report: What was found.
-        everything: Whether the same is said of each place where it is so, and not once for all of them.
+        report: The report to print.
+        everything: Whether equal reports are printed for each place, instead of once for all.
     """
     lines: list[list[Span]] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
     blocks = [(state, list(_state_lines(state))) for state in report.states if state.failures or told(state)]
@@ -115,7 +115,7 @@ def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Spa
 
 
 def _words(block: tuple[StateGate, list[list[Span]]]) -> list[str]:
-    """Return what is said of a state or key, without its name."""
+    """Return the text on a state or key, without its name."""
     (_, *verdict), *rest = block[1]
     return ["".join(text for text, _ in line) for line in (verdict, *rest)]
 
@@ -138,7 +138,7 @@ def _history(report: GateReport) -> str:
 
 
 def state_title(state: StateGate) -> str:
-    """Name a state, or a key, as messages do."""
+    """Return the name of a state, or a key, for messages."""
     return f"the key of operator {state.operator}" if state.state == KEY else f"{state.operator}/{state.state}"
 
 
@@ -162,14 +162,14 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
 
 
 def _ways_out(failure: Failure, finding: Finding) -> tuple[str, ...]:
-    """Give the ways out of what stands against a state; of an old job, which stays as it is, there are few."""
+    """Return the ways out of a failure; for an old job, which stays as it is, there are few."""
     if failure.direction is Direction.BACKWARD:
         return finding.ways_out
     return (*_NO_WAY_BACK, *(way for way in finding.ways_out if way.startswith(IF_LOST)))
 
 
 def failure_text(failure: Failure) -> str:
-    """Say in a sentence which revision stands against a state."""
+    """Return the sentence on a failure."""
     if failure.strict:
         return f"{failure.revision} needs a migration, and --strict allows none"
     if failure.loses and failure.direction is Direction.FORWARD:
@@ -180,7 +180,7 @@ def failure_text(failure: Failure) -> str:
 
 
 def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
-    """Say what becomes of a state that does not fail for it: each time a sentence, and the findings behind it."""
+    """Return the changes of a state other than failures: each a sentence, and the findings behind it."""
     failed = {(one.direction, finding.path, finding.rule) for one in state.failures for finding in one.against}
     lines = []
     for change in state.changes:
@@ -188,7 +188,7 @@ def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
         findings = tuple(one for one in change.told if (direction, one.path, one.rule) not in failed)
         allowed = f"; allowed: {', '.join(change.allowed)}" if change.allowed else ""
         if change.decision is Decision.REFUSE or (not findings and change.told):
-            continue  # all of it is told as what fails
+            continue  # all of it is reported as failures
         if not change.is_back and (findings or change.decision is Decision.MIGRATE):
             lines.append((f"{_BECOMES[change.decision]}{allowed}", findings))
         elif change.is_back and findings:
@@ -197,7 +197,7 @@ def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
 
 
 def accepted(report: GateReport) -> list[str]:
-    """Name what is lost and passes: allowed by an option or the project, let pass by an override, or of no level."""
+    """Return the accepted losses: allowed by an option or the project, overridden, or not checked at the level."""
     lines = []
     for state in report.states:
         lines += [f"{name} of {state.name}" for name in state.allowed]
@@ -209,11 +209,11 @@ def accepted(report: GateReport) -> list[str]:
 
 
 def closing_line(report: GateReport, command: str) -> str:
-    """Say what was accepted, and what must be run before the job is deployed.
+    """Return the last line: what was accepted, and what must be run before the job is deployed.
 
     Args:
-        report: What was found.
-        command: How the state is migrated.
+        report: The report to print.
+        command: The command that migrates the state.
     """
     if not report.passes:
         return "not accepted, so there is nothing to deploy: keep what is refused, or allow it as its way out says"
@@ -226,7 +226,7 @@ def closing_line(report: GateReport, command: str) -> str:
 
 
 def _level_lines(report: GateReport) -> Iterator[list[Span]]:
-    """Say which level held where (rule CI-5)."""
+    """Yield lines on the levels, and where they were set (rule CI-5)."""
     held: dict[tuple[str, str], int] = {}
     for state in report.states:
         place = (str(state.level), state.set_for)
@@ -237,12 +237,12 @@ def _level_lines(report: GateReport) -> Iterator[list[Span]]:
 
 
 def github_lines(report: GateReport, file: str, drift: str = "") -> str:
-    """Give a line for each failure that GitHub shows beside the code.
+    """Return the annotations that GitHub shows beside the code, one line per failure or notice.
 
     Args:
-        report: What was found.
-        file: Where the job is, from the root of the repository; "" where that is not known.
-        drift: Of a job that passes: what it differs from, in words; "" where it is recorded.
+        report: The report to print.
+        file: The path of the job, from the root of the repository; "" if it is not known.
+        drift: How a job that passes differs from its history, in words; "" if it is recorded.
     """
     place = {"file": file} if file else {}
     lines = []
@@ -261,9 +261,9 @@ def github_lines(report: GateReport, file: str, drift: str = "") -> str:
 
 
 def junit(report: GateReport) -> str:
-    """Give the report as JUnit XML: a case for each state and key.
+    """Return the report as JUnit XML, with one test case per state and key.
 
-    Source: the form that pytest writes and Jenkins and GitLab read, which no standard tells.
+    Source: the format as pytest writes it and Jenkins and GitLab read it; there is no standard.
     """
     failing = sum(not state.passes for state in report.states)
     counts = {"tests": str(len(report.states)), "failures": str(failing), "errors": "0", "skipped": "0", "time": "0"}
@@ -286,7 +286,7 @@ def junit(report: GateReport) -> str:
             for finding in failure.against
         ]
         message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
-        # What cannot be printed is escaped, and so is all that XML cannot hold.
+        # Unprintable characters are escaped, and so are those that XML does not allow.
         failure = ET.SubElement(case, "failure", message=one_line(message), type="incompatible")
         failure.text = "\n".join(map(one_line, lines))
     ET.indent(suites)

@@ -1,4 +1,4 @@
-"""What `stateshift inspect` found, for people: lines that fit 80 columns where names allow it."""
+"""Formatting of the result of `stateshift inspect`, in lines that fit 80 columns if names allow it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _GLUE = "\N{NO-BREAK SPACE}"
 
 
 def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterator[Line]:
-    """Give all lines.
+    """Yield all lines.
 
     Args:
-        inspected: What was found.
-        is_full: Whether types are told whole, over several lines.
+        inspected: The result to print.
+        is_full: Whether types are printed in full, over several lines.
         with_skew: Whether a chart of the key groups follows each operator with keyed state.
     """
     yield from _heading(inspected)
@@ -83,7 +83,7 @@ def _title(view: OperatorView) -> str:
 
 
 def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
-    """Lines below an operator's title."""
+    """Yield the lines below an operator's title."""
     operator = view.operator
     facts = [f"key {view.key.describe()}"] if view.key is not None else []
     facts += [f"parallelism {operator.parallelism}", f"max parallelism {operator.max_parallelism}"]
@@ -131,7 +131,7 @@ def _state_row(state: StateView, whole: int) -> Line:
 
 
 def _type_lines(state: StateView, *, is_full: bool) -> Iterator[Line]:
-    """The type below a state's row, with what else is to be known of the state: behind it, or in a line of its own."""
+    """Yield the type below a state's row, followed by further remarks, on the same line or on lines of their own."""
     indent, width = " " * 4, text_width() - 4
     remarks = f"({', '.join(state.remarks())})" if state.remarks() else ""
     style = "red" if state.is_unsupported or state.sizes.error else "yellow"
@@ -145,14 +145,14 @@ def _type_lines(state: StateView, *, is_full: bool) -> Iterator[Line]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Divide a type between its parts: only behind commas, so that words which belong together stay so."""
+    """Split a type into lines between its parts: only after commas, so that words which belong together stay so."""
     glued = re.sub("(?<!,) ", _GLUE, text)
     lines = textwrap.wrap(glued, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return [line.replace(_GLUE, " ") for line in lines]
 
 
 def _unsupported(view: OperatorView) -> Iterator[Line]:
-    """Why states cannot be read: a line for each reason."""
+    """Yield the reasons why states cannot be read, a line each."""
     reasons: dict[str, list[str]] = {}
     for state in view.states:
         if state.is_unsupported:
@@ -163,7 +163,7 @@ def _unsupported(view: OperatorView) -> Iterator[Line]:
 
 
 def _largest_keys(view: OperatorView) -> Iterator[Line]:
-    """A table of the keys that hold most, state by state."""
+    """Yield a table of the largest keys, state by state."""
     rows: list[Line] = []
     notes: dict[str, list[str]] = {}
     for state in view.states:
@@ -188,7 +188,7 @@ def _largest_keys(view: OperatorView) -> Iterator[Line]:
 
 
 def _skew(sizes: OperatorSizes) -> Iterator[Line]:
-    """Charts of key groups and subtasks."""
+    """Yield charts of key groups and subtasks."""
     yield from _chart(many(len(sizes.key_groups), "key group"), sizes.key_groups, sizes.bins(), _RANGES, [])
     subtasks, columns = sizes.subtasks, (Column("subtask", is_number=True), *_RANGES)
     if len(subtasks) == 1:
@@ -223,7 +223,7 @@ def _chart(
 
 
 def _bar(size: int, largest: int) -> str:
-    """Draw a size: in eighths of a character on a terminal, and never as nothing where there is something."""
+    """Return a bar for a size, in eighths of a character on a terminal; it is never empty unless the size is 0."""
     eighths = -(-size * _BAR_WIDTH * 8 // largest) if largest else 0
     if is_terminal():
         return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

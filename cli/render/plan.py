@@ -1,4 +1,4 @@
-"""A plan for a person: what is done with each state, who does it, and the way back."""
+"""Formatting of a plan for people: the action on each state, its reader and writer, and the way back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BELOW = "\n    "
 
 
 def plan_lines(plan: PlanFile) -> Iterator[Line]:
-    """Give a plan as lines; what is copied has a row, what changes has its reasons too."""
+    """Yield a plan as lines; copied states have a row, and changed ones also their reasons."""
     decision = plan.summary["decision"]
     yield [(decision, _STYLES[decision]), (f": {_headline(plan)}", "bold")]
     yield [(f"  from savepoint {plan.source.place} to {plan.new_types}", "dim")]
@@ -56,7 +56,7 @@ def _headline(plan: PlanFile) -> str:
 
 
 def _options(plan: PlanFile) -> Iterator[str]:
-    """Tell the options that are not at their defaults."""
+    """Yield the options that differ from their defaults."""
     from ...state.migration.options import MigrationOptions
     from ...state.migration.options_data import options_to_data
 
@@ -80,7 +80,7 @@ def _listed(value: Any) -> str:
 
 
 def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) -> Iterator[Line]:
-    """Yield what is done with an operator; `said` has the place of what was told already, and gets that of the rest."""
+    """Yield the lines on an operator; `said` maps lines that were printed to their place, and is extended."""
     uid, operator_id = operator["uid"], operator["operator_id"]
     title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
     yield [(title, "bold"), (f": {'; '.join(_operator_facts(operator))}", "")]
@@ -102,14 +102,14 @@ def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) 
 
 
 def _told_once(lines: list[Line], place: str, said: dict[tuple[str, ...], str]) -> list[Line]:
-    """Return what is told of a state; where more than a line of it was told of another, that other's place."""
+    """Return the lines on a state; if there are several and they were printed before, a reference to that place."""
     words = ["".join(text for text, _ in line) for line in lines[1:]]
     first = said.setdefault(likeness(words), place) if len(words) > 1 else place
     return lines if first == place else [lines[0], [(f"    {as_there(first, words)}", "dim")]]
 
 
 def _is_empty_queue(state: dict[str, Any]) -> bool:
-    """Whether it has no timer, as most queues, and nothing is done with it."""
+    """Whether it is a timer queue without a timer, as most are, and stays as it is."""
     return (state["kind"], state["action"], state["entries"]) == ("timers", "copy", 0)
 
 
@@ -191,7 +191,7 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
 
 
 def _code_lines(code: dict[str, str]) -> Iterator[Line]:
-    """Tell of what the user's code is when a run cannot know it again."""
+    """Yield lines on user code that later runs cannot recognize."""
     for name, fingerprint in code.items():
         if fingerprint.startswith(UNKNOWN):
             why = f"code of {name}: {fingerprint.rpartition(' (')[0]}; so a plan file is refused when it is to be run"
@@ -199,7 +199,7 @@ def _code_lines(code: dict[str, str]) -> Iterator[Line]:
 
 
 def _note_lines(findings: Iterable[dict[str, Any]]) -> Iterator[Line]:
-    """Tell what changes nothing and has a flag; what is the same of several fields shares a line."""
+    """Yield the findings that have a flag but change nothing; equal ones of several fields share a line."""
     paths: dict[str, list[str]] = {}
     for finding in findings:
         if finding["flags"]:

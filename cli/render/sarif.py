@@ -1,7 +1,7 @@
-"""The gate's answer as SARIF, for tools that collect findings, such as GitHub's code scanning.
+"""Formatting of the gate's report as SARIF, for tools that collect findings, such as GitHub's code scanning.
 
-Source: SARIF 2.1.0 (OASIS), sections 3.13 to 3.52; and what code scanning takes of it: descriptions of every rule, one
-physical location with a whole region, and a fingerprint, without which all results of one rule would be one alert.
+Source: SARIF 2.1.0 (OASIS), sections 3.13 to 3.52; and the requirements of code scanning: descriptions of every rule,
+one physical location with a whole region, and a fingerprint, without which all results of one rule would be one alert.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from ...serializers.compatibility import Finding
 
 _REGION = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
-"""A state is declared somewhere in the job's module; no snapshot tells in which line."""
+"""States are declared somewhere in the job's module; snapshots do not know the line."""
 
 
 def sarif(report: GateReport, file: str, version: str) -> dict[str, Any]:
-    """Give a report as a SARIF log: one result for each finding that stands against a state, or that is to be told.
+    """Return a report as a SARIF log: one result for each finding that is a failure or has to be shown.
 
-    What an override lets pass is there too, as suppressed, with its reason. What becomes of a state that does not fail
-    for it, a migration or a loss that is allowed, is a note.
+    Overridden failures are included as suppressed results, with their reason. Changes that are no failures, such as a
+    migration or an allowed loss, are notes.
 
     Args:
-        report: What was found.
-        file: Where results point to: the module of the job, from the root of the repository.
-        version: Of this release.
+        report: The report to print.
+        file: The location of all results: the module of the job, from the root of the repository.
+        version: The version of this release.
     """
     failed = [
         (finding, _failed(state, failure, finding, file))
@@ -59,7 +59,7 @@ def sarif(report: GateReport, file: str, version: str) -> dict[str, Any]:
 
 
 def _rule(finding: Finding) -> dict[str, Any]:
-    """Describe the rule of a finding; one of a serializer of the user's own is in no book, and told by the finding."""
+    """Return the rule of a finding; a rule of a user's serializer is not in the book, so the finding describes it."""
     rule = rule_book().get(finding.rule)
     short = rule.holds or f"{rule.change}: {rule.verdict}" if rule else finding.reason
     why = rule.why if rule else finding.reason
@@ -72,7 +72,7 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 
 def _text(*lines: str) -> dict[str, str]:
-    """Give lines as SARIF's messages are: escaped, for they are shown to people by other tools."""
+    """Return lines as a SARIF message, escaped, since other tools show them to people."""
     return {"text": "\n".join(map(one_line, lines))}
 
 

@@ -283,7 +283,7 @@ class SerializerContract:
         assert self.are_equal(expected, actual), f"{expected!r} was written, {actual!r} was read"
 
     def _some(self) -> Iterator[Any]:
-        """Yield a few values: the edges, or the simplest value where there are no edges."""
+        """Return a few values: the edges, or the simplest value where there are no edges."""
         from hypothesis import Phase, find, settings
 
         if self.edges:

@@ -1,4 +1,4 @@
-"""Options of reading and of writing: what each says, or an error that names those that there are."""
+"""Options for reading and writing; errors list the options that exist."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST_DIGITS = 18
 
 
 def refuse_unknown(options: Options, known: tuple[str, ...], what: str) -> None:
-    """Refuse an option that there is not.
+    """Refuse an unknown option.
 
     Args:
-        options: As given.
-        known: Their names; `path` is what `load` and `save` get.
-        what: They are for: a read, a write.
+        options: The given options.
+        known: The names of all options, except `path`, the argument of `load` and `save`.
+        what: Their purpose, for the message: a read, a write.
     """
     strange = next((name for name in map(str, options) if name.lower() not in known), None)
     if strange is not None:
@@ -35,7 +35,7 @@ def refuse_unknown(options: Options, known: tuple[str, ...], what: str) -> None:
 
 
 def required(options: Options, name: str, what: str) -> str:
-    """Give an option that has to be there; `what` tells what it is."""
+    """Return a required option; `what` describes it in the error."""
     value = options.get(name)
     if not value:
         raise DeclarationError(f"the option {name!r} is missing", advice=f'give {what}: .option("{name}", "…")')
@@ -43,7 +43,7 @@ def required(options: Options, name: str, what: str) -> str:
 
 
 def choice(options: Options, name: str, choices: Iterable[E]) -> E | None:
-    """Give an option that is one of some words; None where it is not given."""
+    """Return an option with a fixed set of values; None if it is not given."""
     value, words = (options.get(name) or "").lower(), tuple(choices)
     if value and value not in words:
         raise DeclarationError(f"the option {name!r} is {value!r}", advice=f"it is one of {', '.join(words)}")
@@ -51,12 +51,12 @@ def choice(options: Options, name: str, choices: Iterable[E]) -> E | None:
 
 
 def places(options: Options, name: str) -> tuple[str, ...]:
-    """Give an option that is a list of places, with commas between them."""
+    """Return an option with a list of places, separated by commas."""
     return tuple(place for place in (options.get(name) or "").split(",") if place)
 
 
 def number(options: Options, name: str) -> int | None:
-    """Give an option that is a number from 1 on; None where it is not given."""
+    """Return an option with a number from 1; None if it is not given."""
     value = options.get(name)
     if not value:
         return None
@@ -66,7 +66,7 @@ def number(options: Options, name: str) -> int | None:
 
 
 def flag(options: Options, name: str) -> bool:
-    """Give an option that is true or false; false where it is not given."""
+    """Return an option that is true or false; false if it is not given."""
     value = options.get(name, "false").lower()
     if value not in {"true", "false"}:
         raise DeclarationError(f"the option {name!r} is {value!r}", advice="it is true or false")
@@ -74,5 +74,5 @@ def flag(options: Options, name: str) -> bool:
 
 
 def bare(error: StateShiftError) -> StateShiftError:
-    """Take off where in stateshift an error was raised: Spark shows all of that before what it says."""
+    """Remove the traceback within stateshift from an error: Spark shows all of it before the message."""
     return error.with_traceback(None)

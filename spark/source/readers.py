@@ -1,4 +1,4 @@
-"""Who reads: the rows of a state, and the list of what there is."""
+"""Readers of the data source: one for the rows of a state, one for the list of states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StatePartition(InputPartition):
-    """What one task reads."""
+    """The part that one task reads."""
 
     def __init__(self, piece: Slice) -> None:
         super().__init__(piece)
@@ -32,9 +32,9 @@ class StateReader(DataSourceReader):
 
     Args:
         table: The state.
-        tasks: About how many slices to cut.
+        tasks: The approximate number of slices.
         registered: Snapshot classes from outside the package, by id.
-        redacted: Whether messages tell no keys and values.
+        redacted: Whether messages leave out keys and values.
     """
 
     def __init__(self, table: StateTable, tasks: int, registered: dict[str, Any], redacted: bool) -> None:  # noqa: FBT001 - positional from the source
@@ -46,9 +46,9 @@ class StateReader(DataSourceReader):
         self._key_groups: set[int] | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - as Spark calls it
-        """Take filters of one or several values of `key` and `key_group`: only their key groups are read.
+        """Use filters on one or several values of `key` and `key_group` to read only their key groups.
 
-        Spark filters again, so that all are given back.
+        All filters are returned, since Spark has to apply them again.
         """
         for one in filters:
             if isinstance(one, EqualTo | EqualNullSafe):
@@ -65,7 +65,7 @@ class StateReader(DataSourceReader):
         elif column == ("key",):
             try:
                 groups = self._table.groups_of(values)
-            except StateShiftError:  # a value that no key can be: Spark will find no row
+            except StateShiftError:  # a value that no key can have: Spark will find no row
                 return
             if groups is not None:
                 self._keys = values if self._keys is None else [value for value in self._keys if value in values]
@@ -78,7 +78,7 @@ class StateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         registry.add(self._registered)
         redact_values(self._redacted)
-        if isinstance(partition, StatePartition):  # Spark makes one of its own where there are none
+        if isinstance(partition, StatePartition):  # Spark creates one of its own if there are none
             yield from self._table.read(partition.value, keys=self._keys, key_groups=self._key_groups)
 
 
@@ -87,8 +87,8 @@ class ListingReader(DataSourceReader):
 
     Args:
         place: The savepoint.
-        allow_roots: Where files of it may lie, as of `Savepoint.open`.
-        operators: Their ids.
+        allow_roots: The folders that may contain files of the savepoint, as in `Savepoint.open`.
+        operators: The ids of the operators.
         registered: Snapshot classes from outside the package, by id.
     """
 

@@ -1,4 +1,4 @@
-"""Makes the format `savepoint` known to a session, with what its workers have to know."""
+"""Registration of the format `savepoint` in a session, with the settings that its workers need."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _TASKS_PER_CORE = 2
 
 
 def register(session: SparkSession) -> SparkSession:
-    """Make `session.read.format("savepoint")` known, and set what it needs.
+    """Register the format of `session.read.format("savepoint")`, and change the session's settings for it.
 
-    Spark pushes filters down to sources in Python only where `spark.sql.python.filterPushdown.enabled` says so; it is
-    switched on here. Snapshot classes that were registered before (`register_snapshot`) go with the source to the
-    workers, by value where their module is not installed: register again after more of them. The workers import
-    stateshift, which must be installed there.
+    Spark pushes filters down to Python sources only if `spark.sql.python.filterPushdown.enabled` is set, which is done
+    here. Snapshot classes registered before (`register_snapshot`) are sent to the workers with the source, by value if
+    their module is not installed: call this again after registering more. The workers import stateshift, which must be
+    installed there.
 
     Args:
-        session: Any session; the one of Spark Connect, too.
+        session: Any session, including one of Spark Connect.
 
     Returns:
         The session.
     """
-    # What goes to Spark's own processes is the class, by value; this one is not to be found in a module.
+    # The class is sent to Spark's processes by value: it is created here, so that no module contains it.
     registered = registry.additions()
     facts = {
         "tasks": _cores(session) * _TASKS_PER_CORE,
@@ -47,8 +47,8 @@ def register(session: SparkSession) -> SparkSession:
 
 
 def _cores(session: SparkSession) -> int:
-    """How many tasks the session runs at a time; through Spark Connect, which does not tell, a few."""
+    """Return the number of tasks that the session runs at a time; with Spark Connect, which hides it, a constant."""
     try:
         return session.sparkContext.defaultParallelism
-    except Exception:  # noqa: BLE001 - what it raises differs between releases
+    except Exception:  # noqa: BLE001 - the type of its error differs between releases
         return 4

@@ -1,4 +1,4 @@
-"""The data source `savepoint`: options, schema, and who reads."""
+"""The data source `savepoint`: its options, its schema, and the choice of reader."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ _OPTIONS = ("operator", "state", "exact", "tasks", "path", "allow_roots")
 
 
 class SavepointDataSource(DataSource):
-    """Savepoints of Flink and stateshift; `stateshift.spark.register` makes it known to a session.
+    """Savepoints of Flink and stateshift as a Spark data source, registered by `stateshift.spark.register`.
 
-    Options of reading; those of writing are in `writer`:
-        operator: uid or id of the operator. Not needed where only one has state.
-        state: Name of the state; `*` or nothing lists what there is.
+    Options for reading; those for writing are in `writer`:
+        operator: The uid or id of the operator. Not needed if only one has state.
+        state: The name of the state; `*` or nothing lists all states.
         exact: `true`: big numbers and times as text, rows with their kind, exactly as they are stored.
-        tasks: About how many to read with; by default two for each core.
-        allow_roots: Further folders where files of the savepoint may lie, with commas between them; see
-            `Savepoint.open`.
-        path: The savepoint's folder or URI, as given to `load`; from the folder on that is current when registering.
+        tasks: The approximate number of tasks to read with; by default two per core.
+        allow_roots: Further folders that may contain files of the savepoint, separated by commas; see `Savepoint.open`.
+        path: The savepoint's folder or URI, the argument of `load`; relative to the current folder at registration.
     """
 
     tasks: ClassVar[int] = 8
@@ -68,13 +67,13 @@ class SavepointDataSource(DataSource):
         registry.add(self.registered)
         redact_values(self.redacted)
         if self.home and self.home not in sys.path:
-            sys.path.append(self.home)  # the module of a job may lie there
+            sys.path.append(self.home)  # the module of a job may be there
         resolved = {name: self._resolved(str(self.options[name])) for name in _PLACES if name in self.options}
         options = {**self.options, **resolved, "allow_roots": ",".join(self._allowed())}
         return StateWriter(options, schema, overwrite=overwrite)
 
     def _table(self) -> StateTable | None:
-        """Give the table that the options name; None where they ask what there is."""
+        """Return the table that the options name; None if they ask for the list of states."""
         try:
             return self._found()
         except StateShiftError as error:
@@ -97,13 +96,13 @@ class SavepointDataSource(DataSource):
         return StateTable.of(operators[0], name, exact=flag(self.options, "exact"))
 
     def _prepare(self) -> None:
-        """Know in this process what was known where the source was registered; refuse options that there are not."""
+        """Restore the registrations and settings of the registering process in this one; refuse unknown options."""
         registry.add(self.registered)
         redact_values(self.redacted)
         refuse_unknown(self.options, _OPTIONS, "read")
 
     def _operators(self) -> tuple[SavepointOperator, ...]:
-        """Give the operator that the options name, or all."""
+        """Return the operator that the options name, or all operators."""
         savepoint = Savepoint.open(self._place(), allow_roots=self._allowed())
         with located(savepoint=savepoint.place):
             wanted = self.options.get("operator", ALL)
@@ -119,5 +118,5 @@ class SavepointDataSource(DataSource):
         return tuple(map(self._resolved, places(self.options, "allow_roots")))
 
     def _resolved(self, place: str) -> str:
-        """Give a place from the folder on that was current: Spark asks in a process of its own, which is elsewhere."""
+        """Return a path relative to the folder that was current at registration: Spark's process has another one."""
         return str(Path(self.home) / place) if Folder(place).is_local else place

@@ -1,8 +1,8 @@
-"""The writing half of the format `savepoint`: `df.write.format("savepoint")`.
+"""The writing part of the format `savepoint`: `df.write.format("savepoint")`.
 
-Spark gives a data source the rows as they are, and cannot be asked to bring them to their key groups. So tasks encode
-and sort their rows into files beside the target, and the commit merges these into the streams (`state_write`).
-Spark calls each step in a process of its own.
+Spark passes the rows to a data source as they are, and cannot be asked to group them by key group. So tasks encode and
+sort their rows into files beside the target, and the commit merges these into the streams (`state_write`). Spark runs
+each step in a separate process.
 """
 
 from __future__ import annotations
@@ -38,41 +38,41 @@ if TYPE_CHECKING:
 WRITE_OPTIONS = (
     "path", "operator", "state", "base", "job", "kind", "max_parallelism", "parallelism", "target", "allow_roots",
 )  # fmt: skip
-"""Options of a write; the path is what `save` gets."""
+"""The options for writing; the path is the argument of `save`."""
 
 
 class StateWriter(DataSourceArrowWriter):
-    """Writes one state. Made in the planning of the write, and sent to each task and to the commit.
+    """Writes one state. It is created in the planning of the write, and sent to each task and to the commit.
 
     Args:
         options: See `WRITE_OPTIONS`.
-        schema: Of the rows.
-        overwrite: Whether what the base has of the state goes.
+        schema: The schema of the rows.
+        overwrite: Whether the state is removed from the base first.
 
     Raises:
-        StateShiftError: As of `state_write.settle`; nothing was written.
+        StateShiftError: As in `state_write.settle`; nothing was written.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         try:
             settled = _settled(options, schema, overwrite=overwrite)
             if job := options.get("job"):
-                send_by_value([sys.modules[job.partition(":")[0]]], set())  # the classes of its records go with this
-            parent = os.getppid()  # lives as long as Spark's driver; this process ends with the planning
+                send_by_value([sys.modules[job.partition(":")[0]]], set())  # its record classes are sent with it
+            parent = os.getppid()  # it lives as long as Spark's driver, while this process ends with the planning
             self._write = settled.prepare(parent)
             renew_apart(self._write.claim, parent)
         except StateShiftError as error:
             error.written = error.written or "Nothing was written."
             raise bare(error) from None
-        self._snapshots, self._redacted = registry.additions(), values_are_redacted()  # those of the job, too
+        self._snapshots, self._redacted = registry.additions(), values_are_redacted()  # including those of the job
 
     def _begin(self) -> None:
-        """Know in this process what was known where the write was planned."""
+        """Restore the registrations and settings of the planning process in this one."""
         registry.add(self._snapshots)
         redact_values(self._redacted)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> _Written:
-        """Encode the rows of a task."""
+        """Encode the rows of a task, and write them to its files."""
         from pyspark import TaskContext
 
         self._begin()
@@ -94,13 +94,13 @@ class StateWriter(DataSourceArrowWriter):
             raise bare(error) from None
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was written, unless it was published."""
+        """Remove the files that were written, unless they were published."""
         self._write.give_up()
 
 
 @attrs.frozen
 class _Written(WriterCommitMessage):
-    """What a task has written."""
+    """The result of a task."""
 
     file: RowFile
 
