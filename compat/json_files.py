@@ -130,7 +130,7 @@ def unsupported(form: str, found: int, version: int) -> UnsupportedFormat:
     """Return the error for a file of another version."""
     return UnsupportedFormat(
         f"the {form} is of version {found}, and this release reads {version}",
-        advice="use the release of stateshift that wrote it, or write it anew",
+        advice="use the release of stateshift that wrote it, or write it again",
     )
 
 
@@ -193,7 +193,7 @@ class Fields:
         if said != found:
             raise CorruptFile(
                 "its content is not what its seal says: it was edited after it was written",
-                advice="take the file as it was written, or record it anew",
+                advice="take the file as it was written, or record it again",
             )
 
     def names(self) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ class Fields:
             name = next(iter(self._facts))
             raise CorruptFile(
                 f"{self._title} has {name[:80]!r}, which this release does not know",
-                advice="use the release of stateshift that wrote the file, or write it anew",
+                advice="use the release of stateshift that wrote the file, or write it again",
             )
 
     def _take(self, name: str, kind: type[T], words: str, *, optional: bool = False) -> Any:

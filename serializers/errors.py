@@ -168,7 +168,7 @@ class CorruptSavepoint(StateShiftError, ValueError):
 class CorruptFile(StateShiftError, ValueError):
     """A file that stateshift wrote (a plan, a recorded snapshot) has been changed or damaged."""
 
-    advice = "take the file as it was written, or write it anew"
+    advice = "take the file as it was written, or write it again"
 
 
 class UnsupportedFormat(StateShiftError, NotImplementedError):
@@ -314,7 +314,7 @@ class PlanChanged(StateShiftError, ValueError):
         differences: One line for each: where, what the file says, what would be done.
     """
 
-    advice = "make the plan anew, and have it reviewed"
+    advice = "make the plan again, and have it reviewed"
 
     def __init__(self, what: str, *, differences: tuple[str, ...] = (), **rest: Any) -> None:
         super().__init__(what, details=[f"  {difference}" for difference in differences], **rest)

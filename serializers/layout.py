@@ -181,24 +181,6 @@ class Either(Layout):
 
 
 @attrs.frozen
-class Separated(Layout):
-    """Items with one byte between them, up to the end of the input, as in a list state's value."""
-
-    item: Layout
-
-    def skip(self, source: DataInputView) -> None:
-        if source.remaining():
-            self.item.skip(source)
-        while source.remaining():
-            source.skip_bytes(SEPARATOR_BYTES)
-            self.item.skip(source)
-
-    @property
-    def can_skip(self) -> bool:
-        return self.item.can_skip
-
-
-@attrs.frozen
 class Record(Layout):
     """A flags byte, and the fields in snapshot order, each behind a null flag; or a subclass's whole value.
 

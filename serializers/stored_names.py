@@ -18,11 +18,12 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-import warnings
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from .deprecation import warn_deprecated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,11 +190,7 @@ def former_names(module: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         found = getattr(import_module(place), name)
         if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - called by `from … import`
-            warnings.warn(
-                f"{module}.{name} is {place}.{name} since stateshift 0.2; imports by the former name end with 1.0",
-                DeprecationWarning,
-                stacklevel=2,
-            )
+            warn_deprecated(f"{module}.{name}", since="0.2", removed_in="1.0", use=f"{place}.{name}")
         return found
 
     return find

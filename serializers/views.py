@@ -19,11 +19,6 @@ _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 MAX_NAME_BYTES, _SHOWN = 0xFFFF, 40
 
 
-def utf16_units(text: str) -> int:
-    """Return the number of UTF-16 code units of a string, which is its length in Java."""
-    return len(text) + sum(char > "\uffff" for char in text)
-
-
 def split_surrogates(text: str) -> str:
     """Replace every character outside the BMP by its two surrogates, as Java holds it."""
     if text.isascii() or max(text) <= "\uffff":

@@ -139,10 +139,6 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", text)
 
 
-def _capitalized(word: str) -> str:
-    return word[:1].upper() + word[1:]
-
-
 class Names:
     """A pool of names that returns each name only once.
 

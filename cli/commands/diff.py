@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "diff",
-    short_help="Tell what differs between two savepoints, jobs or records.",
+    short_help="Show what differs between two savepoints, jobs or records.",
     epilog="""\b
 Examples:
   stateshift diff /data/savepoints/sp-1 accounts:job
@@ -46,7 +46,7 @@ Exit status:
 @import_option
 @common_options
 def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bool) -> int:
-    """Tell what differs between the state of A and the state of B, and what a check says in both directions.
+    """Show what differs between the state of A and the state of B, and what a check says in both directions.
 
     Of classes that only a savepoint or a record knows, nothing has to be there. Nothing is written.
     """

@@ -221,7 +221,7 @@ def _failures_told(target_place: str) -> Iterator[None]:
             raise
         raise MigrationFailed(
             f"Spark failed: {cause_of(error)}",
-            advice="check --master and Spark's own messages above; the same command run again starts anew",
+            advice="check --master and Spark's own messages above; the same command begins again from the start",
             written=NOTHING_PUBLISHED,
         ) from error
 
@@ -305,7 +305,7 @@ def _lost_lines(report: MigrationReport) -> Iterator[str]:
         yield f"dropped fields of {many(len(report.dropped_fields) - FEW, 'other state')}, which --json tells"
     for rename, places in renames.items():
         old, _, new = rename.partition("->")
-        advice = f"if it is that field, give {new} the alias {old} and migrate anew"
+        advice = f"if it is that field, give {new} the alias {old} and migrate again"
         yield f"possible_rename: {rename}, of {some(places, most=FEW, whole='--json')}; {advice}"
 
 

@@ -83,7 +83,7 @@ def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
     if side.job and side.like:
         raise click.UsageError("give one of --job and --like; or none: the plan says where the new types come from")
     if (side.job and side.job != planned.job) or (side.like and planned.probe is None):
-        raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan anew")
+        raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
 
 
 def _refuse_other_options(planned: MigrationOptions, given: MigrationOptions) -> None:
@@ -97,5 +97,5 @@ def _refuse_other_options(planned: MigrationOptions, given: MigrationOptions) ->
             continue
         if getattr(given, field) != getattr(planned, field):
             raise click.UsageError(
-                f"{parameter.opts[0]} says otherwise than the plan; leave it out, or make the plan anew"
+                f"{parameter.opts[0]} says otherwise than the plan; leave it out, or make the plan again"
             )

@@ -274,7 +274,7 @@ class _Stream:
         if key is not None:
             raise ValueNotConvertible(
                 "the key has an entry in the state already, and a row would be a second one",
-                advice="leave out rows of such keys (a left_anti join); or write the whole state anew, with overwrite",
+                advice="leave out rows of such keys (a left_anti join); or rewrite the whole state, with overwrite",
                 operator=self._operator.title,
                 state=self._operator.states[block.state_id].name,
                 key=self._shown(key, block.state_id),

@@ -173,7 +173,7 @@ class PlanFile:
             raise PlanChanged(
                 f"the plan is for another savepoint: that of {self.source.place}, whose _metadata has another sha256",
                 differences=(f"source: sha256 of _metadata: {self.source.metadata_sha256} in the plan, {found} here",),
-                advice="migrate the savepoint that was planned for, or make the plan anew",
+                advice="migrate the savepoint that was planned for, or make the plan again",
                 written=_NOTHING_WRITTEN,
                 savepoint=folder.place,
             )

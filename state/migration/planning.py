@@ -207,7 +207,7 @@ def new_side_of(
         if StoredPlace.of(probe.folder).metadata_sha256 != new_types.probe.metadata_sha256:
             raise PlanChanged(
                 f"the probe {probe.place} is another savepoint than the one that was planned with",
-                advice="give that one with --like, or make the plan anew",
+                advice="give that one with --like, or make the plan again",
                 written="Nothing was written.",
             )
         return probe.describe().as_probe()

@@ -225,7 +225,7 @@ class TestMigrateByPlan:
 
         assert 1 == ran.status
         assert "the plan is for another savepoint" in ran.stderr
-        assert "what to do: migrate the savepoint that was planned for, or make the plan anew" in ran.stderr
+        assert "what to do: migrate the savepoint that was planned for, or make the plan again" in ran.stderr
 
     def test_differences_are_facts_of_the_error_in_json(self, planned, dry):
         edit(planned, lambda data: data["operators"][0]["states"][2].update(action="drop"))

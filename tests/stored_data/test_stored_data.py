@@ -26,7 +26,7 @@ from stateshift.state.storage.files import Folder
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stored-data"
 VERSIONS = sorted(folder.name for folder in FIXTURES.iterdir())
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*imports by the former name:DeprecationWarning"
+    r"ignore:stateshift\.\S+ is deprecated since stateshift 0\.2:DeprecationWarning"
 )  # of jobs as they were
 
 FORMS = ("pickle 2", "pickle 5", "cloudpickle")
