@@ -1,122 +1,178 @@
-"""Rules between families of types, and counterparts (rule FAM-4).
+"""Families of types: what is registered for the types of one package, beyond their bytes and snapshots.
 
-A rule for a stored kind and a new kind is registered by the higher of the two families. The lower one looks it up here,
-and so imports nothing from above.
+A family names tables, imported on first use. Tables of abilities have exact classes as keys: a subclass may write other
+bytes, so it has only the abilities that its own family registers. What has none is read and written value by value.
 
-A family whose types have a counterpart among stateshift's own types returns it: a serializer of that type, and
-conversions of values to it and back. Stored values are then judged and converted as values of the counterpart, so that
-each family needs one translation instead of one for every other family. Source: compatibility rules, section 6.
+Rules between two families, by (stored kind, new kind), belong to the higher one; the lower one finds them in the
+registry, and so imports nothing from above.
 """
 
 from __future__ import annotations
 
+import enum
+from functools import cached_property
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .compatibility import CompatibilityResult, Finding, Verdict
+from .errors import DeclarationError, cause_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from .compatibility import CompatibilityResult
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
 
-    Convert = Callable[[Any], Any]
-
-    Answer = CompatibilityResult[Any] | None
-
-MIGRATE = "migrate the state: each value is written again"
 ANY = "*"
 """Matches any kind of snapshot."""
 
-_rules: dict[tuple[str, str], str] = {}
+_BUILT_IN = ("primitives", "flink", "temporal", "containers", "enums", "records", "rows", "avro", "pickled")
+_ENTRY_POINTS = "stateshift.families"
+"""The group of the entry points by which installed packages register families."""
 
 
-def register_rule(stored: str, new: str, place: str) -> None:
-    """Register the rule for a new serializer of one kind and a stored snapshot of another.
+class Ability(enum.StrEnum):
+    """What a family can register for its classes; the value of each names the field of `Family` with its table.
 
-    Args:
-        stored: The kind of the snapshot, or `ANY`.
-        new: The kind of the snapshot that the new serializer makes, or `ANY`.
-        place: `module:function` within this package, imported on first use, so that commands which never meet the pair
-            do not load it. The function takes the serializer and the snapshot, and returns None to leave the answer to
-            the next rule.
+    The tables:
+        REWRITES: Serializer class -> function (writer, reader, conversion) -> `Recipe` or None.
     """
-    _rules[stored, new] = place
 
-
-def answer_between(stored: str, new: str, serializer: TypeSerializer[Any], snapshot: Any) -> Answer:
-    """Return the result of the rule for a pair of kinds; None if there is no rule, or the rule returns None."""
-    place = _rules.get((stored, new))
-    if place is None:
-        return None
-    module, _, name = place.partition(":")
-    answer: Answer = getattr(import_module(f".{module}", __package__), name)(serializer, snapshot)
-    return answer
+    REWRITES = "rewrites"
 
 
 @attrs.frozen
-class Counterpart:
-    """The same type in one of stateshift's own families.
+class Family:
+    """The types of one package. Nothing is imported before it is needed.
+
+    A place is `module:name`; a module that begins with a dot is within the package.
 
     Attributes:
-        serializer: The serializer of that type; only used to judge compatibility.
-        to_own: Converts a value of the family to a generic value of the counterpart.
-        from_own: Converts in the other direction.
+        package: The package or module whose classes belong to the family.
+        snapshots: The modules that register snapshot classes.
+        rules: (stored kind, new kind) -> the place of a function that takes the new serializer and the stored snapshot.
+            It returns a result, or None where it does not apply. A kind may be `ANY`.
+        rewrites: The place of the table of `Ability.REWRITES`.
     """
 
-    serializer: TypeSerializer[Any]
-    to_own: Convert
-    from_own: Convert
+    package: str
+    snapshots: tuple[str, ...] = ()
+    rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
+    rewrites: str = ""
+
+    def table(self, ability: Ability) -> Mapping[type, Any]:
+        """Return the table of an ability; it is empty where the family has none."""
+        place: str = getattr(self, ability)
+        table: Mapping[type, Any] = self.load(place) if place else {}
+        return table
+
+    def load(self, place: str) -> Any:
+        """Return the object at a place."""
+        module, _, name = place.partition(":")
+        return getattr(import_module(module, self.package), name)
+
+    def load_snapshots(self) -> None:
+        """Import the modules that register snapshot classes."""
+        for module in self.snapshots:
+            import_module(module, self.package)
 
 
-@attrs.frozen
-class _Steps:
-    """Conversions that are applied one after the other."""
+class Families:
+    """All families of the process: the built-in ones, those of installed packages, and those registered by a call.
 
-    steps: tuple[Convert, ...]
-
-    def __call__(self, value: Any) -> Any:
-        for step in self.steps:
-            value = step(value)
-        return value
-
-
-def across_families(
-    new: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any], *ways_out: str
-) -> CompatibilityResult[Any] | None:
-    """Judge a snapshot of another family by the counterparts of both types (FAM-4).
-
-    Args:
-        new: The serializer of the new type.
-        snapshot: The snapshot of the stored type.
-        ways_out: What can be done other than a migration.
-
-    Returns:
-        The result for the counterparts, at best `requires_migration`; None if neither side has a counterpart.
+    Attributes:
+        registered: The families registered by a call, which a worker lacks, by package.
     """
-    was, becomes = snapshot.counterpart(), new.counterpart()
-    if was is None and becomes is None:
+
+    def __init__(self) -> None:
+        self.registered: dict[str, Family] = {}
+
+    @cached_property
+    def built_in(self) -> dict[str, Family]:
+        """The families of this package."""
+        modules = (import_module(f".{name}.family", __package__) for name in _BUILT_IN)
+        return {module.FAMILY.package: module.FAMILY for module in modules}
+
+    @cached_property
+    def installed(self) -> dict[str, Family]:
+        """The families of installed packages; found on the first look-up of a class that is not built in."""
+        found: dict[str, Family] = {}
+        for point in entry_points(group=_ENTRY_POINTS):
+            try:
+                family = point.load()
+            except Exception as error:
+                raise DeclarationError(
+                    f"the entry point {point.name!r} ({point.value}) cannot be loaded: {cause_text(error)}",
+                    advice="repair or uninstall the package that declares it",
+                ) from error
+            self._require_new(family, found)
+            found[family.package] = family
+        return found
+
+    def register(self, families: Iterable[Family]) -> None:
+        """Register families.
+
+        Raises:
+            DeclarationError: One of them is no family, or another family has its package.
+        """
+        for family in families:
+            self._require_new(family, self.installed | self.registered)
+            self.registered[family.package] = family
+
+    def _require_new(self, family: Family, others: Mapping[str, Family]) -> None:
+        if not isinstance(family, Family):
+            raise DeclarationError(f"{family!r} is not a Family")
+        if (self.built_in | dict(others)).get(family.package, family) != family:
+            raise DeclarationError(f"the classes of {family.package} already belong to another family")
+
+    def find(self, ability: Ability, cls: type) -> Any:
+        """Return what the family of a class has registered for exactly this class; None if there is nothing."""
+        family = self._family_of(cls)
+        return None if family is None else family.table(ability).get(cls)
+
+    def _family_of(self, cls: type) -> Family | None:
+        """Return the family of the innermost package around a class."""
+        module = cls.__module__
+        for families in self._in_order():
+            name = module
+            while name:
+                if name in families:
+                    return families[name]
+                name = name.rpartition(".")[0]
         return None
-    stored = snapshot if was is None else was.serializer.snapshot_configuration()
-    asked = new if becomes is None else becomes.serializer
-    result = asked.ensure_compatibility(stored)
-    if stored.kind != asked.snapshot_configuration().kind and result.is_incompatible():
-        return attrs.evolve(result, children=())
-    reason = "the same type in another family, whose bytes are others"
-    finding = Finding(
-        "$", "FAM-4", Verdict.REQUIRES_MIGRATION, snapshot.describe(), new.describe(), reason, (MIGRATE, *ways_out)
-    )
-    findings = (finding, *result.findings)
-    if result.is_incompatible():
-        return CompatibilityResult.incompatible(*findings)
-    steps = (was.to_own if was else None, result.conversion, becomes.from_own if becomes else None)
-    # A fallback reads the bytes of the type that was compared; if that is a counterpart, the stored bytes are others.
-    across: CompatibilityResult[Any] = CompatibilityResult.requires_migration(
-        *findings,
-        fallback=result.fallback if was is None else None,
-        conversion=_Steps(tuple(step for step in steps if step is not None)),
-    )
-    return attrs.evolve(across, obstacles=result.obstacles)
+
+    def judge(
+        self, stored: str, new: str, serializer: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any]
+    ) -> CompatibilityResult[Any] | None:
+        """Return the result of the rule for a stored and a new kind; None if there is none. See `Family.rules`."""
+        for families in self._in_order():
+            for family in families.values():
+                if (stored, new) in family.rules:
+                    result: CompatibilityResult[Any] | None = family.load(family.rules[stored, new])(
+                        serializer, snapshot
+                    )
+                    return result
+        return None
+
+    def _in_order(self) -> Iterator[dict[str, Family]]:
+        """Yield built-in, registered and installed families; the last are loaded only where they are asked for."""
+        yield self.built_in
+        yield self.registered
+        yield self.installed
+
+
+families = Families()
+"""The families of the process."""
+
+
+def register_family(family: Family) -> None:
+    """Register the types of a package; an installed package does the same by an entry point of `stateshift.families`.
+
+    Raises:
+        DeclarationError: Another family has the package.
+    """
+    families.register([family])
+    family.load_snapshots()

@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .errors import StateShiftError
-from .registry import is_built_in
+from .families import Ability, families
 from .views import DataOutputView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .defaults import Default
     from .serializer import TypeDeserializer, TypeSerializer
+
+    Conversion = Callable[[Any], Any] | None
+    Rewrite = Callable[[Any, TypeDeserializer[Any], Conversion], "Recipe | None"]
+    """Returns the recipe for a writer, a reader and a conversion."""
+    RewriteTable = Mapping[type, Rewrite]
+    """The table of `Ability.REWRITES`."""
 
 _CONSTANT_FACTORIES = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
 
@@ -342,16 +348,21 @@ class Sorted(Recipe):
     item: Recipe
 
 
-def recipe_of(
-    reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None, writer: TypeSerializer[Any]
-) -> Recipe | None:
+def recipe_of(reader: TypeDeserializer[Any], conversion: Conversion, writer: TypeSerializer[Any]) -> Recipe | None:
     """Return the recipe for what `reader` reads, `conversion` converts and `writer` writes; None if there is none.
 
-    Only serializers of this package are asked, because a user's subclass may write other bytes.
+    A class has recipes only where its family registers them for exactly this class, as a subclass may read or write
+    other bytes.
+
+    Args:
+        reader: Reads the old values.
+        conversion: Makes the new values from them; None: they are the same.
+        writer: Writes the new values.
     """
-    if not all(is_built_in(type(one)) for one in (reader, writer)):
+    rewrite: Rewrite | None = families.find(Ability.REWRITES, type(writer))
+    if rewrite is None or families.find(Ability.REWRITES, type(reader)) is None:
         return None
-    return writer.recipe(reader, conversion)
+    return rewrite(writer, reader, conversion)
 
 
 def present(recipe: Recipe) -> Recipe:

@@ -6,7 +6,10 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import attrs
+
 from .errors import DeclarationError
+from .families import Family, families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,22 +20,23 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
-_FAMILIES = (
-    *("primitives.big_numbers", "primitives.numeric", "primitives.text"),
-    *("flink.avro", "flink.kryo", "flink.timers", "flink.void", "flink.windows"),
-    *("temporal.java_sql", "temporal.java_time"),
-    *("containers.arrays", "containers.either", "containers.lists", "containers.maps", "containers.object_arrays"),
-    *("containers.optional", "containers.ttl", "containers.ttl_aware", "containers.tuples"),
-    *("enums.serializers", "records.pojo", "records.recursive", "records.serializers", "rows.serializers"),
-    *("avro.serializers", "pickled.serializers"),
-)
-"""The modules that register the built-in families: loaded on the first look-up, which few commands need."""
-
 _HINTS = ".hints"
 
 
-def is_built_in(cls: type) -> bool:
-    """Whether a class belongs to this package; a user's subclass may write other bytes."""
+@attrs.frozen
+class Additions:
+    """What was registered in this process, and a worker lacks.
+
+    Attributes:
+        snapshots: Snapshot classes by id.
+        families: Families.
+    """
+
+    snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = attrs.field(factory=dict)
+    families: tuple[Family, ...] = ()
+
+
+def _is_built_in(cls: type) -> bool:
     return cls.__module__.startswith(f"{__package__}.")
 
 
@@ -45,7 +49,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.edition = 0
-        self._has_families = False
+        self._has_built_in = self._has_installed = False
         self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
         self._serializers: dict[type, TypeSerializer[Any]] = {}
         self._record_serializer: Callable[[type], TypeSerializer[Any]] | None = None
@@ -57,8 +61,8 @@ class Registry:
             DeclarationError: The class could not be found or created again on restore, or the id is taken.
         """
         name = f"{cls.__module__}.{cls.__qualname__}"
-        if not is_built_in(cls):
-            self._load_families()
+        if not _is_built_in(cls):
+            self._load_built_in()
         if not cls.snapshot_id:
             raise DeclarationError(f"{name} has no snapshot_id", advice="set snapshot_id = 'stateshift/<your name>'")
         if cls.__module__ == "__main__" or "." in cls.__qualname__ or cls.__qualname__.startswith("_"):
@@ -86,35 +90,41 @@ class Registry:
 
     def snapshot_class(self, snapshot_id: str) -> type[TypeSerializerConfigSnapshot[Any]] | None:
         """Return the class that is registered under an id or alias, or None."""
-        self._load_families()
+        self._load_built_in()
+        if snapshot_id not in self._snapshots and not self._has_installed:
+            self._has_installed = True
+            for family in families.installed.values():
+                family.load_snapshots()
         return self._snapshots.get(snapshot_id)
 
-    def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
-        """Return the snapshot classes registered from outside this package, by id: a worker lacks them."""
-        return {name: cls for name, cls in self._snapshots.items() if not is_built_in(cls)}
+    def additions(self) -> Additions:
+        """Return what was registered from outside this package."""
+        snapshots = {name: cls for name, cls in self._snapshots.items() if not _is_built_in(cls)}
+        return Additions(snapshots, tuple(families.registered.values()))
 
-    def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
-        """Register the result of `additions` of another process."""
-        self._load_families()
-        self._snapshots.update(snapshots)
+    def add(self, additions: Additions) -> None:
+        """Register the additions of another process."""
+        self._load_built_in()
+        self._snapshots.update(additions.snapshots)
+        families.register(additions.families)
         self.edition += 1
 
-    def _load_families(self) -> None:
+    def _load_built_in(self) -> None:
         """Load the built-in families, so that their ids are taken."""
-        if not self._has_families:
-            for name in _FAMILIES:
-                import_module(f".{name}", __package__)
-            self._has_families = True
+        if not self._has_built_in:
+            for family in families.built_in.values():
+                family.load_snapshots()
+            self._has_built_in = True
 
     @contextmanager
     def restored(self) -> Iterator[None]:
         """Undo, after the `with` block, all registrations made within it."""
-        self._load_families()
-        snapshots, serializers = dict(self._snapshots), dict(self._serializers)
+        self._load_built_in()
+        snapshots, serializers, registered = dict(self._snapshots), dict(self._serializers), dict(families.registered)
         try:
             yield
         finally:
-            self._snapshots, self._serializers = snapshots, serializers
+            self._snapshots, self._serializers, families.registered = snapshots, serializers, registered
             self.edition += 1
 
     def register_serializer(self, python_type: type[V], serializer: TypeSerializer[V]) -> None:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from . import layout
 from .compatibility import CompatibilityResult, Finding, Verdict
-from .families import ANY, across_families, answer_between
+from .counterparts import across_families
+from .families import ANY, families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .families import Counterpart
-    from .recipe import Recipe
+    from .counterparts import Counterpart
     from .snapshot import TypeSerializerConfigSnapshot
     from .views import DataInputView, DataOutputView
 
@@ -100,20 +98,6 @@ class TypeSerializer(ABC, Generic[T]):
         """The layout of a value's bytes. By default fixed where `length` is, else opaque."""
         return layout.Fixed(self.length) if self.length >= 0 else layout.Opaque()
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
-        """Return how the bytes of new values come from those of old ones, so that blocks are rewritten without objects.
-
-        Called by `recipe.recipe_of`, which does not ask subclasses from outside the package.
-
-        Args:
-            reader: Reads the old values.
-            conversion: Makes the new values from them; None: they are the same.
-
-        Returns:
-            None, unless overridden: the values must go through objects.
-        """
-        return None
-
     def copy_bytes(self, source: DataInputView, target: DataOutputView) -> None:
         """Copy one value's bytes, without objects in between where the layout allows it."""
         start = source.position
@@ -150,7 +134,7 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
     MAP-4, ENUM-8, FAM-2.
     """
     old, new = snapshot.kind, serializer.snapshot_configuration().kind
-    answer = answer_between(old, ANY, serializer, snapshot) or across_families(serializer, snapshot, KEEP_OLD_TYPE)
+    answer = families.judge(old, ANY, serializer, snapshot) or across_families(serializer, snapshot, KEEP_OLD_TYPE)
     if answer is not None:
         return answer
     if old == "optional":

@@ -38,7 +38,7 @@ from .views import DataInputView, DataOutputView
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from .families import Counterpart
+    from .counterparts import Counterpart
     from .serializer import TypeSerializer
 
 T = TypeVar("T")

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..compat.targets import Target
+    from ..serializers.registry import Additions
     from ..state.progress import Progress
 
 
@@ -287,7 +288,7 @@ def _row_maker(names: Sequence[str]) -> Callable[..., Any]:
 class _Worker:
     """The settings that a worker needs before its work."""
 
-    snapshots: dict[str, Any]
+    additions: Additions
     attempts: int
     redacted: bool
 
@@ -297,7 +298,7 @@ class _Worker:
         """Return the work as a function for Spark, which prepares the worker first."""
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            begin_work(self.snapshots, redacted=self.redacted)
+            begin_work(self.additions, redacted=self.redacted)
             try:
                 yield from work(batches)
             except Exception as error:

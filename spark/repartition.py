@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ..serializers.errors import StateShiftError
+    from ..serializers.registry import Additions
     from ..state.migration.journal import Journal
     from ..state.migration.rekey_task import RekeyTask
     from ..state.migration.tasks import TaskResult
@@ -132,14 +133,14 @@ class _Work:
     readings: tuple[tuple[int, int], ...]
     source: Folder
     journal: Journal
-    snapshots: dict[str, Any]
+    additions: Additions
     attempts: int
     failures: Any
     redacted: bool
     share_bytes: int
 
     def _begin(self) -> None:
-        begin_work(self.snapshots, redacted=self.redacted)
+        begin_work(self.additions, redacted=self.redacted)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the packed entries of readings, given by their numbers."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
+    from ..serializers.registry import Additions
     from ..state.migration.journal import Journal
     from ..state.migration.tasks import Task, TaskResult
     from ..state.storage.files import Folder
@@ -151,7 +152,7 @@ class _Work:
     tasks: tuple[Task, ...]
     source: Folder
     journal: Journal
-    snapshots: dict[str, Any]
+    additions: Additions
     attempts: int
     failures: Any
     redacted: bool
@@ -166,7 +167,7 @@ class _Work:
         """
         from pyspark import cloudpickle
 
-        begin_work(self.snapshots, redacted=self.redacted)
+        begin_work(self.additions, redacted=self.redacted)
         finished, executor = self._finished_before(), choose_executor(self.share_bytes, compiles=True)
         for index in (index for bundle in bundles for index in bundle):
             answer = finished.get(name_of(self.tasks[index])) or self._answer(index, executor)

@@ -10,18 +10,17 @@ from ..serializers.errors import redact_values
 from ..serializers.registry import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from ..serializers.registry import Additions
 
 
-def begin_work(snapshots: Mapping[str, Any], *, redacted: bool) -> None:
+def begin_work(additions: Additions, *, redacted: bool) -> None:
     """Restore the driver's registrations and settings in this process.
 
     Args:
-        snapshots: The registered classes, from `registry.additions`.
+        additions: What was registered in the driver, from `registry.additions`.
         redacted: Whether values are left out of messages.
     """
-    registry.add(dict(snapshots))
+    registry.add(additions)
     redact_values(redacted)
     _freeze_once()
 

@@ -23,10 +23,10 @@ from ..containers.arrays import BytesSerializer
 from ..containers.lists import ListSerializer
 from ..containers.maps import MapSerializer
 from ..containers.optional import OptionalSerializer
+from ..counterparts import Counterpart
 from ..defaults import Default
 from ..enums.serializers import EnumSerializer
 from ..errors import OldReaderUnavailable
-from ..families import Counterpart
 from ..flink.void import VoidSerializer
 from ..primitives.big_numbers import DecimalSerializer
 from ..primitives.numeric import BooleanSerializer, DoubleSerializer, FloatSerializer, IntSerializer, LongSerializer

@@ -22,16 +22,11 @@ from . import codec as avro_codec
 from . import defaults as avro_defaults
 from . import rules as avro_rules
 from .counterpart import avro_counterpart
-from .recipes import avro_recipe
 from .resolution import AvroConversion
 from .schema import NOTHING, fingerprint, parse, schema_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..families import Counterpart
-    from ..recipe import Recipe
-    from ..serializer import TypeDeserializer
+    from ..counterparts import Counterpart
     from ..views import DataInputView, DataOutputView
     from .schema import Node
 
@@ -150,16 +145,6 @@ class AvroSerializer(TypeSerializer[V]):
         start = source.position
         avro_codec.read(self._node, source)
         target.write(source.span(start))
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
-        if not isinstance(reader, AvroSerializer) or reader.python_class is not None:
-            return None
-        schemas = (reader.schema, reader.schema) if conversion is None else None
-        if isinstance(conversion, AvroConversion):
-            schemas = (conversion.old, conversion.new)
-        if schemas != (reader.schema, self.schema):
-            return None
-        return avro_recipe(parse(reader.schema), self._node)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[V]:
         return AvroSnapshot(self.schema, fingerprint(self.schema))

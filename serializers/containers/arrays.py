@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..primitives.numeric import (
@@ -27,7 +27,7 @@ from ..primitives.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from ..primitives.text import CharSerializer, StringSerializer
+from ..primitives.text import CharSerializer
 from ..registry import register_snapshot
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
@@ -37,13 +37,9 @@ from .sequences import (
     convert_elements,
     element_child,
     from_other_sequence,
-    sequence_recipe,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
 ARRAY = BASE + "array."
@@ -84,11 +80,6 @@ class BytesSerializer(TypeSerializer[bytes]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bytes]:
         return BytePrimitiveArraySerializerSnapshot()
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if conversion is text_to_utf8:
-            return recipe.ToUtf8() if isinstance(reader, StringSerializer) else None
-        return recipe.Blob() if isinstance(reader, BytesSerializer) and conversion is None else None
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
         if isinstance(snapshot, BytePrimitiveArraySerializerSnapshot):
@@ -203,9 +194,6 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[Any]]:
         return _SNAPSHOTS[type(self.element)]()
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        return sequence_recipe(reader, conversion, self.element)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[Any]]:
         if isinstance(snapshot, PrimitiveArraySnapshot):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import Child, CompatibilityResult, compose
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
 from ..registry import register_snapshot
@@ -92,14 +92,6 @@ class EitherSerializer(TypeSerializer[Either[Any, Any]]):
             add_step(error, _STEPS[not is_left])
             raise
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(reader, EitherSerializer) or not isinstance(conversion, _EitherConversion | None):
-            return None
-        converts = (None, None) if conversion is None else (conversion.left, conversion.right)
-        left = recipe.recipe_of(reader.left, converts[0], self.left)
-        right = recipe.recipe_of(reader.right, converts[1], self.right)
-        return None if left is None or right is None else recipe.Either(left, right)
-
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Either[Any, Any]]:
         return JavaEitherSerializerSnapshot((self.left.snapshot_configuration(), self.right.snapshot_configuration()))
 
@@ -111,13 +103,13 @@ class EitherSerializer(TypeSerializer[Either[Any, Any]]):
             CompatibilityResult.compatible(),
             [Child(step, side, side.ensure_compatibility(old), old.restore_serializer) for step, side, old in sides],
             rebuild=lambda nested: EitherSerializer(*nested),
-            convert=lambda parts: None if parts == [None, None] else _EitherConversion(*parts),
+            convert=lambda parts: None if parts == [None, None] else EitherConversion(*parts),
             read_with=_read_with,
         )
 
 
 @attrs.frozen
-class _EitherConversion:
+class EitherConversion:
     """Converts the side that is present."""
 
     left: Callable[[Any], Any] | None

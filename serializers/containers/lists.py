@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
 from ..primitives.numeric import BASE
@@ -24,7 +24,7 @@ from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnap
 from .maps import MapSerializer, MapSerializerSnapshot
 from .optional import OptionalSerializer
 from .pieces import convert_each, encode_each, keep_null_flag, nulls_untold, outer_result, unique, unique_as_stored
-from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence, sequence_recipe
+from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence
 from .tuples import TupleSerializer, TupleSerializerSnapshot
 
 if TYPE_CHECKING:
@@ -89,9 +89,6 @@ class ListSerializer(TypeSerializer[list[E]]):
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E]]:
         return ListSerializerSnapshot((self.element.snapshot_configuration(),))
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        return sequence_recipe(reader, conversion, self.element)
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[E]]:
         if not isinstance(snapshot, ListSerializerSnapshot):
             if isinstance(snapshot, SequenceSnapshot):
@@ -115,7 +112,7 @@ class ArrayListSerializer(ListSerializer[E]):
 
 
 @attrs.frozen
-class _SetConversion:
+class SetConversion:
     """Converts element by element, and refuses two elements that become equal (rule LIST-2)."""
 
     convert: Callable[[Any], Any]
@@ -195,14 +192,6 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AbstractSet[E]]:
         return SetSerializerSnapshot((self.element.snapshot_configuration(),))
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(reader, SetSerializer) or not isinstance(conversion, _SetConversion | None):
-            return None
-        item = recipe.recipe_of(reader.element, None if conversion is None else conversion.convert, self.element)
-        if item is None or not recipe.is_sortable(item):
-            return None
-        return recipe.Sorted(recipe.Nullable(item, null=None))
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AbstractSet[E]]:
         if not isinstance(snapshot, SetSerializerSnapshot):
             return unrelated(self, snapshot)
@@ -221,7 +210,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
             outer_result(findings),
             [Child(_STEP, element, result, stored.restore_serializer)],
             rebuild=lambda nested: attrs.evolve(self, element=nested[0]),
-            convert=lambda conversions: None if conversions[0] is None else _SetConversion(conversions[0]),
+            convert=lambda conversions: None if conversions[0] is None else SetConversion(conversions[0]),
             read_with=_read_set_with,
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
 from ..primitives.numeric import BASE
@@ -37,7 +37,7 @@ _KEY, _VALUE = "<key>", "{}"
 
 
 @attrs.frozen
-class _MapConversion:
+class MapConversion:
     """Converts keys and values, and refuses two keys that become equal (rule MAP-3)."""
 
     key: Callable[[Any], Any] | None
@@ -110,37 +110,24 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
             add_step(error, step)
             raise
         unique_as_stored(keys, source, places, "keys of a map", _KEY)
-        if not self._takes_null:
+        if not self.takes_null:
             for key, value in zip(keys, values, strict=True):
                 if value is None:
                     self._check_null(key)
         return dict(zip(keys, values, strict=True))
 
     @property
-    def _takes_null(self) -> bool:
+    def takes_null(self) -> bool:
         # As in Flink, the map's own flag marks a null, even where the value's serializer could write it.
         return self.nullable_values or isinstance(self.value, OptionalSerializer)
 
     def _check_null(self, key: K) -> None:
-        if not self._takes_null:
+        if not self.takes_null:
             raise ValueNotConvertible(
                 f"the value at key {shown(key)} of a map is null, and values are not declared optional",
                 advice="declare the value optional: dict[…, … | None]",
                 path="$" + _VALUE,
             )
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(reader, MapSerializer) or not isinstance(conversion, _MapConversion | None):
-            return None
-        parts = (None, None) if conversion is None else (conversion.key, conversion.value)
-        key, value = (
-            recipe.recipe_of(reader.key, parts[0], self.key),
-            recipe.recipe_of(reader.value, parts[1], self.value),
-        )
-        if key is None or value is None or not recipe.tells_apart(key):
-            return None
-        takes_null = self._takes_null and reader._takes_null  # noqa: SLF001 - the same class
-        return recipe.Counted(recipe.Nullable(recipe.present(value), null=b"\1" if takes_null else None), key)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Mapping[K, V]]:
         return MapSerializerSnapshot((self.key.snapshot_configuration(), self.value.snapshot_configuration()))
@@ -150,7 +137,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
             return unrelated(self, snapshot)
         old_key, old_value = snapshot.nested[0], without_ttl_awareness(snapshot.nested[1])
         value, findings = keep_null_flag(self.value, old_value, _VALUE, nullable=self.nullable_values)
-        findings += nulls_untold(self.value, old_value, _VALUE, nullable=self._takes_null)
+        findings += nulls_untold(self.value, old_value, _VALUE, nullable=self.takes_null)
         key_result = self.key.ensure_compatibility(old_key)
         if key_result.is_migration_required():
             reason = "two stored keys that become one would abort the migration"
@@ -165,7 +152,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
                 Child(_VALUE, value, value.ensure_compatibility(old_value), old_value.restore_serializer),
             ],
             rebuild=lambda nested: attrs.evolve(self, key=nested[0], value=nested[1]),
-            convert=lambda parts: None if parts == [None, None] else _MapConversion(*parts),
+            convert=lambda parts: None if parts == [None, None] else MapConversion(*parts),
             read_with=_read_map_with,
         )
 

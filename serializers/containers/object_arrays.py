@@ -30,13 +30,9 @@ from .sequences import (
     convert_elements,
     element_child,
     from_other_sequence,
-    sequence_recipe,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..recipe import Recipe
     from ..serializer import TypeDeserializer
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
@@ -106,9 +102,6 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[str | None]]:
         return StringArraySerializerSnapshot()
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
-        return sequence_recipe(reader, conversion, self.element)
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if isinstance(snapshot, StringArraySerializerSnapshot):
             stored = snapshot.element_snapshot()
@@ -174,10 +167,6 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E | None]]:
         return GenericArraySerializerSnapshot(self.component_class, (self.element.snapshot_configuration(),))
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
-        takes_null = self.nullable_elements
-        return sequence_recipe(reader, conversion, self.element, is_flagged=True, takes_null=takes_null)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if not isinstance(snapshot, GenericArraySerializerSnapshot):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, add_step
 from ..registry import register_snapshot
@@ -31,7 +31,7 @@ _MAX_PADDING = 0xFFFF
 
 
 @attrs.frozen
-class _IfPresent:
+class IfPresent:
     """Converts a value; None stays None."""
 
     convert: Callable[[Any], Any]
@@ -96,18 +96,6 @@ class OptionalSerializer(TypeSerializer[T | None]):
             add_step(error, "?")
             raise
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(conversion, _IfPresent | None):
-            return None
-        convert = None if conversion is None else conversion.convert
-        if not isinstance(reader, OptionalSerializer):
-            value = recipe.recipe_of(reader, convert, self.value)
-            return None if value is None else recipe.Sequence((recipe.present(value),), (b"\0", 0))
-        value = recipe.recipe_of(reader.value, convert, self.value)
-        if value is None:
-            return None
-        return recipe.Nullable(recipe.present(value), reader.padding, null=b"\1" + bytes(self.padding))
-
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T | None]:
         return NullableSerializerSnapshot((self.value.snapshot_configuration(),), self.padding)
 
@@ -157,7 +145,7 @@ class OptionalSerializer(TypeSerializer[T | None]):
             outer,
             [Child("?", self.value, result, old.restore_serializer)],
             rebuild=rebuild,
-            convert=lambda conversions: None if conversions[0] is None else _IfPresent(conversions[0]),
+            convert=lambda conversions: None if conversions[0] is None else IfPresent(conversions[0]),
             read_with=read_with,
         )
 

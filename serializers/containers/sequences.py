@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .. import recipe
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..serializer import KEEP_OLD_TYPE
 from ..snapshot import TypeSerializerConfigSnapshot
@@ -58,41 +57,6 @@ class SequenceConversion:
 def convert_elements(conversions: Sequence[Convert | None]) -> Convert | None:
     """Return the conversion of a sequence from that of its elements, for `compose`."""
     return None if conversions[0] is None else SequenceConversion(conversions[0])
-
-
-def sequence_recipe(
-    reader: TypeDeserializer[Any],
-    conversion: Convert | None,
-    element: TypeSerializer[Any],
-    *,
-    is_flagged: bool = False,
-    takes_null: bool = False,
-) -> recipe.Recipe | None:
-    """Return the recipe of a sequence from that of its elements.
-
-    Args:
-        reader: The reader of a sequence of this package; its `flags_elements` says whether each element has a flag "is
-            present".
-        conversion: The conversion of the sequence.
-        element: The serializer that writes the elements.
-        is_flagged: Whether each new element has such a flag.
-        takes_null: Whether that flag may mark a null in the new sequence.
-    """
-    was_flagged = getattr(reader, "flags_elements", None)
-    if was_flagged is None or not (conversion is None or isinstance(conversion, SequenceConversion)):
-        return None
-    stored: Any = reader
-    item = recipe.recipe_of(stored.element, None if conversion is None else conversion.convert, element)
-    if item is None:
-        return None
-    if was_flagged:
-        null = b"\0" if is_flagged and takes_null else None
-        item = recipe.Nullable(
-            recipe.present(item), null_flag=0, value_flag=1, present=b"\1" if is_flagged else b"", null=null
-        )
-    elif is_flagged:
-        item = recipe.Sequence((recipe.present(item),), (b"\1", 0))
-    return recipe.Counted(item)
 
 
 def element_child(element: TypeSerializer[Any], snapshot: SequenceSnapshot) -> Child:

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
-from ..families import ANY, register_rule
 from ..primitives.numeric import LongSerializerSnapshot
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
@@ -41,7 +40,7 @@ T = TypeVar("T")
 FORMER_TIME_TO_LIVE = "former_time_to_live=timedelta(…)"
 """The descriptor's option for the former time to live, which no savepoint stores."""
 
-_LAST_MS = (1 << 63) - 1
+LAST_MS = (1 << 63) - 1
 _reference_time_ms: ContextVar[int] = ContextVar("reference time of the run")
 
 
@@ -60,7 +59,7 @@ class TtlValue(Generic[T]):
 
 
 @attrs.frozen
-class _TtlConversion:
+class TtlConversion:
     """Converts the user value and keeps the stamp."""
 
     convert: Callable[[Any], Any]
@@ -164,16 +163,6 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
     def deserialize(self, source: DataInputView) -> TtlValue[T]:
         return TtlValue(source.read_long(), self.value.deserialize(source))
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if isinstance(conversion, AtTime) and isinstance(conversion.convert, Stamped):
-            value = recipe.recipe_of(reader, _before_nulls(conversion.convert.convert), self.value)
-            stamp = conversion.reference_time_ms.to_bytes(8, "big", signed=True)
-            return None if value is None else recipe.Sequence((value,), (stamp, 0))
-        if not isinstance(reader, TtlSerializer) or not isinstance(conversion, _TtlConversion | None):
-            return None
-        value = recipe.recipe_of(reader.value, None if conversion is None else conversion.convert, self.value)
-        return None if value is None else recipe.Sequence((recipe.Fixed(8), value))
-
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[TtlValue[T]]:
         return TtlSerializerSnapshot((LongSerializerSnapshot(), self.value.snapshot_configuration()))
 
@@ -186,7 +175,7 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
             CompatibilityResult.compatible(),
             [Child("", self.value, self.value.ensure_compatibility(stored), stored.restore_serializer)],
             rebuild=lambda nested: TtlSerializer(nested[0]),
-            convert=lambda conversions: None if conversions[0] is None else _TtlConversion(conversions[0]),
+            convert=lambda conversions: None if conversions[0] is None else TtlConversion(conversions[0]),
             read_with=_read_ttl_with,
         )
 
@@ -233,11 +222,10 @@ def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapsho
     )
 
 
-register_rule("ttl", ANY, "containers.ttl:switched_off")
-
-
 @attrs.frozen
-class _ButNulls:
+class ButNulls:
+    """Converts values, and leaves nulls to the new serializer."""
+
     convert: Callable[[Any], Any]
 
     def __call__(self, value: Any) -> Any:
@@ -246,35 +234,7 @@ class _ButNulls:
 
 def _but_nulls(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
     """Return a conversion that leaves nulls to the new serializer."""
-    return None if convert is None else _ButNulls(convert)
-
-
-def _before_nulls(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    return convert.convert if isinstance(convert, _ButNulls) else convert
-
-
-def stripped_recipe(
-    reader: TypeDeserializer[Any],
-    conversion: Callable[[Any], Any] | None,
-    writer: TypeSerializer[Any],
-    expired_until_ms: int | None,
-) -> recipe.Recipe | None:
-    """Return the recipe of stamped values that lose their stamps (rule STATE-5); None if `conversion` does not do that.
-
-    Args:
-        reader: The reader of the stamped values.
-        conversion: Converts old values to new ones.
-        writer: The serializer of the bare values.
-        expired_until_ms: Values last accessed at this time or earlier are left out, so they are odd; None: no value is.
-    """
-    strips = conversion.convert if isinstance(conversion, AtTime) else conversion
-    if not isinstance(reader, TtlSerializer) or not isinstance(strips, Stripped):
-        return None
-    value = recipe.recipe_of(reader.value, _before_nulls(strips.convert), writer)
-    if value is None:
-        return None
-    alive = recipe.Fixed(8) if expired_until_ms is None else recipe.Ranged(8, expired_until_ms + 1, _LAST_MS)
-    return recipe.Sequence((alive, value), (1,))
+    return None if convert is None else ButNulls(convert)
 
 
 def _read_ttl_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:

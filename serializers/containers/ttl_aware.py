@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from ..errors import OldReaderUnavailable
-from ..families import ANY, register_rule
 from ..registry import register_snapshot
 from ..snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
 
@@ -72,9 +71,6 @@ def judged_within(
 ) -> CompatibilityResult[Any] | None:
     """Return the serializer's result for the inner snapshot; None if there is no inner snapshot."""
     return None if snapshot.inner is None else serializer.ensure_compatibility(snapshot.inner)
-
-
-register_rule("ttl_aware", ANY, "containers.ttl_aware:judged_within")
 
 
 def without_ttl_awareness(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializerConfigSnapshot[Any]:

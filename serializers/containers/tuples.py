@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..registry import register_snapshot
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 MAX_ARITY = 25
 _RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 _TUPLES = "org.apache.flink.api.java.tuple.Tuple"
-_EMPTY = 42
+EMPTY = 42
 
 
 @attrs.frozen
-class _TupleConversion:
+class TupleConversion:
     """Converts item by item."""
 
     items: tuple[Callable[[Any], Any] | None, ...]
@@ -87,7 +87,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
         if not isinstance(value, tuple | list) or len(value) != len(self.fields):
             raise ValueNotConvertible(f"{shown(value)} is not a tuple of {len(self.fields)} items")
         if not self.fields:
-            target.write_byte(_EMPTY)
+            target.write_byte(EMPTY)
             return
         index = 0
         try:
@@ -99,7 +99,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
 
     def deserialize(self, source: DataInputView) -> tuple[Any, ...]:
         if not self.fields:
-            if source.read_byte() != _EMPTY:
+            if source.read_byte() != EMPTY:
                 raise CorruptSavepoint("a tuple without items is not the byte 42", offset=source.position - 1)
             return ()
         items: list[Any] = []
@@ -110,17 +110,6 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
             add_step(error, f"({len(items)})")
             raise
         return tuple(items)
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(reader, TupleSerializer) or not isinstance(conversion, _TupleConversion | None):
-            return None
-        if len(reader.fields) != len(self.fields):
-            return None
-        if not self.fields:
-            return recipe.Literal(_EMPTY)
-        converts = (None,) * len(self.fields) if conversion is None else conversion.items
-        parts = [recipe.recipe_of(*item) for item in zip(reader.fields, converts, self.fields, strict=True)]
-        return None if None in parts else recipe.Sequence(tuple(part for part in parts if part is not None))
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[tuple[Any, ...]]:
         if not self.fields:
@@ -148,7 +137,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
                 for index, (field, old) in enumerate(zip(self.fields, stored, strict=True))
             ],
             rebuild=lambda nested: TupleSerializer(tuple(nested), old_class),
-            convert=lambda parts: None if not any(parts) else _TupleConversion(tuple(parts)),
+            convert=lambda parts: None if not any(parts) else TupleConversion(tuple(parts)),
             read_with=_read_tuple_with,
         )
 

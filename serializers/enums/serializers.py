@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import recipe
 from ..advice import PYTHON, Advice
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from ..primitives.numeric import BASE
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ..compatibility import CompatibilityResult
-    from ..serializer import TypeDeserializer
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
 
@@ -183,14 +181,6 @@ class EnumSerializer(TypeSerializer[Any]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Any]:
         return EnumSerializerSnapshot(self.name, self.symbols)
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(reader, EnumSerializer) or reader.enum_class is not None:
-            return None
-        if not isinstance(conversion, enum_rules.SymbolConversion | None):
-            return None
-        became = {symbol: symbol for symbol in reader.symbols} if conversion is None else conversion.became
-        return recipe.Ordinal(tuple(self._ordinals.get(became.get(symbol, ""), -1) for symbol in reader.symbols))
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if not isinstance(snapshot, EnumSerializerSnapshot):

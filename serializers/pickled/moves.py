@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
+from ..counterparts import across_families
 from ..enums.serializers import EnumSerializer
 from ..errors import DeclarationError
-from ..families import across_families
 from ..hints import serializer_for
 from ..records.recursive import RecordReference
 from ..records.serializers import DescribedRecordSerializer

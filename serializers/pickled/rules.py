@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from ..compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
-from ..families import ANY, answer_between
+from ..families import ANY, families
 from ..records.classes import is_record_class
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, unrelated
 from .shapes import PickledBy, reads_older_state, running_python
@@ -29,7 +29,7 @@ _FALLBACK = "pass a fallback deserializer, which reads the stored values (fallba
 def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
     """Judge any stored snapshot for a pickle serializer."""
     if old.kind != "pickle":
-        return answer_between(ANY, "pickle", new, old) or unrelated(new, old)
+        return families.judge(ANY, "pickle", new, old) or unrelated(new, old)
     old = cast("PickledSnapshot", old)
     has_hook = new.upgrade is not None or _has_hook(new)
     result = _Comparison(new.fingerprint, old, new.redirects, has_hook, is_record_class(new.python_class)).result()

@@ -22,7 +22,6 @@ import cloudpickle
 
 from .. import layout
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
-from ..families import ANY, register_rule
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
@@ -97,10 +96,6 @@ class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return UnopenedPickleSerializer(self)
-
-
-register_rule("pickle", ANY, "pickled.moves:from_pickle")
-register_rule(ANY, "pickle", "pickled.moves:to_pickle")
 
 
 @register_snapshot

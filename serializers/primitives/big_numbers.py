@@ -9,11 +9,11 @@ could change, and rules DEC-2 to DEC-5 do not apply here. Source: format notes 7
 from __future__ import annotations
 
 import decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..errors import ValueNotConvertible, shown
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
@@ -21,12 +21,8 @@ from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .numeric import BASE, read_big_integer, write_big_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
-_SCALE_BYTES = 4
 _BITS_AT_ONCE = 1 << 13
 _SCALES = range(-(2**31), 2**31)
 _EXACT = decimal.Context(
@@ -111,11 +107,6 @@ class DecimalSerializer(TypeSerializer[decimal.Decimal]):
     @property
     def layout(self) -> layout.Layout:
         return layout.BigDecimal()
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(reader, DecimalSerializer) or conversion is not None:
-            return None
-        return recipe.Sequence((recipe.BigInteger(), recipe.Fixed(_SCALE_BYTES)))
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[decimal.Decimal]:
         return BigDecSerializerSnapshot()

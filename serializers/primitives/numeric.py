@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..registry import register_snapshot
@@ -24,7 +24,6 @@ from ..wording import one
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
 N = TypeVar("N", int, float)
@@ -34,8 +33,6 @@ BASE = "org.apache.flink.api.common.typeutils.base."
 _INTEGERS = ("byte", "short", "int", "long", "bigint")
 _MANTISSA_BITS = {"float": 24, "double": 53}
 _BITS = {"byte": 7, "short": 15, "int": 31, "long": 63}
-_INTEGER_BYTES = {"byte": 1, "short": 2, "int": 4, "long": 8}
-_FLOAT_BYTES = {"float": 4, "double": 8}
 
 
 def to_single_precision(value: float) -> float:
@@ -47,7 +44,7 @@ def to_single_precision(value: float) -> float:
     return rounded
 
 
-def _widening(old: str, new: str) -> tuple[Callable[[Any], Any] | None, bool] | None:
+def widening_of(old: str, new: str) -> tuple[Callable[[Any], Any] | None, bool] | None:
     """Return how rule PRIM-2 converts one number type to another: (conversion, lossy); None where it does not."""
     if old in _INTEGERS:
         if new in _INTEGERS and _INTEGERS.index(new) > _INTEGERS.index(old):
@@ -57,21 +54,6 @@ def _widening(old: str, new: str) -> tuple[Callable[[Any], Any] | None, bool] | 
     if (old, new) == ("float", "double"):
         return None, False
     return None
-
-
-def _number_recipe(old: str, new: str) -> recipe.Recipe | None:
-    """Return the recipe of a conversion that `_widening` allows, or of none."""
-    if old == new:
-        if new in _FLOAT_BYTES:
-            return recipe.Float(_FLOAT_BYTES[new])
-        return recipe.BigInteger() if new == "bigint" else recipe.Fixed(_INTEGER_BYTES[new])
-    if old in _INTEGER_BYTES and new in _INTEGER_BYTES and _INTEGER_BYTES[old] < _INTEGER_BYTES[new]:
-        return recipe.Widened(_INTEGER_BYTES[old], _INTEGER_BYTES[new])
-    if new in _FLOAT_BYTES and old in _INTEGER_BYTES:
-        return recipe.ToFloat(_INTEGER_BYTES[old], _FLOAT_BYTES[new])
-    if new == "bigint" and old in _INTEGER_BYTES:
-        return recipe.ToBigInteger(_INTEGER_BYTES[old])
-    return recipe.ToFloat(0, 8) if (old, new) == ("float", "double") else None
 
 
 class NumberSnapshot(FlinkSnapshot[N]):
@@ -96,7 +78,7 @@ class NumberSerializer(TypeSerializer[N]):
         old, new = snapshot.number, self.number
         if old == new:
             return CompatibilityResult.compatible()
-        widening = _widening(old, new)
+        widening = widening_of(old, new)
         if widening is None:
             ways = (converter_that("what a number that does not fit becomes"), KEEP_OLD_TYPE)
             return incompatible(self, snapshot, "PRIM-3", f"a stored {old} may not fit {one(new)}", *ways)
@@ -109,14 +91,6 @@ class NumberSerializer(TypeSerializer[N]):
             ("migrate the state: values are widened", KEEP_OLD_TYPE), (Flag.LOSSY,) if lossy else (),
         )  # fmt: skip
         return CompatibilityResult.requires_migration(finding, conversion=conversion)
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if not isinstance(reader, NumberSerializer):
-            return None
-        widening = (None, False) if reader.number == self.number else _widening(reader.number, self.number)
-        if widening is None or widening[0] is not conversion:
-            return None
-        return _number_recipe(reader.number, self.number)
 
 
 class ByteSerializer(NumberSerializer[int]):
@@ -315,9 +289,6 @@ class BooleanSerializer(TypeSerializer[bool]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bool]:
         return BooleanSerializerSnapshot()
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        return recipe.Boolean() if isinstance(reader, BooleanSerializer) and conversion is None else None
 
 
 @register_snapshot

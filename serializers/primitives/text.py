@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .. import layout, recipe
+from .. import layout
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..layout import read_varint
@@ -24,9 +24,6 @@ from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .numeric import BASE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
 _MOST_UNIT_BYTES, _LAST_UNIT = 3, "\uffff"
@@ -155,12 +152,6 @@ class StringSerializer(TypeSerializer[str]):
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[str]:
         return StringSerializerSnapshot()
 
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if conversion is utf8_to_text and isinstance(reader, TypeSerializer):
-            are_bytes = recipe.recipe_of(reader, None, reader) == recipe.Blob()
-            return recipe.FromUtf8() if are_bytes else None
-        return recipe.Text() if isinstance(reader, StringSerializer) and conversion is None else None
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[str]:
         if isinstance(snapshot, StringSerializerSnapshot):
             return CompatibilityResult.compatible()
@@ -209,9 +200,6 @@ class CharSerializer(TypeSerializer[str]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[str]:
         return CharSerializerSnapshot()
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        return recipe.Fixed(2) if isinstance(reader, CharSerializer) and conversion is None else None
 
 
 @register_snapshot

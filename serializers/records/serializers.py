@@ -22,18 +22,16 @@ from ..errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, Va
 from ..registry import register_snapshot
 from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
-from . import recipes as record_recipes
 from . import recursion as record_scopes
 from . import rules as record_rules
 from .fields import RecordField, StoredField
 from .values import Record, field_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ..compatibility import CompatibilityResult
     from ..defaults import Default
-    from ..recipe import Recipe
     from ..serializer import TypeDeserializer
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
@@ -127,9 +125,6 @@ class DescribedRecordSerializer(TypeSerializer[T]):
             except StateShiftError as error:
                 add_step(error, field.step)
                 raise
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
-        return record_recipes.record_recipe(self, reader, conversion)
 
     def _writes_as_subclass(self, value: object, target: DataOutputView) -> bool:
         """Write the value if it is one of a subclass, and return whether it is."""

@@ -19,23 +19,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .. import layout
+from ..counterparts import Counterpart
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
-from ..families import Counterpart
 from ..records.fields import RecordField
 from ..records.serializers import RecordSerializer
 from ..records.values import field_of
 from ..registry import register_snapshot
 from ..serializer import DECLARED, TypeSerializer, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
-from .recipes import row_recipe
 from .rules import resolve
 from .values import Row, RowKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ..compatibility import CompatibilityResult
-    from ..recipe import Recipe
     from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
@@ -176,9 +174,6 @@ class RowSerializer(TypeSerializer["AnyRow"]):
                 add_step(error, self.step(place))
                 raise
         return Row._of(items, self.names, RowKind((kind & 1) << 1 | kind >> 1))  # noqa: SLF001 - public API of Row
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
-        return row_recipe(self, reader, conversion) if isinstance(reader, RowSerializer) else None
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AnyRow]:
         nested = tuple(column.serializer.snapshot_configuration() for column in self.columns)

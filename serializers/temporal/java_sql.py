@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, ClassVar
 
-from .. import recipe
 from ..errors import ValueNotConvertible
 from ..primitives.numeric import BASE
 from ..registry import register_snapshot
@@ -33,7 +32,6 @@ from .sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 if TYPE_CHECKING:
     from .values import TemporalValue
 
-_MILLIS = recipe.Ranged(8, LONG_NULL + 1, -LONG_NULL - 1)
 _IN_ZONE_OF_JVM = "stored as a moment in the time zone of its JVM"
 
 
@@ -44,7 +42,6 @@ class DateSerializer(TemporalSerializer):
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
     value_class: ClassVar[type[TemporalValue]] = JavaDate
     python_holds: ClassVar[str] = YEARS
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = (_MILLIS,)
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return DateSerializerSnapshot()
@@ -57,7 +54,6 @@ class SqlDateSerializer(TemporalSerializer):
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
     value_class: ClassVar[type[TemporalValue]] = SqlDate
     python_holds: ClassVar[str] = ""
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = (_MILLIS,)
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return SqlDateSerializerSnapshot()
@@ -70,7 +66,6 @@ class SqlTimeSerializer(TemporalSerializer):
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
     value_class: ClassVar[type[TemporalValue]] = SqlTime
     python_holds: ClassVar[str] = ""
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = (_MILLIS,)
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return SqlTimeSerializerSnapshot()

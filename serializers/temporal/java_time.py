@@ -16,19 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .. import recipe
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..primitives.numeric import BASE
 from ..registry import register_snapshot
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, converter_that, incompatible, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .values import FIRST_SECOND, LAST_SECOND, Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
+from .values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
 _INT_NULL, LONG_NULL = -(2**31), -(2**63)
@@ -90,8 +86,6 @@ class TemporalSerializer(TypeSerializer[Any]):
     value_class: ClassVar[type[TemporalValue]]
     python_holds: ClassVar[str]
     """The values that Python's own type can hold; "" where Python has no type, so that values are always exact."""
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = ()
-    """The valid ranges of the numbers in the bytes; () where there is no recipe for them."""
 
     exact: bool = attrs.field(default=False, kw_only=True)
     allow_null: bool = attrs.field(default=False, eq=False, kw_only=True)
@@ -128,11 +122,6 @@ class TemporalSerializer(TypeSerializer[Any]):
         except ValueNotConvertible as error:
             raise CorruptSavepoint(f"bytes are no value of {self.describe()}: {error.what}", offset=start) from error
         return value if self.exact else value.to_python()
-
-    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-        if conversion is not None or type(reader) is not type(self) or not reader.exact:
-            return None
-        return recipe.Sequence(self.ranges) if self.ranges else None
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if not isinstance(snapshot, TemporalSnapshot):
@@ -213,10 +202,6 @@ class InstantSerializer(TemporalSerializer):
     null: ClassVar[tuple[int, ...]] = (LONG_NULL, _INT_NULL)
     value_class: ClassVar[type[TemporalValue]] = Instant
     python_holds: ClassVar[str] = YEARS_AND_MICROS
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = (
-        recipe.Ranged(8, FIRST_SECOND, LAST_SECOND),
-        recipe.Ranged(4, 0, _NANOS - 1),
-    )
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return InstantSerializerSnapshot()
@@ -229,7 +214,6 @@ class LocalDateSerializer(TemporalSerializer):
     null: ClassVar[tuple[int, ...]] = (_INT_NULL, *_SHORT_NULL)
     value_class: ClassVar[type[TemporalValue]] = LocalDate
     python_holds: ClassVar[str] = "date holds the years 1 to 9999"
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = (recipe.Date(),)
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalDateSerializerSnapshot()
@@ -242,12 +226,6 @@ class LocalTimeSerializer(TemporalSerializer):
     null: ClassVar[tuple[int, ...]] = (-128, *_SHORT_NULL, _INT_NULL)
     value_class: ClassVar[type[TemporalValue]] = LocalTime
     python_holds: ClassVar[str] = "time holds microseconds"
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = (
-        recipe.Ranged(1, 0, 23),
-        recipe.Ranged(1, 0, 59),
-        recipe.Ranged(1, 0, 59),
-        recipe.Ranged(4, 0, _NANOS - 1),
-    )
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalTimeSerializerSnapshot()
@@ -260,7 +238,6 @@ class LocalDateTimeSerializer(TemporalSerializer):
     null: ClassVar[tuple[int, ...]] = (*LocalDateSerializer.null, *LocalTimeSerializer.null)
     value_class: ClassVar[type[TemporalValue]] = LocalDateTime
     python_holds: ClassVar[str] = YEARS_AND_MICROS
-    ranges: ClassVar[tuple[recipe.Recipe, ...]] = (*LocalDateSerializer.ranges, *LocalTimeSerializer.ranges)
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalDateTimeSerializerSnapshot()

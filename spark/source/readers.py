@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
+    from ...serializers.registry import Additions
     from ...state.columns.table import Slice, StateTable
 
 
@@ -33,11 +34,11 @@ class StateReader(DataSourceReader):
     Args:
         table: The state.
         tasks: The approximate number of slices.
-        registered: Snapshot classes from outside the package, by id.
+        registered: What was registered in the driver.
         redacted: Whether messages leave out keys and values.
     """
 
-    def __init__(self, table: StateTable, tasks: int, registered: dict[str, Any], redacted: bool) -> None:  # noqa: FBT001 - positional from the source
+    def __init__(self, table: StateTable, tasks: int, registered: Additions, redacted: bool) -> None:  # noqa: FBT001 - positional from the source
         self._table = table
         self._tasks = tasks
         self._registered = registered
@@ -89,11 +90,11 @@ class ListingReader(DataSourceReader):
         place: The savepoint.
         allow_roots: The folders that may contain files of the savepoint, as in `Savepoint.open`.
         operators: The ids of the operators.
-        registered: Snapshot classes from outside the package, by id.
+        registered: What was registered in the driver.
     """
 
     def __init__(
-        self, place: str, allow_roots: tuple[str, ...], operators: tuple[str, ...], registered: dict[str, Any]
+        self, place: str, allow_roots: tuple[str, ...], operators: tuple[str, ...], registered: Additions
     ) -> None:
         self._place = place
         self._allow_roots = allow_roots

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ...serializers.errors import StateShiftError, located, redact_values
-from ...serializers.registry import registry
+from ...serializers.registry import Additions, registry
 from ...state.columns.listing import LISTING
 from ...state.columns.table import StateTable
 from ...state.savepoint.reader import Savepoint
@@ -43,7 +43,7 @@ class SavepointDataSource(DataSource):
     """
 
     tasks: ClassVar[int] = 8
-    registered: ClassVar[dict[str, Any]] = {}
+    registered: ClassVar[Additions] = Additions()
     redacted: ClassVar[bool] = False
     home: ClassVar[str] = ""
 

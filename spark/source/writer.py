@@ -64,11 +64,11 @@ class StateWriter(DataSourceArrowWriter):
         except StateShiftError as error:
             error.written = error.written or "Nothing was written."
             raise bare(error) from None
-        self._snapshots, self._redacted = registry.additions(), values_are_redacted()  # including those of the job
+        self._additions, self._redacted = registry.additions(), values_are_redacted()  # including those of the job
 
     def _begin(self) -> None:
         """Restore the registrations and settings of the planning process in this one."""
-        registry.add(self._snapshots)
+        registry.add(self._additions)
         redact_values(self._redacted)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> _Written:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...serializers.containers.optional import OptionalSerializer
-from ...serializers.containers.ttl import stripped_recipe
+from ...serializers.containers.rewrites import stripped_recipe
 from ...serializers.errors import StateShiftError
 from ...serializers.recipe import Counted, Rest, Sequence, recipe_of, tells_apart
 from .compiler import compile_value

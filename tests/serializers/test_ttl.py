@@ -8,12 +8,12 @@ from stateshift.serializers import recipe
 from stateshift.serializers.compatibility import CompatibilityResult
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.rewrites import stripped_recipe
 from stateshift.serializers.containers.ttl import (
     AtTime,
     TtlSerializer,
     TtlSerializerSnapshot,
     TtlValue,
-    stripped_recipe,
     taking_null,
 )
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, UnsupportedFormat
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
-from stateshift.serializers.registry import registry
+from stateshift.serializers.registry import Additions, registry
 from stateshift.serializers.snapshot import SkippedSnapshot
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.savepoint import keyed_stream
@@ -400,7 +400,7 @@ def test_a_snapshot_that_was_skipped_is_read_once_its_class_is_registered():
 
     data = header_bytes(KeyedStreamHeader(Late(), ()))
     before = open_bytes(data, [0]).header.key_snapshot
-    registry.add({Late.snapshot_id: Late})
+    registry.add(Additions({Late.snapshot_id: Late}))
     try:
         after = open_bytes(data, [0]).header.key_snapshot
     finally:

@@ -90,4 +90,4 @@ def test_what_cannot_be_restored_says_so_and_a_fallback_reads_layout_one(seriali
 
 
 def test_a_worker_is_told_of_their_snapshot_as_it_need_not_load_the_harness():
-    assert ["stateshift/harness"] == [name for name in registry.additions() if name == "stateshift/harness"]
+    assert ["stateshift/harness"] == [name for name in registry.additions().snapshots if name == "stateshift/harness"]

@@ -1,4 +1,4 @@
-"""The recipe of a row: a mask whose bits move with the columns, and the columns that are not null."""
+"""Recipes of rows: a mask whose bits move with the columns, and the columns that are not null."""
 
 from __future__ import annotations
 
@@ -8,26 +8,19 @@ import attrs
 
 from .. import recipe
 from .rules import RowConversion
+from .serializers import RowSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..defaults import Default
-    from .serializers import RowSerializer
+    from ..recipe import Conversion, RewriteTable
+    from ..serializer import TypeDeserializer
 
-    Origin = tuple[int | Default | None, Callable[[Any], Any] | None]
+    Origin = tuple[int | Default | None, Conversion]
     """The origin of a new column: the position of the old one or a default, and the conversion."""
 
 
-def row_recipe(new: RowSerializer, old: Any, conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-    """Return the recipe of a row, or None.
-
-    Args:
-        new: The serializer that writes the new rows.
-        old: The row serializer that reads the stored ones.
-        conversion: The conversion of the rows.
-    """
-    if old.names:
+def _row(new: RowSerializer, old: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+    if not isinstance(old, RowSerializer) or old.names:
         return None  # restored serializers have no names, by which columns would pair differently
     if isinstance(conversion, RowConversion):
         origins: list[Origin] = [(origin, convert) for _, origin, convert in conversion.columns]
@@ -85,3 +78,6 @@ class _Making:
             return []
         kept = range(self.old.leading_bits)
         return [*kept] or [recipe.UNSET] * self.new.leading_bits
+
+
+REWRITES: RewriteTable = {RowSerializer: _row}

@@ -1,4 +1,4 @@
-"""The recipe of a record: stored fields in stored order, each behind its null flag, and new fields in new order."""
+"""Recipes of records: stored fields in stored order, each behind its null flag, and new fields in new order."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from .. import recipe
 from ..layout import PLAIN_RECORD
+from .pojo import PojoSerializer
 from .rules import RecordConversion
+from .serializers import RecordSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..defaults import Default
+    from ..recipe import Conversion, RewriteTable
     from ..serializer import TypeDeserializer
     from .fields import RecordField
     from .serializers import DescribedRecordSerializer
 
 _NULL, _PRESENT = b"\1", b"\0"
 
-Moved = dict[str, tuple[str, "Callable[[Any], Any] | None", "Default | None"]]
+Moved = dict[str, tuple[str, "Conversion", "Default | None"]]
 """Name of a new field -> the stored field that it takes, its conversion, and what a stored null becomes."""
 
 
-def record_recipe(
-    new: DescribedRecordSerializer[Any], reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None
+def _record(
+    new: DescribedRecordSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
 ) -> recipe.Recipe | None:
     """Return the recipe of a record, or None; values of subclasses, and nulls instead of a record, are odd."""
     old: Any = reader
@@ -60,7 +61,7 @@ def _is_generic(reader: Any) -> bool:
 
 
 def _taken(
-    new: DescribedRecordSerializer[Any], old: Any, conversion: Callable[[Any], Any] | None
+    new: DescribedRecordSerializer[Any], old: Any, conversion: Conversion
 ) -> tuple[Moved, dict[str, Default]] | None:
     """Return what each new field takes, and the defaults of the others; None if that is not known."""
     if isinstance(conversion, RecordConversion):
@@ -82,7 +83,7 @@ def _dropped(stored: RecordField) -> recipe.Recipe | None:
 
 
 def _kept(
-    stored: RecordField, field: RecordField, taken: tuple[str, Callable[[Any], Any] | None, Default | None]
+    stored: RecordField, field: RecordField, taken: tuple[str, Conversion, Default | None]
 ) -> recipe.Recipe | None:
     _, convert, on_none = taken
     value = recipe.recipe_of(stored.serializer, convert, field.serializer)
@@ -104,3 +105,6 @@ def _field_bytes(field: RecordField, value: bytes | None) -> bytes | None:
     if value:
         return _PRESENT + value
     return _NULL if value == b"" and field.optional else None
+
+
+REWRITES: RewriteTable = {RecordSerializer: _record, PojoSerializer: _record}

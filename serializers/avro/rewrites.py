@@ -7,19 +7,21 @@ belonged), for schemas that contain themselves, and for decimals whose scale cha
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import recipe
 from ..views import DataOutputView
 from . import codec as avro_codec
 from . import logical_types as avro_logical
 from .defaults import default_value
-from .resolution import unit_factor
+from .resolution import AvroConversion, unit_factor
 from .rules import choose_reader, pair_fields
-from .schema import NOTHING
+from .schema import NOTHING, parse
+from .serializers import AvroSerializer
 
 if TYPE_CHECKING:
-    from ..recipe import Recipe
+    from ..recipe import Conversion, Recipe, RewriteTable
+    from ..serializer import TypeDeserializer
     from .schema import AvroField, Node
 
 _BITS = {"int": 32, "long": 64}
@@ -61,7 +63,18 @@ _DAY = dt.timedelta(), dt.timedelta(days=1) - _MICROSECOND
 _UNITS = {"millis": _MILLISECOND, "micros": _MICROSECOND}
 
 
-def avro_recipe(old: Node, new: Node, within: frozenset[int] = frozenset()) -> Recipe | None:
+def _avro(writer: AvroSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion) -> Recipe | None:
+    if not isinstance(reader, AvroSerializer) or reader.python_class is not None:
+        return None
+    schemas = (reader.schema, reader.schema) if conversion is None else None
+    if isinstance(conversion, AvroConversion):
+        schemas = (conversion.old, conversion.new)
+    if schemas != (reader.schema, writer.schema):
+        return None
+    return _resolved(parse(reader.schema), parse(writer.schema))
+
+
+def _resolved(old: Node, new: Node, within: frozenset[int] = frozenset()) -> Recipe | None:
     """Return the recipe for two schemas that resolve; None where there is none.
 
     Args:
@@ -89,7 +102,7 @@ def avro_recipe(old: Node, new: Node, within: frozenset[int] = frozenset()) -> R
 
 
 def _items(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
-    item = avro_recipe(old.inner, new.inner, within)
+    item = _resolved(old.inner, new.inner, within)
     if item is None:
         return None
     if old.type == "map":
@@ -106,7 +119,7 @@ def _union(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
         place = choose_reader(branch, new) if new.type == "union" else 0
         if place is None:
             return None
-        value = avro_recipe(branch, new.branches[place] if new.type == "union" else new, within)
+        value = _resolved(branch, new.branches[place] if new.type == "union" else new, within)
         if value is None:
             return None
         branches.append((value, bytes([2 * place]) if new.type == "union" else b""))
@@ -180,7 +193,7 @@ def _record(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
     parts = []
     for stored in old.fields:
         taker = takers.get(stored.name, stored)
-        part = avro_recipe(stored.node, taker.node, within)
+        part = _resolved(stored.node, taker.node, within)
         if part is None:
             return None
         parts.append(part)
@@ -199,3 +212,6 @@ def _default(field: AvroField) -> bytes | None:
     target = DataOutputView()
     avro_codec.write(field.node, default_value(field), target)
     return target.getvalue()
+
+
+REWRITES: RewriteTable = {AvroSerializer: _avro}

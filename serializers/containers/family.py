@@ -1,0 +1,12 @@
+"""What is registered for arrays, collections, tuples, optional and time-stamped values."""
+
+from __future__ import annotations
+
+from ..families import ANY, Family
+
+FAMILY = Family(
+    __package__,
+    snapshots=(".arrays", ".either", ".lists", ".maps", ".object_arrays", ".optional", ".ttl", ".ttl_aware", ".tuples"),
+    rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".ttl_aware:judged_within"},
+    rewrites=".rewrites:REWRITES",
+)

@@ -1,0 +1,11 @@
+"""What is registered for enums."""
+
+from __future__ import annotations
+
+from ..families import Family
+
+FAMILY = Family(
+    __package__,
+    snapshots=(".serializers",),
+    rewrites=".rewrites:REWRITES",
+)

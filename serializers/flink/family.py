@@ -1,0 +1,10 @@
+"""What is registered for types that only Flink's metadata names."""
+
+from __future__ import annotations
+
+from ..families import Family
+
+FAMILY = Family(
+    __package__,
+    snapshots=(".avro", ".kryo", ".timers", ".void", ".windows"),
+)

@@ -1,0 +1,11 @@
+"""What is registered for numbers, booleans, strings and chars."""
+
+from __future__ import annotations
+
+from ..families import Family
+
+FAMILY = Family(
+    __package__,
+    snapshots=(".big_numbers", ".numeric", ".text"),
+    rewrites=".rewrites:REWRITES",
+)

@@ -1,0 +1,11 @@
+"""What is registered for records and POJOs."""
+
+from __future__ import annotations
+
+from ..families import Family
+
+FAMILY = Family(
+    __package__,
+    snapshots=(".pojo", ".recursive", ".serializers"),
+    rewrites=".rewrites:REWRITES",
+)

@@ -1,0 +1,11 @@
+"""What is registered for dates, times and instants."""
+
+from __future__ import annotations
+
+from ..families import Family
+
+FAMILY = Family(
+    __package__,
+    snapshots=(".java_sql", ".java_time"),
+    rewrites=".rewrites:REWRITES",
+)
