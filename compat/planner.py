@@ -9,7 +9,7 @@ import attrs
 from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.containers.ttl import AtTime
 from ..serializers.errors import IncompatibleState
-from ..serializers.recipe import fits_always, recipe_of
+from ..serializers.rewrite import fits_always, rewrite_of
 from ..serializers.snapshot import snapshot_to_bytes
 from .called_code import called_code
 from .explain import finding_line
@@ -172,9 +172,9 @@ def _recoding(part: Part, converter: str) -> Recoding | None:
     """
     if part.reader is None:
         serializer = part.effective_serializer
-        recipe = recipe_of(serializer, None, serializer)
+        rewrite = rewrite_of(serializer, None, serializer)
         flags_null = part.step == MAP_VALUE and not part.is_unframed
-        if recipe is not None and fits_always(recipe) and (part.nullable or not flags_null):
+        if rewrite is not None and fits_always(rewrite) and (part.nullable or not flags_null):
             return None
         return Recoding(part.step, serializer, NEW_SERIALIZER, None, serializer, part.nullable)
     return Recoding(

@@ -38,7 +38,7 @@ class Ability(enum.StrEnum):
     """What a family can register for its classes; the value of each names the field of `Family` with its table.
 
     The tables:
-        REWRITES: Serializer class -> function (writer, reader, conversion) -> `Recipe` or None.
+        REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
     """
 
     REWRITES = "rewrites"

@@ -71,6 +71,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "stateshift.serializers.pojo": ("stateshift.serializers.records.pojo",),
     "stateshift.serializers.record_circles": ("stateshift.serializers.records.recursion_finder",),
     "stateshift.serializers.record_classes": ("stateshift.serializers.records.classes",),
+    "stateshift.serializers.recipe": ("stateshift.serializers.rewrite",),
     "stateshift.serializers.record_fields": (
         "stateshift.serializers.records.fields",
         "stateshift.serializers.defaults",

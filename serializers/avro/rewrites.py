@@ -1,6 +1,6 @@
-"""Recipes of Avro values: how the bytes of a stored schema become those of a present one.
+"""Byte rewrites of Avro values: how the bytes of a stored schema become those of a present one.
 
-There is no recipe where the Python values in between lose information (to which of two similar branches a number
+There is no byte rewrite where the Python values in between lose information (to which of two similar branches a number
 belonged), for schemas that contain themselves, and for decimals whose scale changes.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from .. import recipe
+from .. import rewrite
 from ..views import DataOutputView
 from . import codec as avro_codec
 from . import logical_types as avro_logical
@@ -20,28 +20,28 @@ from .schema import NOTHING, parse
 from .serializers import AvroSerializer
 
 if TYPE_CHECKING:
-    from ..recipe import Conversion, Recipe, RewriteTable
+    from ..rewrite import ByteRewrite, Conversion, RewriteTable
     from ..serializer import TypeDeserializer
     from .schema import AvroField, Node
 
 _BITS = {"int": 32, "long": 64}
-_PLAIN: dict[tuple[str, str], Recipe] = {
-    ("null", "null"): recipe.Sequence(()),
-    ("boolean", "boolean"): recipe.Boolean(),
-    ("int", "int"): recipe.Varint(32),
-    ("int", "long"): recipe.Varint(32),
-    ("int", "float"): recipe.VarToFloat(32, 4),
-    ("int", "double"): recipe.VarToFloat(32, 8),
-    ("long", "long"): recipe.Varint(64),
-    ("long", "float"): recipe.VarToFloat(64, 4),
-    ("long", "double"): recipe.VarToFloat(64, 8),
-    ("float", "float"): recipe.LittleFloat(),
-    ("float", "double"): recipe.VarToFloat(0, 8),
-    ("double", "double"): recipe.Float(8),
-    ("bytes", "bytes"): recipe.VarBlob(),
-    ("bytes", "string"): recipe.VarText(),
-    ("string", "string"): recipe.VarText(),
-    ("string", "bytes"): recipe.VarText(),
+_PLAIN: dict[tuple[str, str], ByteRewrite] = {
+    ("null", "null"): rewrite.Sequence(()),
+    ("boolean", "boolean"): rewrite.Boolean(),
+    ("int", "int"): rewrite.Varint(32),
+    ("int", "long"): rewrite.Varint(32),
+    ("int", "float"): rewrite.VarToFloat(32, 4),
+    ("int", "double"): rewrite.VarToFloat(32, 8),
+    ("long", "long"): rewrite.Varint(64),
+    ("long", "float"): rewrite.VarToFloat(64, 4),
+    ("long", "double"): rewrite.VarToFloat(64, 8),
+    ("float", "float"): rewrite.LittleFloat(),
+    ("float", "double"): rewrite.VarToFloat(0, 8),
+    ("double", "double"): rewrite.Float(8),
+    ("bytes", "bytes"): rewrite.VarBlob(),
+    ("bytes", "string"): rewrite.VarText(),
+    ("string", "string"): rewrite.VarText(),
+    ("string", "bytes"): rewrite.VarText(),
 }
 _MOST_BRANCHES = 64
 """Their indexes are one byte each."""
@@ -63,7 +63,7 @@ _DAY = dt.timedelta(), dt.timedelta(days=1) - _MICROSECOND
 _UNITS = {"millis": _MILLISECOND, "micros": _MICROSECOND}
 
 
-def _avro(writer: AvroSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion) -> Recipe | None:
+def _avro(writer: AvroSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion) -> ByteRewrite | None:
     if not isinstance(reader, AvroSerializer) or reader.python_class is not None:
         return None
     schemas = (reader.schema, reader.schema) if conversion is None else None
@@ -74,8 +74,8 @@ def _avro(writer: AvroSerializer[Any], reader: TypeDeserializer[Any], conversion
     return _resolved(parse(reader.schema), parse(writer.schema))
 
 
-def _resolved(old: Node, new: Node, within: frozenset[int] = frozenset()) -> Recipe | None:
-    """Return the recipe for two schemas that resolve; None where there is none.
+def _resolved(old: Node, new: Node, within: frozenset[int] = frozenset()) -> ByteRewrite | None:
+    """Return the byte rewrite for two schemas that resolve; None where there is none.
 
     Args:
         old: The stored schema.
@@ -93,28 +93,28 @@ def _resolved(old: Node, new: Node, within: frozenset[int] = frozenset()) -> Rec
     if old.type == new.type == "enum":
         places = {symbol: place for place, symbol in enumerate(new.symbols)}
         default = places.get(new.default, -1)
-        return recipe.VarOrdinal(tuple(places.get(symbol, default) for symbol in old.symbols))
+        return rewrite.VarOrdinal(tuple(places.get(symbol, default) for symbol in old.symbols))
     if old.logical or new.logical:
         return _logical(old, new)
     if old.type == new.type == "fixed" and old.size == new.size:
-        return recipe.Fixed(old.size) if old.size else recipe.Sequence(())
+        return rewrite.Fixed(old.size) if old.size else rewrite.Sequence(())
     return _PLAIN.get((old.type, new.type))
 
 
-def _items(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
+def _items(old: Node, new: Node, within: frozenset[int]) -> ByteRewrite | None:
     item = _resolved(old.inner, new.inner, within)
     if item is None:
         return None
     if old.type == "map":
-        return recipe.VarCounted(item, recipe.VarText())
-    return recipe.VarCounted(item) if old.inner.least_bytes else None
+        return rewrite.VarCounted(item, rewrite.VarText())
+    return rewrite.VarCounted(item) if old.inner.least_bytes else None
 
 
 # ---- unions --------------------------------------------------------------------------------------------------------
 
 
-def _union(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
-    branches: list[tuple[Recipe, bytes]] = []
+def _union(old: Node, new: Node, within: frozenset[int]) -> ByteRewrite | None:
+    branches: list[tuple[ByteRewrite, bytes]] = []
     for branch in old.branches if old.type == "union" else (old,):
         place = choose_reader(branch, new) if new.type == "union" else 0
         if place is None:
@@ -127,13 +127,13 @@ def _union(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
         return None
     if old.type != "union":
         value, head = branches[0]
-        return recipe.Sequence((value,), (head, 0))
+        return rewrite.Sequence((value,), (head, 0))
     kinds = [branch.type for branch in old.branches]
     if len(branches) == 2 and "null" in kinds:
         null = kinds.index("null")
         value, head = branches[1 - null]
-        return recipe.Nullable(value, 0, 2 * null, head, branches[null][1], 2 * (1 - null))
-    return recipe.VarChoice(tuple(branches))
+        return rewrite.Nullable(value, 0, 2 * null, head, branches[null][1], 2 * (1 - null))
+    return rewrite.VarChoice(tuple(branches))
 
 
 def _tells_branches(node: Node) -> bool:
@@ -152,23 +152,23 @@ def _look(node: Node) -> str:
 # ---- logical types -------------------------------------------------------------------------------------------------
 
 
-def _logical(old: Node, new: Node) -> Recipe | None:
-    """Return the recipe for values that survive Python's class: it holds them, and they have only one encoding."""
+def _logical(old: Node, new: Node) -> ByteRewrite | None:
+    """Return the byte rewrite for values that Python's class represents exactly, and that have only one encoding."""
     numbers = [node.decimals for node in (old, new) if node.decimals is not None]
     if numbers:
         if (old.type, old.size) != (new.type, new.size) or len({one.scale for one in numbers}) > 1:
             return None
-        return recipe.Unscaled(numbers[-1].precision, old.size)
+        return rewrite.Unscaled(numbers[-1].precision, old.size)
     if "uuid" in {old.logical, new.logical}:
         if old.type != new.type:
             return None
-        return recipe.VarUuid() if old.type == "string" else recipe.Fixed(old.size)
+        return rewrite.VarUuid() if old.type == "string" else rewrite.Fixed(old.size)
     if old.type not in _BITS or new.type not in _BITS:
         return None
     factor = unit_factor(old, new)
     least, most = _range(old)
     new_least, new_most = _range(new)
-    return recipe.Varint(_BITS[old.type], max(least, -(-new_least // factor)), min(most, new_most // factor), factor)
+    return rewrite.Varint(_BITS[old.type], max(least, -(-new_least // factor)), min(most, new_most // factor), factor)
 
 
 def _range(node: Node) -> tuple[int, int]:
@@ -186,7 +186,7 @@ def _range(node: Node) -> tuple[int, int]:
 # ---- records -------------------------------------------------------------------------------------------------------
 
 
-def _record(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
+def _record(old: Node, new: Node, within: frozenset[int]) -> ByteRewrite | None:
     places = {field.name: place for place, field in enumerate(old.fields)}
     pairs = pair_fields(old, new)
     takers = {stored.name: field for field, stored in pairs if stored is not None}
@@ -203,7 +203,7 @@ def _record(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
         if piece is None:
             return None
         emitted.append(piece)
-    return recipe.Sequence(tuple(parts), None if emitted == list(range(len(parts))) else tuple(emitted))
+    return rewrite.Sequence(tuple(parts), None if emitted == list(range(len(parts))) else tuple(emitted))
 
 
 def _default(field: AvroField) -> bytes | None:

@@ -1,10 +1,10 @@
-"""Recipes of arrays, collections, tuples, optional and time-stamped values: of their parts, within their framing."""
+"""Byte rewrites of arrays, collections, tuples, optional and time-stamped values, made of those of their parts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import recipe
+from .. import rewrite
 from ..primitives.text import StringSerializer
 from .arrays import BytesSerializer, PrimitiveArraySerializer, text_to_utf8
 from .either import EitherConversion, EitherSerializer
@@ -17,23 +17,23 @@ from .ttl import LAST_MS, AtTime, ButNulls, Stamped, Stripped, TtlConversion, Tt
 from .tuples import EMPTY, TupleConversion, TupleSerializer
 
 if TYPE_CHECKING:
-    from ..recipe import Conversion, RewriteTable
+    from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer, TypeSerializer
 
 
-def _bytes(_: BytesSerializer, reader: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+def _bytes(_: BytesSerializer, reader: TypeDeserializer[Any], conversion: Conversion) -> rewrite.ByteRewrite | None:
     if conversion is text_to_utf8:
-        return recipe.ToUtf8() if isinstance(reader, StringSerializer) else None
-    return recipe.Blob() if isinstance(reader, BytesSerializer) and conversion is None else None
+        return rewrite.ToUtf8() if isinstance(reader, StringSerializer) else None
+    return rewrite.Blob() if isinstance(reader, BytesSerializer) and conversion is None else None
 
 
-def _plain_sequence(writer: Any, reader: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+def _plain_sequence(writer: Any, reader: TypeDeserializer[Any], conversion: Conversion) -> rewrite.ByteRewrite | None:
     return _sequence(reader, conversion, writer.element)
 
 
 def _object_array(
     writer: GenericArraySerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
-) -> recipe.Recipe | None:
+) -> rewrite.ByteRewrite | None:
     takes_null = writer.nullable_elements
     return _sequence(reader, conversion, writer.element, is_flagged=True, takes_null=takes_null)
 
@@ -45,8 +45,8 @@ def _sequence(
     *,
     is_flagged: bool = False,
     takes_null: bool = False,
-) -> recipe.Recipe | None:
-    """Return the recipe of a sequence from that of its elements.
+) -> rewrite.ByteRewrite | None:
+    """Return the byte rewrite of a sequence from that of its elements.
 
     Args:
         reader: The reader of a sequence of this package; its `flags_elements` says whether each element has a flag "is
@@ -60,100 +60,110 @@ def _sequence(
     if was_flagged is None or not (conversion is None or isinstance(conversion, SequenceConversion)):
         return None
     stored: Any = reader
-    item = recipe.recipe_of(stored.element, None if conversion is None else conversion.convert, element)
+    item = rewrite.rewrite_of(stored.element, None if conversion is None else conversion.convert, element)
     if item is None:
         return None
     if was_flagged:
         null = b"\0" if is_flagged and takes_null else None
-        item = recipe.Nullable(
-            recipe.present(item), null_flag=0, value_flag=1, present=b"\1" if is_flagged else b"", null=null
+        item = rewrite.Nullable(
+            rewrite.present(item), null_flag=0, value_flag=1, present=b"\1" if is_flagged else b"", null=null
         )
     elif is_flagged:
-        item = recipe.Sequence((recipe.present(item),), (b"\1", 0))
-    return recipe.Counted(item)
+        item = rewrite.Sequence((rewrite.present(item),), (b"\1", 0))
+    return rewrite.Counted(item)
 
 
-def _set(writer: SetSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+def _set(
+    writer: SetSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
+) -> rewrite.ByteRewrite | None:
     if not isinstance(reader, SetSerializer) or not isinstance(conversion, SetConversion | None):
         return None
-    item = recipe.recipe_of(reader.element, None if conversion is None else conversion.convert, writer.element)
-    if item is None or not recipe.is_sortable(item):
+    item = rewrite.rewrite_of(reader.element, None if conversion is None else conversion.convert, writer.element)
+    if item is None or not rewrite.is_sortable(item):
         return None
-    return recipe.Sorted(recipe.Nullable(item, null=None))
+    return rewrite.Sorted(rewrite.Nullable(item, null=None))
 
 
 def _map(
     writer: MapSerializer[Any, Any], reader: TypeDeserializer[Any], conversion: Conversion
-) -> recipe.Recipe | None:
+) -> rewrite.ByteRewrite | None:
     if not isinstance(reader, MapSerializer) or not isinstance(conversion, MapConversion | None):
         return None
     parts = (None, None) if conversion is None else (conversion.key, conversion.value)
-    key = recipe.recipe_of(reader.key, parts[0], writer.key)
-    value = recipe.recipe_of(reader.value, parts[1], writer.value)
-    if key is None or value is None or not recipe.tells_apart(key):
+    key = rewrite.rewrite_of(reader.key, parts[0], writer.key)
+    value = rewrite.rewrite_of(reader.value, parts[1], writer.value)
+    if key is None or value is None or not rewrite.tells_apart(key):
         return None
     takes_null = writer.takes_null and reader.takes_null
-    return recipe.Counted(recipe.Nullable(recipe.present(value), null=b"\1" if takes_null else None), key)
+    return rewrite.Counted(rewrite.Nullable(rewrite.present(value), null=b"\1" if takes_null else None), key)
 
 
-def _tuple(writer: TupleSerializer, reader: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+def _tuple(
+    writer: TupleSerializer, reader: TypeDeserializer[Any], conversion: Conversion
+) -> rewrite.ByteRewrite | None:
     if not isinstance(reader, TupleSerializer) or not isinstance(conversion, TupleConversion | None):
         return None
     if len(reader.fields) != len(writer.fields):
         return None
     if not writer.fields:
-        return recipe.Literal(EMPTY)
+        return rewrite.Literal(EMPTY)
     converts = (None,) * len(writer.fields) if conversion is None else conversion.items
-    parts = [recipe.recipe_of(*item) for item in zip(reader.fields, converts, writer.fields, strict=True)]
-    return None if None in parts else recipe.Sequence(tuple(part for part in parts if part is not None))
+    parts = [rewrite.rewrite_of(*item) for item in zip(reader.fields, converts, writer.fields, strict=True)]
+    return None if None in parts else rewrite.Sequence(tuple(part for part in parts if part is not None))
 
 
-def _either(writer: EitherSerializer, reader: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+def _either(
+    writer: EitherSerializer, reader: TypeDeserializer[Any], conversion: Conversion
+) -> rewrite.ByteRewrite | None:
     if not isinstance(reader, EitherSerializer) or not isinstance(conversion, EitherConversion | None):
         return None
     converts = (None, None) if conversion is None else (conversion.left, conversion.right)
-    left = recipe.recipe_of(reader.left, converts[0], writer.left)
-    right = recipe.recipe_of(reader.right, converts[1], writer.right)
-    return None if left is None or right is None else recipe.Either(left, right)
+    left = rewrite.rewrite_of(reader.left, converts[0], writer.left)
+    right = rewrite.rewrite_of(reader.right, converts[1], writer.right)
+    return None if left is None or right is None else rewrite.Either(left, right)
 
 
 def _optional(
     writer: OptionalSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
-) -> recipe.Recipe | None:
+) -> rewrite.ByteRewrite | None:
     if not isinstance(conversion, IfPresent | None):
         return None
     convert = None if conversion is None else conversion.convert
     if not isinstance(reader, OptionalSerializer):
-        value = recipe.recipe_of(reader, convert, writer.value)
-        return None if value is None else recipe.Sequence((recipe.present(value),), (b"\0", 0))
-    value = recipe.recipe_of(reader.value, convert, writer.value)
+        value = rewrite.rewrite_of(reader, convert, writer.value)
+        return None if value is None else rewrite.Sequence((rewrite.present(value),), (b"\0", 0))
+    value = rewrite.rewrite_of(reader.value, convert, writer.value)
     if value is None:
         return None
-    return recipe.Nullable(recipe.present(value), reader.padding, null=b"\1" + bytes(writer.padding))
+    return rewrite.Nullable(rewrite.present(value), reader.padding, null=b"\1" + bytes(writer.padding))
 
 
-def _ttl(writer: TtlSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+def _ttl(
+    writer: TtlSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
+) -> rewrite.ByteRewrite | None:
     if isinstance(conversion, AtTime) and isinstance(conversion.convert, Stamped):
-        value = recipe.recipe_of(reader, _before_nulls(conversion.convert.convert), writer.value)
+        value = rewrite.rewrite_of(reader, _before_nulls(conversion.convert.convert), writer.value)
         stamp = conversion.reference_time_ms.to_bytes(8, "big", signed=True)
-        return None if value is None else recipe.Sequence((value,), (stamp, 0))
+        return None if value is None else rewrite.Sequence((value,), (stamp, 0))
     if not isinstance(reader, TtlSerializer) or not isinstance(conversion, TtlConversion | None):
         return None
-    value = recipe.recipe_of(reader.value, None if conversion is None else conversion.convert, writer.value)
-    return None if value is None else recipe.Sequence((recipe.Fixed(8), value))
+    value = rewrite.rewrite_of(reader.value, None if conversion is None else conversion.convert, writer.value)
+    return None if value is None else rewrite.Sequence((rewrite.Fixed(8), value))
 
 
 def _before_nulls(convert: Conversion) -> Conversion:
     return convert.convert if isinstance(convert, ButNulls) else convert
 
 
-def stripped_recipe(
+def stripped_rewrite(
     reader: TypeDeserializer[Any],
     conversion: Conversion,
     writer: TypeSerializer[Any],
     expired_until_ms: int | None,
-) -> recipe.Recipe | None:
-    """Return the recipe of stamped values that lose their stamps (rule STATE-5); None if `conversion` does not do that.
+) -> rewrite.ByteRewrite | None:
+    """Return the byte rewrite of stamped values that lose their stamps; None if `conversion` does not do that.
+
+    Source: rule STATE-5.
 
     Args:
         reader: The reader of the stamped values.
@@ -164,11 +174,11 @@ def stripped_recipe(
     strips = conversion.convert if isinstance(conversion, AtTime) else conversion
     if not isinstance(reader, TtlSerializer) or not isinstance(strips, Stripped):
         return None
-    value = recipe.recipe_of(reader.value, _before_nulls(strips.convert), writer)
+    value = rewrite.rewrite_of(reader.value, _before_nulls(strips.convert), writer)
     if value is None:
         return None
-    alive = recipe.Fixed(8) if expired_until_ms is None else recipe.Ranged(8, expired_until_ms + 1, LAST_MS)
-    return recipe.Sequence((alive, value), (1,))
+    alive = rewrite.Fixed(8) if expired_until_ms is None else rewrite.Ranged(8, expired_until_ms + 1, LAST_MS)
+    return rewrite.Sequence((alive, value), (1,))
 
 
 REWRITES: RewriteTable = {

@@ -1,10 +1,10 @@
-"""Recipes of records: stored fields in stored order, each behind its null flag, and new fields in new order."""
+"""Byte rewrites of records: stored fields in stored order, each behind its null flag, and new fields in new order."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import recipe
+from .. import rewrite
 from ..layout import PLAIN_RECORD
 from .pojo import PojoSerializer
 from .rules import RecordConversion
@@ -12,7 +12,7 @@ from .serializers import RecordSerializer
 
 if TYPE_CHECKING:
     from ..defaults import Default
-    from ..recipe import Conversion, RewriteTable
+    from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer
     from .fields import RecordField
     from .serializers import DescribedRecordSerializer
@@ -25,8 +25,8 @@ Moved = dict[str, tuple[str, "Conversion", "Default | None"]]
 
 def _record(
     new: DescribedRecordSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
-) -> recipe.Recipe | None:
-    """Return the recipe of a record, or None; values of subclasses, and nulls instead of a record, are odd."""
+) -> rewrite.ByteRewrite | None:
+    """Return the byte rewrite of a record, or None; values of subclasses, and nulls instead of a record, are odd."""
     old: Any = reader
     if not _is_generic(reader) or new.circle or old.circle:
         return None
@@ -34,7 +34,7 @@ def _record(
     if taken is None:
         return None
     moved, filled = taken
-    parts: list[recipe.Recipe] = [recipe.Literal(PLAIN_RECORD)]
+    parts: list[rewrite.ByteRewrite] = [rewrite.Literal(PLAIN_RECORD)]
     places: dict[str, int] = {}
     takers = {stored: field for field in new.fields for stored in moved.get(field.name, ())[:1]}
     for stored in old.fields:
@@ -52,7 +52,7 @@ def _record(
             return None
         emitted.append(piece)
     in_place = emitted == list(range(len(parts)))
-    return recipe.Sequence(tuple(parts), None if in_place else tuple(emitted))
+    return rewrite.Sequence(tuple(parts), None if in_place else tuple(emitted))
 
 
 def _is_generic(reader: Any) -> bool:
@@ -76,28 +76,28 @@ def _taken(
     return {field.name: (field.name, None, None) for field in new.fields if field.name in stored_names}, {}
 
 
-def _dropped(stored: RecordField) -> recipe.Recipe | None:
-    """Return the recipe of a dropped field, which is read all the same, and must be valid."""
-    value = recipe.recipe_of(stored.serializer, None, stored.serializer)
-    return None if value is None else recipe.Nullable(value, null=_NULL if stored.optional else None)
+def _dropped(stored: RecordField) -> rewrite.ByteRewrite | None:
+    """Return the byte rewrite of a dropped field, which is read all the same, and must be valid."""
+    value = rewrite.rewrite_of(stored.serializer, None, stored.serializer)
+    return None if value is None else rewrite.Nullable(value, null=_NULL if stored.optional else None)
 
 
 def _kept(
     stored: RecordField, field: RecordField, taken: tuple[str, Conversion, Default | None]
-) -> recipe.Recipe | None:
+) -> rewrite.ByteRewrite | None:
     _, convert, on_none = taken
-    value = recipe.recipe_of(stored.serializer, convert, field.serializer)
+    value = rewrite.rewrite_of(stored.serializer, convert, field.serializer)
     if value is None or stored.on_none is not None:
         return None
     null = None
     if stored.optional:
-        becomes = recipe.constant(field.serializer, on_none) if on_none is not None else b""
+        becomes = rewrite.constant(field.serializer, on_none) if on_none is not None else b""
         null = _field_bytes(field, becomes)
-    return recipe.Nullable(recipe.present(value), null=null)
+    return rewrite.Nullable(rewrite.present(value), null=null)
 
 
 def _constant(field: RecordField, default: Default | None) -> bytes | None:
-    return _field_bytes(field, recipe.constant(field.serializer, default))
+    return _field_bytes(field, rewrite.constant(field.serializer, default))
 
 
 def _field_bytes(field: RecordField, value: bytes | None) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Recipes of rows: a mask whose bits move with the columns, and the columns that are not null."""
+"""Byte rewrites of rows: a mask whose bits move with the columns, and the columns that are not null."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .. import recipe
+from .. import rewrite
 from .rules import RowConversion
 from .serializers import RowSerializer
 
 if TYPE_CHECKING:
     from ..defaults import Default
-    from ..recipe import Conversion, RewriteTable
+    from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer
 
     Origin = tuple[int | Default | None, Conversion]
     """The origin of a new column: the position of the old one or a default, and the conversion."""
 
 
-def _row(new: RowSerializer, old: TypeDeserializer[Any], conversion: Conversion) -> recipe.Recipe | None:
+def _row(new: RowSerializer, old: TypeDeserializer[Any], conversion: Conversion) -> rewrite.ByteRewrite | None:
     if not isinstance(old, RowSerializer) or old.names:
         return None  # restored serializers have no names, by which columns would pair differently
     if isinstance(conversion, RowConversion):
@@ -37,7 +37,7 @@ class _Making:
     old: RowSerializer
     origins: list[Origin]
 
-    def made(self) -> recipe.Recipe | None:
+    def made(self) -> rewrite.ByteRewrite | None:
         parts = self._parts()
         if parts is None:
             return None
@@ -52,32 +52,32 @@ class _Making:
                 emitted.append(origin)
                 clear += [] if column.optional else [leading + origin]
                 continue
-            data = recipe.constant(column.serializer, origin)
+            data = rewrite.constant(column.serializer, origin)
             if data is None or not (data or column.optional):
                 return None
-            mask.append(recipe.UNSET if data else recipe.SET)
+            mask.append(rewrite.UNSET if data else rewrite.SET)
             emitted += [data] if data else []
-        return recipe.Masked(parts, leading, tuple(clear), tuple(mask), tuple(emitted))
+        return rewrite.Masked(parts, leading, tuple(clear), tuple(mask), tuple(emitted))
 
-    def _parts(self) -> tuple[recipe.Recipe, ...] | None:
-        """Return the recipes of the stored columns; a dropped column has one too: it is read, and must be valid."""
+    def _parts(self) -> tuple[rewrite.ByteRewrite, ...] | None:
+        """Return the byte rewrites of the stored columns, also of dropped ones, which are read and must be valid."""
         takers = {origin: place for place, (origin, _) in enumerate(self.origins) if isinstance(origin, int)}
         parts = []
         for place, stored in enumerate(self.old.columns):
             writer, convert = stored.serializer, None
             if place in takers:
                 writer, convert = self.new.columns[takers[place]].serializer, self.origins[takers[place]][1]
-            part = recipe.recipe_of(stored.serializer, convert, writer)
+            part = rewrite.rewrite_of(stored.serializer, convert, writer)
             if part is None:
                 return None
-            parts.append(recipe.present(part) if place in takers else part)
+            parts.append(rewrite.present(part) if place in takers else part)
         return tuple(parts)
 
     def _kind_bits(self) -> list[int]:
         if not self.new.supports_row_kind:
             return []
         kept = range(self.old.leading_bits)
-        return [*kept] or [recipe.UNSET] * self.new.leading_bits
+        return [*kept] or [rewrite.UNSET] * self.new.leading_bits
 
 
 REWRITES: RewriteTable = {RowSerializer: _row}

@@ -1,4 +1,4 @@
-"""The transcoder of states whose values have a recipe: an op list rewrites blocks, objects rewrite odd entries."""
+"""The transcoder of states with a byte rewrite: an op list rewrites blocks, objects rewrite odd entries."""
 
 from __future__ import annotations
 

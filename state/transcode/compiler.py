@@ -1,4 +1,4 @@
-"""The compiler from recipes to op lists: parse ops note where pieces start, emit ops write them.
+"""The compiler from byte rewrites to op lists: parse ops note where pieces start, emit ops write them.
 
 Neighbouring copies become one op. Pieces are parsed first and then written, in any order. Repeated items (of a list)
 whose bytes change are parsed twice, to find their end and to write them; once if the pieces keep their order.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ...serializers.recipe import (
+from ...serializers.rewrite import (
+    ByteRewrite,
     Constant,
     Counted,
     Either,
     Literal,
     Masked,
     Nullable,
-    Recipe,
     Sequence,
     Sorted,
     VarChoice,
@@ -39,16 +39,18 @@ _PROGRAMS_KEPT = 256
 
 
 @lru_cache(maxsize=_PROGRAMS_KEPT)
-def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key: Recipe | None = None) -> Program:
-    """Compile the recipe of a value, an element of list state, or a value of map state.
+def compile_value(
+    rewrite: ByteRewrite, framing: ValueFraming, *, nullable: bool, key: ByteRewrite | None = None
+) -> Program:
+    """Compile the byte rewrite of a value, an element of list state, or a value of map state.
 
     Results are cached: every subtask of an operator, and every thread, asks for the same one.
 
     Args:
-        recipe: The recipe of the value or element.
+        rewrite: The byte rewrite of the value or element.
         framing: What the value bytes of an entry hold.
         nullable: Whether a null of map state (its entry's null flag is set) stays a null; else the entry is odd.
-        key: The recipe of the entry's key, if keys change.
+        key: The byte rewrite of the entry's key, if keys change.
     """
     compiler = _Compiler()
     if key is not None:
@@ -56,33 +58,34 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key:
     if framing is ValueFraming.SEPARATED:
         again = Label()
         compiler.add(again)
-        compiler.run(recipe)
+        compiler.run(rewrite)
         compiler.op(ops.AGAIN, again)
     elif framing is ValueFraming.NULLABLE and nullable:
         null = Label()
         compiler.branch(1, 0, 0, null)
         compiler.flush([Constant(b"\0")])
-        compiler.run(recipe)
+        compiler.run(rewrite)
         compiler.op(ops.END)
         compiler.add(null)
         compiler.flush([Constant(b"\1")])
         compiler.op(ops.REST)
     elif framing is ValueFraming.NULLABLE:
-        compiler.run(Sequence((Literal(0), recipe)))
+        compiler.run(Sequence((Literal(0), rewrite)))
     else:
-        compiler.run(recipe)
+        compiler.run(rewrite)
     compiler.op(ops.END)
     return compiler.program()
 
 
 @lru_cache(maxsize=_PROGRAMS_KEPT)
-def compile_check(value: Recipe | None, framing: ValueFraming, *, key: Recipe | None = None) -> Program:
+def compile_check(value: ByteRewrite | None, framing: ValueFraming, *, key: ByteRewrite | None = None) -> Program:
     """Compile an op list that only checks entries; what it writes is meaningless.
 
     Args:
-        value: The unchanging recipe of a value, an element of list state, or a value of map state; None: any bytes.
+        value: The unchanging byte rewrite of a value, an element of list state, or a value of map state; None: any
+            bytes.
         framing: What the value bytes of an entry hold.
-        key: The unchanging recipe of the entry's key; None: any bytes.
+        key: The unchanging byte rewrite of the entry's key; None: any bytes.
     """
     compiler = _Compiler()
     if key is not None:
@@ -109,21 +112,21 @@ def compile_check(value: Recipe | None, framing: ValueFraming, *, key: Recipe | 
 
 
 class _Compiler(Parsing):
-    """Walks a recipe, and appends the ops that parse a value and those that write it."""
+    """Walks a byte rewrite, and appends the ops that parse a value and those that write it."""
 
-    def run_key(self, recipe: Recipe) -> None:
+    def run_key(self, rewrite: ByteRewrite) -> None:
         """Append the ops that parse and write an entry's key; they come first."""
         self.op(ops.KEY)
         self._place = None
-        self.run(recipe)
+        self.run(rewrite)
         self.op(ops.KEY_END)
         self._place = Place(ops.VALUE)
 
-    def pass_key(self, recipe: Recipe) -> None:
+    def pass_key(self, rewrite: ByteRewrite) -> None:
         """Append the ops that parse an entry's key; they come first."""
         self.op(ops.KEY)
         self._place = None
-        self.parse(recipe)
+        self.parse(rewrite)
         self.op(ops.KEY_END)
         self._place = Place(ops.VALUE)
 
@@ -164,12 +167,12 @@ class _Compiler(Parsing):
                 return bytes(2 * size)
         raise AssertionError(op)
 
-    def run(self, recipe: Recipe) -> None:
+    def run(self, rewrite: ByteRewrite) -> None:
         """Append the ops that parse a value and write it immediately."""
-        if not repeats(recipe):
-            self.flush(self.parse(recipe))
+        if not repeats(rewrite):
+            self.flush(self.parse(rewrite))
             return
-        match recipe:
+        match rewrite:
             case Sequence(parts, emitted) if emitted is None or _ascends(emitted):
                 self._run_in_order(parts, emitted)
             case Nullable(value, present=present, null=None, value_flag=flag):
@@ -186,12 +189,12 @@ class _Compiler(Parsing):
                 self.flush([Constant(null or b"")])
                 self.add(done)
             case Masked():
-                mask, columns = self.parse_mask(recipe)
+                mask, columns = self.parse_mask(rewrite)
                 self.flush([mask])
                 self.run(columns)
             case Column(value):
                 empty = Label()
-                self.op(*recipe.is_null, empty)
+                self.op(*rewrite.is_null, empty)
                 self.run(value)
                 self.add(empty)
             case Either(left, right):
@@ -206,15 +209,15 @@ class _Compiler(Parsing):
             case VarChoice(branches):
                 self.branches(branches, self._run_branch)
             case Counted() | VarCounted() | Sorted():
-                self._run_items(recipe)
+                self._run_items(rewrite)
             case _:
-                self.flush(self.parse(recipe))
+                self.flush(self.parse(rewrite))
 
-    def _run_branch(self, value: Recipe, head: bytes) -> None:
+    def _run_branch(self, value: ByteRewrite, head: bytes) -> None:
         self.flush([Constant(head)])
         self.run(value)
 
-    def _run_in_order(self, parts: tuple[Recipe, ...], emitted: tuple[int | bytes, ...] | None) -> None:
+    def _run_in_order(self, parts: tuple[ByteRewrite, ...], emitted: tuple[int | bytes, ...] | None) -> None:
         pending: list[Item] = []
         pieces = list(emitted) if emitted is not None else list(range(len(parts)))
         for place, part in enumerate(parts):
@@ -232,16 +235,16 @@ class _Compiler(Parsing):
                 pending += self.parse(part)
         self.flush([*pending, *(Constant(piece) for piece in pieces if isinstance(piece, bytes))])
 
-    def _run_items(self, recipe: Counted | VarCounted | Sorted) -> None:
+    def _run_items(self, rewrite: Counted | VarCounted | Sorted) -> None:
         start = self.here()
-        if isinstance(recipe, VarCounted):
+        if isinstance(rewrite, VarCounted):
             self.op_to_end(ops.VARINT, 64)
         else:
             self.skip(4)
         self.flush([Copied(start, self.here())])
         self.op(ops.SEEK, start.register, start.behind)
         self._place = start
-        self.loop(recipe, self.run)
+        self.loop(rewrite, self.run)
 
     def flush(self, items: Iterable[Item]) -> None:
         """Append the ops that write pieces, one op for neighbours that can be joined."""
@@ -265,11 +268,11 @@ class _Compiler(Parsing):
                     self.add(label)
                     self.flush(there)
                     self.add(done)
-                case Again(start, recipe):
+                case Again(start, rewrite):
                     self.op(ops.SEEK, start.register, start.behind)
                     self._place = start
                     before, self.is_again = self.is_again, True
-                    self._run_items(recipe)
+                    self._run_items(rewrite)
                     self.is_again = before
 
 

@@ -13,14 +13,14 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.key_hashes import is_checked
 from ...serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
-from ...serializers.recipe import Counted, Fixed, Literal, Sequence, Sized, recipe_of
+from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
 from .compiler import compile_check
 from .facts import plain_size
 from .framing import ValueFraming, value_framing
 from .placed import BOOLEAN, BYTE, CHAR, DOUBLE, FLOAT, INT, LONG, PASSED, SHORT, SIZE, TEXT, ZERO, Shape
 
 if TYPE_CHECKING:
-    from ...serializers.recipe import Recipe
+    from ...serializers.rewrite import ByteRewrite
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .program import Program
@@ -78,13 +78,13 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
     kind = types.kind
     shape_parts, is_told = _shape_parts(types)
     has_user_key = kind is StateKind.MAP
-    value, value_is_told = _value_recipe(types) if with_values else (None, True)
+    value, value_is_told = _value_rewrite(types) if with_values else (None, True)
     value_size = -1
     if kind is StateKind.TIMERS:
         value_size = 0
     elif value is not None and value_framing(kind) is ValueFraming.WHOLE and plain_size(value):
         value_size, value = plain_size(value), None
-    key = _key_recipe(types, prefix_bytes) if has_user_key or not is_told else None
+    key = _key_rewrite(types, prefix_bytes) if has_user_key or not is_told else None
     is_hashed = types.key is not None and is_checked(types.key.snapshot_configuration())
     shape = Shape.of(
         shape_parts,
@@ -103,22 +103,22 @@ def element_check(value: TypeSerializer[Any], key: TypeSerializer[Any] | None = 
         value: The serializer of an element; for broadcast state that of the map's values.
         key: The serializer of the keys of a broadcast state's map.
     """
-    recipe = recipe_of(value, None, value)
-    if recipe is not None and key is not None:
-        of_key = recipe_of(key, None, key)
-        recipe = None if of_key is None else Counted(recipe, of_key)
-    return None if recipe is None else compile_check(recipe, ValueFraming.WHOLE)
+    rewrite = rewrite_of(value, None, value)
+    if rewrite is not None and key is not None:
+        of_key = rewrite_of(key, None, key)
+        rewrite = None if of_key is None else Counted(rewrite, of_key)
+    return None if rewrite is None else compile_check(rewrite, ValueFraming.WHOLE)
 
 
-def _value_recipe(types: CheckedTypes) -> tuple[Recipe | None, bool]:
-    """Return the recipe of a value, an element, or a map's value; and whether it covers the whole value."""
+def _value_rewrite(types: CheckedTypes) -> tuple[ByteRewrite | None, bool]:
+    """Return the byte rewrite of a value, an element, or a map's value; and whether it covers the whole value."""
     whole: Any = types.value
     if types.kind is StateKind.TIMERS:
         return None, True
     piece = {StateKind.LIST: "element", StateKind.MAP: "value"}.get(types.kind)
     value = whole if piece is None else getattr(whole, piece, None)
-    recipe = None if value is None else recipe_of(value, None, value)
-    return recipe, recipe is not None
+    rewrite = None if value is None else rewrite_of(value, None, value)
+    return rewrite, rewrite is not None
 
 
 def _shape_parts(types: CheckedTypes) -> tuple[Parts, bool]:
@@ -160,28 +160,28 @@ def _namespace_parts(namespace: TypeSerializer[Any]) -> Parts | None:
     return None if parts is None else [(kind, 0) for kind, _ in parts]
 
 
-def _key_recipe(types: CheckedTypes, prefix_bytes: int) -> Recipe | None:
-    """Return the recipe of the whole key of an entry; None if a part has no recipe."""
+def _key_rewrite(types: CheckedTypes, prefix_bytes: int) -> ByteRewrite | None:
+    """Return the byte rewrite of the whole key of an entry; None if a part has no byte rewrite."""
     key, namespace, whole = types.key, types.namespace, types.value
     if key is None or namespace is None:
         return None
     is_timer, is_map = types.kind is StateKind.TIMERS, types.kind is StateKind.MAP
     is_ambiguous = not is_timer and key.length < 0 and namespace.length < 0
-    both = (_recipe(key), _recipe(namespace))
-    parts: list[Recipe | None] = [
+    both = (_rewrite(key), _rewrite(namespace))
+    parts: list[ByteRewrite | None] = [
         Fixed(prefix_bytes + (_TIME_BYTES if is_timer else 0)),
         *(Sized(part) if is_ambiguous and part is not None else part for part in both),
     ]
     user_key: Any = getattr(whole, "key", None)
     if is_map:
-        parts.append(None if user_key is None else _recipe(user_key))
+        parts.append(None if user_key is None else _rewrite(user_key))
     found = tuple(part for part in parts if part is not None)
     return Sequence(found) if len(found) == len(parts) else None
 
 
-def _recipe(serializer: TypeSerializer[Any]) -> Recipe | None:
+def _rewrite(serializer: TypeSerializer[Any]) -> ByteRewrite | None:
     if isinstance(serializer, VoidNamespaceSerializer | GlobalWindowSerializer):
         return Literal(0)
     if isinstance(serializer, TimeWindowSerializer):
         return Fixed(_WINDOW_BYTES)
-    return recipe_of(serializer, None, serializer)
+    return rewrite_of(serializer, None, serializer)

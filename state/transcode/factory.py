@@ -8,12 +8,12 @@ from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...serializers.errors import DeclarationError
 from .blocks import BlockTranscoder
+from .byte_rewrites import element_program_of, program_of
 from .choice import ExecutorName
 from .element_blocks import ElementBlocks
 from .elements import BroadcastMaps, ListElements
 from .kinds import KindTranscoder
 from .objects import ObjectTranscoder
-from .recipes import element_program_of, program_of
 
 if TYPE_CHECKING:
     from ...compat.plan import StatePlan

@@ -1,4 +1,4 @@
-"""Properties of a recipe that are known before it is compiled: whether bytes change, and how many there are."""
+"""Properties of a byte rewrite that are known before it is compiled: whether bytes change, and how many there are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.recipe import (
+from ...serializers.rewrite import (
+    ByteRewrite,
     Constant,
     Counted,
     Either,
@@ -16,7 +17,6 @@ from ...serializers.recipe import (
     Masked,
     Nullable,
     Ordinal,
-    Recipe,
     Sequence,
     Sorted,
     ToBigInteger,
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Column(Recipe):
+class Column(ByteRewrite):
     """A column after a mask: it is present if a bit of the byte at a place is not set."""
 
-    value: Recipe
+    value: ByteRewrite
     place: Place
     bit: int
 
@@ -50,9 +50,9 @@ class Column(Recipe):
         return (ops.TEST, self.place.register, self.place.behind, self.bit, self.bit)
 
 
-def stays(recipe: Recipe) -> bool:
+def stays(rewrite: ByteRewrite) -> bool:
     """Whether the new bytes equal the old ones for every value that is not odd."""
-    match recipe:
+    match rewrite:
         case Widened() | ToFloat() | ToBigInteger() | ToUtf8() | FromUtf8() | VarToFloat() | Constant():
             return False
         case Varint(factor=factor):
@@ -65,7 +65,7 @@ def stays(recipe: Recipe) -> bool:
             same = present == bytes([value_flag]) and null in {None, bytes([null_flag])}
             return same and not padding and stays(value)
         case Masked(parts, emitted=emitted):
-            return recipe.keeps_mask and emitted == tuple(range(len(parts))) and all(map(stays, parts))
+            return rewrite.keeps_mask and emitted == tuple(range(len(parts))) and all(map(stays, parts))
         case Column(value) | Sorted(value):
             return stays(value)
         case Either(left, right):
@@ -77,11 +77,11 @@ def stays(recipe: Recipe) -> bool:
     return True
 
 
-def repeats(recipe: Recipe) -> bool:
-    """Whether the recipe contains repeated items whose bytes change."""
-    match recipe:
+def repeats(rewrite: ByteRewrite) -> bool:
+    """Whether the byte rewrite contains repeated items whose bytes change."""
+    match rewrite:
         case Counted() | VarCounted() | Sorted():
-            return not stays(recipe)
+            return not stays(rewrite)
         case Sequence(parts) | Masked(parts):
             return any(map(repeats, parts))
         case Nullable(value) | Column(value):
@@ -93,9 +93,9 @@ def repeats(recipe: Recipe) -> bool:
     return False
 
 
-def plain_size(recipe: Recipe) -> int:
+def plain_size(rewrite: ByteRewrite) -> int:
     """Return the size of an old value if it is fixed and any bytes are valid; else 0."""
-    match recipe:
+    match rewrite:
         case Fixed(size):
             return size
         case Float(8):

@@ -16,8 +16,8 @@ import attrs
 from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, shown
 from ...serializers.layout import Fixed, Layout
-from ...serializers.recipe import Fixed as FixedRecipe
-from ...serializers.recipe import Recipe, Sized, recipe_of
+from ...serializers.rewrite import ByteRewrite, Sized, rewrite_of
+from ...serializers.rewrite import Fixed as FixedRewrite
 from ...serializers.views import DataInputView
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class EntryFraming:
         ambiguous: Whether the declared lengths of key and namespace both are -1: then each is followed by its size,
             lowest byte first, in as many bytes as it needs and at least one.
         value: What the stored value bytes hold.
-        parts: Recipes of key group, key and namespace, which do not change; None if a part has no recipe.
+        parts: Byte rewrites of key group, key and namespace, which do not change; None if a part has no byte rewrite.
         show_key: A function that returns the key of an entry as text for messages; never raises.
     """
 
@@ -69,7 +69,7 @@ class EntryFraming:
     namespace: Layout
     ambiguous: bool
     value: ValueFraming
-    parts: tuple[Recipe, ...] | None = None
+    parts: tuple[ByteRewrite, ...] | None = None
     show_key: Callable[[bytes], str] = attrs.field(default=bytes.hex, eq=False)
 
     def address(self, key: bytes) -> bytes:
@@ -113,11 +113,11 @@ def entry_framing(
 
 def _parts(
     key_group_bytes: int, serializers: tuple[TypeSerializer[Any], ...], *, ambiguous: bool
-) -> tuple[Recipe, ...] | None:
-    parts: list[Recipe] = [FixedRecipe(key_group_bytes)]
+) -> tuple[ByteRewrite, ...] | None:
+    parts: list[ByteRewrite] = [FixedRewrite(key_group_bytes)]
     for one in serializers:
         # A fixed number of bytes is skipped without looking at them.
-        part = FixedRecipe(one.layout.size) if isinstance(one.layout, Fixed) else recipe_of(one, None, one)
+        part = FixedRewrite(one.layout.size) if isinstance(one.layout, Fixed) else rewrite_of(one, None, one)
         if part is None:
             return None
         parts.append(Sized(part) if ambiguous else part)

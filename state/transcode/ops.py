@@ -1,4 +1,4 @@
-"""The ops of op lists, which recipes are compiled to and executors run.
+"""The ops of op lists, which byte rewrites are compiled to and executors run.
 
 An op list is a list of integers, each op followed by its operands; jump targets are indices into the list. The state of
 a run is an offset in the old bytes (`at`), the end of the new bytes, and numbered registers, each an offset in the old

@@ -1,14 +1,15 @@
-"""The compiler from recipes to parse ops, which skip an old value and note its pieces, and to the pieces to write."""
+"""The compiler of byte rewrites to parse ops, which skip an old value and note its pieces, and to pieces to write."""
 
 from __future__ import annotations
 
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ...serializers.recipe import (
+from ...serializers.rewrite import (
     BigInteger,
     Blob,
     Boolean,
+    ByteRewrite,
     Constant,
     Counted,
     Date,
@@ -22,7 +23,6 @@ from ...serializers.recipe import (
     Nullable,
     Ordinal,
     Ranged,
-    Recipe,
     Rest,
     Sequence,
     Sized,
@@ -55,18 +55,18 @@ if TYPE_CHECKING:
     from .program import Op
 
 _OP_OF = {Text: ops.TEXT, BigInteger: ops.BIG, VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT}
-"""Recipe of a value whose bytes determine its size -> the op that skips it."""
-_OP_AND_SIZE_OF: dict[type[Recipe], tuple[int, int]] = {
+"""ByteRewrite of a value whose bytes determine its size -> the op that skips it."""
+_OP_AND_SIZE_OF: dict[type[ByteRewrite], tuple[int, int]] = {
     Float: (ops.NUMBER, 4),
     LittleFloat: (ops.LITTLE, 4),
     Date: (ops.DATE, 6),
     VarUuid: (ops.VAR_UUID, 37),
 }
-"""Recipe of a value of fixed size -> the op that skips it, and the size."""
+"""ByteRewrite of a value of fixed size -> the op that skips it, and the size."""
 
 
 class Parsing(Listing):
-    """Walks a recipe, appends the ops that parse a value, and returns the pieces to write for it.
+    """Walks a byte rewrite, appends the ops that parse a value, and returns the pieces to write for it.
 
     `is_again` is set while items are parsed a second time, to write them.
     """
@@ -75,28 +75,28 @@ class Parsing(Listing):
         super().__init__()
         self.is_again = False
 
-    def parse(self, recipe: Recipe) -> list[Item]:
+    def parse(self, rewrite: ByteRewrite) -> list[Item]:
         """Append the ops that parse an old value; return the pieces to write for it."""
-        match recipe:
+        match rewrite:
             case Sequence(parts, emitted):
                 pieces = [self.parse(part) for part in parts]
                 order = range(len(parts)) if emitted is None else emitted
                 return list(chain.from_iterable(self._piece(pieces, one) for one in order))
             case Nullable():
-                return self._parse_nullable(recipe)
+                return self._parse_nullable(rewrite)
             case Masked():
-                mask, columns = self.parse_mask(recipe)
+                mask, columns = self.parse_mask(rewrite)
                 return [mask, *self.parse(columns)]
             case Column():
-                return self._parse_column(recipe)
+                return self._parse_column(rewrite)
             case Either(left, right):
                 return self._parse_either(left, right)
             case VarChoice():
-                return self._parse_choice(recipe)
+                return self._parse_choice(rewrite)
             case Counted() | VarCounted() | Sorted():
-                return self._parse_items(recipe)
+                return self._parse_items(rewrite)
             case Constant():
-                return [recipe]
+                return [rewrite]
             case Sized(value):
                 start = self.here()
                 self.parse(value)
@@ -106,17 +106,17 @@ class Parsing(Listing):
             case Literal(byte):
                 return [self.expect(byte)]
         start = self.here()
-        made = self._parse_plain(recipe, start)
+        made = self._parse_plain(rewrite, start)
         return [made or Copied(start, self.here())]
 
     @staticmethod
     def _piece(pieces: list[list[Item]], one: int | bytes) -> list[Item]:
         return [Constant(one)] if isinstance(one, bytes) else pieces[one]
 
-    def _parse_plain(self, recipe: Recipe, start: Place) -> Item | None:
+    def _parse_plain(self, rewrite: ByteRewrite, start: Place) -> Item | None:
         """Append the ops that parse a value without parts; return what is written for it, None if it is copied."""
         where = start.register, start.behind
-        match recipe:
+        match rewrite:
             case Widened(old, new):
                 self.skip(old)
                 return Wider(new - old, Copied(start, self.here()))
@@ -130,12 +130,12 @@ class Parsing(Listing):
                 self.skip(old)
                 return Made((ops.TO_BIG, *where, old))
             case ToUtf8() | FromUtf8():
-                parse, emit = (ops.UNICODE, ops.TO_UTF8) if isinstance(recipe, ToUtf8) else (ops.UTF8, ops.FROM_UTF8)
+                parse, emit = (ops.UNICODE, ops.TO_UTF8) if isinstance(rewrite, ToUtf8) else (ops.UTF8, ops.FROM_UTF8)
                 self.op_to_end(parse)
                 end = self.here()
                 return Made((emit, *where, end.register, end.behind))
             case Varint(factor=factor) if factor != 1:
-                self._pass(recipe)
+                self._pass(rewrite)
                 return Made((ops.VAR_TIMES, *where, factor))
             case VarToFloat(0, new):
                 self.op_of_size(4, ops.LITTLE)
@@ -143,24 +143,24 @@ class Parsing(Listing):
             case VarToFloat(bits, new):
                 self.op_to_end(ops.VARINT, bits)
                 return Made((ops.VAR_FLOAT, *where, bits, new))
-            case Ordinal(table) if not stays(recipe):
+            case Ordinal(table) if not stays(rewrite):
                 self.op_of_size(4, ops.LOOKED_UP, table, len(table))
                 return Made((ops.LOOK_UP, *where, table))
             case VarOrdinal(table):
                 self.op_to_end(ops.VAR_LOOKED_UP, table, len(table))
-                return None if stays(recipe) else Made((ops.VAR_LOOK_UP, *where, table))
-        self._pass(recipe)
+                return None if stays(rewrite) else Made((ops.VAR_LOOK_UP, *where, table))
+        self._pass(rewrite)
         return None
 
-    def _pass(self, recipe: Recipe) -> None:
+    def _pass(self, rewrite: ByteRewrite) -> None:
         """Append the op that skips a valid value."""
-        match recipe:
+        match rewrite:
             case Fixed(size) | Float(8 as size):
                 self.skip(size)
             case Boolean():
                 self.boolean()
             case Float() | LittleFloat() | Date() | VarUuid():
-                op, size = _OP_AND_SIZE_OF[type(recipe)]
+                op, size = _OP_AND_SIZE_OF[type(rewrite)]
                 self.op_of_size(size, op)
             case Ranged(size, low, high):
                 self.op_of_size(size, ops.RANGE, size, low, high)
@@ -178,26 +178,26 @@ class Parsing(Listing):
             case Unscaled(digits, size):
                 self.op_to_end(ops.DIGITS, size, min(10**digits, 1 << 63) - 1)
             case _:
-                self.op_to_end(_OP_OF[type(recipe)])
+                self.op_to_end(_OP_OF[type(rewrite)])
 
-    def _parse_nullable(self, recipe: Nullable) -> list[Item]:
-        if recipe.null is None:
-            flag = self.expect(recipe.value_flag)
-            head = flag if recipe.present == flag.known else Constant(recipe.present)
-            return [head, *self.parse(recipe.value)]
+    def _parse_nullable(self, rewrite: Nullable) -> list[Item]:
+        if rewrite.null is None:
+            flag = self.expect(rewrite.value_flag)
+            head = flag if rewrite.present == flag.known else Constant(rewrite.present)
+            return [head, *self.parse(rewrite.value)]
         start = self.here()
-        if stays(recipe):
-            self._pass_nullable(recipe)
+        if stays(rewrite):
+            self._pass_nullable(rewrite)
             return [Copied(start, self.here())]
         null = Label()
-        self.branch(recipe.null_flag, recipe.value_flag, recipe.padding, null)
-        value = self.parse(recipe.value)
+        self.branch(rewrite.null_flag, rewrite.value_flag, rewrite.padding, null)
+        value = self.parse(rewrite.value)
         self.add(null)
-        otherwise = (Constant(recipe.present), *value)
-        return [Choice(_is_byte(start, recipe.null_flag), (Constant(recipe.null),), otherwise)]
+        otherwise = (Constant(rewrite.present), *value)
+        return [Choice(_is_byte(start, rewrite.null_flag), (Constant(rewrite.null),), otherwise)]
 
-    def _pass_nullable(self, recipe: Nullable) -> None:
-        match recipe:
+    def _pass_nullable(self, rewrite: Nullable) -> None:
+        match rewrite:
             case Nullable(Fixed(size) | Float(8 as size), null_flag=1, value_flag=0) if size:
                 self.op_to_end(ops.MAYBE, size, 0)
             case Nullable(Boolean(), null_flag=1, value_flag=0):
@@ -208,34 +208,34 @@ class Parsing(Listing):
                 self.op_to_end(ops.MAYBE_VAR_TEXT, null_flag)
             case _:
                 null = Label()
-                self.branch(recipe.null_flag, recipe.value_flag, 0, null)
-                self.parse(recipe.value)
+                self.branch(rewrite.null_flag, rewrite.value_flag, 0, null)
+                self.parse(rewrite.value)
                 self.add(null)
 
-    def parse_mask(self, recipe: Masked) -> tuple[Item, Sequence]:
+    def parse_mask(self, rewrite: Masked) -> tuple[Item, Sequence]:
         """Append the ops that parse a mask; return what is written for it, and the columns after it."""
-        start, bits = self.here(), recipe.leading + len(recipe.parts)
+        start, bits = self.here(), rewrite.leading + len(rewrite.parts)
         clear = bytearray(-(-bits // 8))
-        for place in (*recipe.clear, *range(bits, 8 * len(clear))):
+        for place in (*rewrite.clear, *range(bits, 8 * len(clear))):
             clear[place // 8] |= _bit(place)
         self.go_over(bytes(clear), bytes(len(clear)))
         mask: Item = Copied(start, self.here())
-        if not recipe.keeps_mask:
-            mask = Made((ops.BITS, start.register, start.behind, recipe.mask, len(recipe.mask)))
+        if not rewrite.keeps_mask:
+            mask = Made((ops.BITS, start.register, start.behind, rewrite.mask, len(rewrite.mask)))
         columns = (
             Column(part, start.later(place // 8), _bit(place))
-            for place, part in enumerate(recipe.parts, recipe.leading)
+            for place, part in enumerate(rewrite.parts, rewrite.leading)
         )
-        return mask, Sequence(tuple(columns), recipe.emitted)
+        return mask, Sequence(tuple(columns), rewrite.emitted)
 
-    def _parse_column(self, recipe: Column) -> list[Item]:
+    def _parse_column(self, rewrite: Column) -> list[Item]:
         start, null = self.here(), Label()
-        self.op(*recipe.is_null, null)
-        value = self.parse(recipe.value)
+        self.op(*rewrite.is_null, null)
+        value = self.parse(rewrite.value)
         self.add(null)
-        return [Copied(start, self.here()) if stays(recipe) else Choice(recipe.is_null, (), tuple(value))]
+        return [Copied(start, self.here()) if stays(rewrite) else Choice(rewrite.is_null, (), tuple(value))]
 
-    def _parse_either(self, left: Recipe, right: Recipe) -> list[Item]:
+    def _parse_either(self, left: ByteRewrite, right: ByteRewrite) -> list[Item]:
         start, there, done = self.here(), Label(), Label()
         self.branch(1, 0, 0, there)
         otherwise = self.parse(right)
@@ -247,18 +247,20 @@ class Parsing(Listing):
             return [Copied(start, self.here())]
         return [Choice(_is_byte(start, 1), (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
 
-    def _parse_choice(self, recipe: VarChoice) -> list[Item]:
+    def _parse_choice(self, rewrite: VarChoice) -> list[Item]:
         start = self.here()
         made: list[tuple[Item, ...]] = []
-        self.branches(recipe.branches, lambda value, head: made.append((Constant(head), *self.parse(value))))
-        if stays(recipe):
+        self.branches(rewrite.branches, lambda value, head: made.append((Constant(head), *self.parse(value))))
+        if stays(rewrite):
             return [Copied(start, self.here())]
         chosen = made[0]
         for place, items in enumerate(made[1:], 1):
             chosen = (Choice(_is_byte(start, 2 * place), items, chosen),)
         return list(chosen)
 
-    def branches(self, branches: tuple[tuple[Recipe, bytes], ...], each: Callable[[Recipe, bytes], object]) -> None:
+    def branches(
+        self, branches: tuple[tuple[ByteRewrite, bytes], ...], each: Callable[[ByteRewrite, bytes], object]
+    ) -> None:
         """Append the ops for the branches of a value; `each` compiles one branch."""
         start, done, labels = self.here(), Label(), [Label() for _ in branches]
         table = tuple(range(len(branches)))
@@ -271,51 +273,51 @@ class Parsing(Listing):
             self.op(ops.JUMP, done)
         self.add(done)
 
-    def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[Item]:
+    def _parse_items(self, rewrite: Counted | VarCounted | Sorted) -> list[Item]:
         start = self.here()
-        size = plain_size(recipe.item) if isinstance(recipe, Counted) and recipe.key is None else 0
+        size = plain_size(rewrite.item) if isinstance(rewrite, Counted) and rewrite.key is None else 0
         if size:
             self.op_to_end(ops.BLOB, size)
         else:
-            self.loop(recipe, self.parse)
-        return [Copied(start, self.here()) if stays(recipe) else Again(start, recipe)]
+            self.loop(rewrite, self.parse)
+        return [Copied(start, self.here()) if stays(rewrite) else Again(start, rewrite)]
 
-    def loop(self, recipe: Counted | VarCounted | Sorted, each: Callable[[Recipe], object]) -> None:
+    def loop(self, rewrite: Counted | VarCounted | Sorted, each: Callable[[ByteRewrite], object]) -> None:
         """Append a loop over counted items; `each` compiles an item, or a part of one."""
         counter, again, done = self.register(), Label(), Label()
-        self.op(ops.VAR_LOOP if isinstance(recipe, VarCounted) else ops.LOOP, counter, done)
-        if isinstance(recipe, Sorted):
+        self.op(ops.VAR_LOOP if isinstance(rewrite, VarCounted) else ops.LOOP, counter, done)
+        if isinstance(rewrite, Sorted):
             before = self.register()
             self.register()  # the end of the item before
             self.op(ops.FIRST, before)
             self.add(again)
             start = self.here()
-            each(recipe.item)
+            each(rewrite.item)
             self.op(ops.ASCEND, start.register, start.behind, before)
         else:
-            self._loop_items(recipe, counter, again, each)
+            self._loop_items(rewrite, counter, again, each)
         self.op(ops.NEXT, counter, again)
-        if isinstance(recipe, VarCounted):
+        if isinstance(rewrite, VarCounted):
             each(Literal(0))
         self.add(done)
 
     def _loop_items(
-        self, recipe: Counted | VarCounted, counter: int, again: Label, each: Callable[[Recipe], object]
+        self, rewrite: Counted | VarCounted, counter: int, again: Label, each: Callable[[ByteRewrite], object]
     ) -> None:
         """Append the ops for an item; a second pass does not check again that keys are distinct."""
-        is_told = recipe.key is None or self.is_again
+        is_told = rewrite.key is None or self.is_again
         table = 0
         if not is_told:
             table = self._registers
             self._registers += ops.TABLE_REGISTERS
             self.op(ops.KEYS, table, counter)
         self.add(again)
-        if recipe.key is not None:
+        if rewrite.key is not None:
             start = self.here()
-            each(recipe.key)
+            each(rewrite.key)
             if not is_told:
                 self.op(ops.APART, start.register, start.behind, table)
-        each(recipe.item)
+        each(rewrite.item)
 
 
 def _bit(place: int) -> int:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.recipe import Constant
+from ...serializers.rewrite import Constant
 from . import ops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...serializers.recipe import Counted, Sorted, VarCounted
+    from ...serializers.rewrite import Counted, Sorted, VarCounted
     from .program import Op
 
 
@@ -82,7 +82,7 @@ class Again:
     """Repeated items whose bytes change: they are parsed a second time from `start` on, to write them."""
 
     start: Place
-    recipe: Counted | VarCounted | Sorted
+    rewrite: Counted | VarCounted | Sorted
 
 
 Item = Copied | Wider | Constant | Made | Choice | Again

@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 
 import numpy as np
 
-from stateshift.serializers.recipe import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
+from stateshift.serializers.rewrite import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
 from stateshift.state.transcode.compiler import compile_value
 from stateshift.state.transcode.even import moves_of
 from stateshift.state.transcode.executors import PlainExecutor
@@ -18,7 +18,7 @@ from stateshift.state.transcode.framing import ValueFraming
 from stateshift.state.transcode.interpreter import DONE, FULL
 from stateshift.state.transcode.machine import PADDING
 from stateshift.state.transcode.numba_executor import NumbaExecutor, bytes_behind
-from stateshift.state.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
+from stateshift.state.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS
 
 PAIR = Sequence((Widened(1, 8), Text(), Fixed(40), ToFloat(4, 8)), (b"x" * 70, 0, 3, b"yz", 1, 2))
 PAIR_BYTES = b"\xf0" + b"\4abc" + bytes(range(40)) + b"\0\0\0\7"
@@ -35,8 +35,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole(case):
-    recipe, framing, value = case
-    program = compile_value(recipe, framing, nullable=False)
+    byte_rewrite, framing, value = case
+    program = compile_value(byte_rewrite, framing, nullable=False)
     entry = b"\0\0\0\3key" + len(value).to_bytes(4, "big") + value
     count = 20
     data = np.frombuffer(count * entry + bytes(PADDING), np.uint8)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers import recipe
+from stateshift.serializers import rewrite
 from stateshift.serializers.compatibility import CompatibilityResult
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
-from stateshift.serializers.containers.rewrites import stripped_recipe
+from stateshift.serializers.containers.rewrites import stripped_rewrite
 from stateshift.serializers.containers.ttl import (
     AtTime,
     TtlSerializer,
@@ -141,12 +141,12 @@ def test_a_null_behind_a_stamp_that_stays_is_not_converted(ask):
     assert [TtlValue(1, 5.0), TtlValue(1, None)] == [conversion(TtlValue(1, value)) for value in (5, None)]
 
 
-def test_the_recipe_takes_every_stamp_that_has_not_expired_and_no_other(ask):
+def test_the_rewrite_takes_every_stamp_that_has_not_expired_and_no_other(ask):
     """STATE-5: those others, objects look at."""
     old = TtlSerializer(INT)
-    given = stripped_recipe(old, ask(INT, old).conversion, INT, 1000)
+    given = stripped_rewrite(old, ask(INT, old).conversion, INT, 1000)
 
-    assert recipe.Sequence((recipe.Ranged(8, 1001, (1 << 63) - 1), recipe.Fixed(4)), (1,)) == given
+    assert rewrite.Sequence((rewrite.Ranged(8, 1001, (1 << 63) - 1), rewrite.Fixed(4)), (1,)) == given
 
 
 def test_flinks_note_of_ttl_around_a_snapshot_changes_no_answer(stored, rules):

@@ -34,8 +34,8 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.keyed_stream import RUN_BYTES
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.transcode.byte_rewrites import program_of
 from stateshift.state.transcode.framing import entry_framing
-from stateshift.state.transcode.recipes import program_of
 
 pytest.importorskip("numba")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-from stateshift.serializers.recipe import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
+from stateshift.serializers.rewrite import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
 from stateshift.state.transcode.compiler import compile_value
 from stateshift.state.transcode.even import moves_of, rewrite_even
 from stateshift.state.transcode.executors import PlainExecutor
@@ -153,8 +153,8 @@ def test_what_both_values_begin_and_end_with_is_copied_with_the_keys_and_no_move
     assert (*around, *moves) == tuple(rest)
 
 
-@pytest.mark.parametrize("recipe", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])
-def test_values_of_many_sizes_and_numbers_that_are_calculated_are_no_moves(recipe):
-    program = compile_value(Sequence((Fixed(2), recipe)), ValueFraming.WHOLE, nullable=False)
+@pytest.mark.parametrize("byte rewrite", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])
+def test_values_of_many_sizes_and_numbers_that_are_calculated_are_no_moves(rewrite):
+    program = compile_value(Sequence((Fixed(2), rewrite)), ValueFraming.WHOLE, nullable=False)
 
     assert () == moves_of(program)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-from stateshift.serializers.recipe import Constant, Fixed, Sequence, Text, Widened
+from stateshift.serializers.rewrite import Constant, Fixed, Sequence, Text, Widened
 from stateshift.state.transcode.compiler import compile_value
 from stateshift.state.transcode.executors import PlainExecutor
 from stateshift.state.transcode.framed import add_keys

@@ -1,11 +1,12 @@
-"""Recipes: how the bytes of new values come from those of old ones, as data.
+"""Byte rewrites: how the bytes of new values come from those of old ones, as data.
 
 For a reader, a conversion and a writer, a family describes what a conversion through objects would do to the bytes:
-bytes that stay, an int that is widened, a constant for a new field. The block transcoder compiles recipes. If a value
-is not what a recipe expects (an unexpected null, a truncated varint, a registered subclass), its entry is *odd*: that
-entry alone goes through objects, and their result or error counts. So a recipe never has to report an error.
+bytes that stay, an int that is widened, a constant for a new field. The block transcoder compiles byte rewrites. If a
+value is not what a byte rewrite expects (an unexpected null, a truncated varint, a registered subclass), its entry is
+*odd*: that entry alone goes through objects, and their result or error counts. So a byte rewrite never has to report an
+error.
 
-There is no recipe, and the result is None, for user code, pickles, and types that contain themselves.
+There is no byte rewrite, and the result is None, for user code, pickles, and types that contain themselves.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from .serializer import TypeDeserializer, TypeSerializer
 
     Conversion = Callable[[Any], Any] | None
-    Rewrite = Callable[[Any, TypeDeserializer[Any], Conversion], "Recipe | None"]
-    """Returns the recipe for a writer, a reader and a conversion."""
+    Rewrite = Callable[[Any, TypeDeserializer[Any], Conversion], "ByteRewrite | None"]
+    """Returns the byte rewrite for a writer, a reader and a conversion."""
     RewriteTable = Mapping[type, Rewrite]
     """The table of `Ability.REWRITES`."""
 
@@ -34,38 +35,38 @@ _CONSTANT_FACTORIES = (list, dict, set, frozenset, tuple, str, bytes, int, float
 
 
 @attrs.frozen
-class Recipe:
-    """Base of the recipes: how one new value comes from one old value."""
+class ByteRewrite:
+    """Base of the byte rewrites: how one new value comes from one old value."""
 
 
 @attrs.frozen
-class Fixed(Recipe):
+class Fixed(ByteRewrite):
     """`size` bytes that stay, whatever they are."""
 
     size: int
 
 
 @attrs.frozen
-class Literal(Recipe):
+class Literal(ByteRewrite):
     """One byte that stays, and must be `byte`."""
 
     byte: int
 
 
 @attrs.frozen
-class Boolean(Recipe):
+class Boolean(ByteRewrite):
     """One byte that stays, 0 or 1."""
 
 
 @attrs.frozen
-class Float(Recipe):
+class Float(ByteRewrite):
     """A float of `size` bytes that stays; a 4-byte NaN is odd, because objects would change the bits of some NaNs."""
 
     size: int
 
 
 @attrs.frozen
-class Ranged(Recipe):
+class Ranged(ByteRewrite):
     """A signed integer of `size` bytes that stays, from `low` to `high`."""
 
     size: int
@@ -74,29 +75,29 @@ class Ranged(Recipe):
 
 
 @attrs.frozen
-class Date(Recipe):
+class Date(ByteRewrite):
     """An i32 year, i8 month and i8 day that stay, and are a valid date."""
 
 
 @attrs.frozen
-class Text(Recipe):
+class Text(ByteRewrite):
     """A Flink string that stays: not null, and every varint as short as possible."""
 
 
 @attrs.frozen
-class Blob(Recipe):
+class Blob(ByteRewrite):
     """An i32 count of items of `item_size` bytes, which stay."""
 
     item_size: int = 1
 
 
 @attrs.frozen
-class BigInteger(Recipe):
+class BigInteger(ByteRewrite):
     """A big integer that stays: not null, and as short as possible."""
 
 
 @attrs.frozen
-class Widened(Recipe):
+class Widened(ByteRewrite):
     """A signed integer of `old` bytes that becomes one of `new` bytes."""
 
     old: int
@@ -104,7 +105,7 @@ class Widened(Recipe):
 
 
 @attrs.frozen
-class ToFloat(Recipe):
+class ToFloat(ByteRewrite):
     """A number that becomes a float of `size` bytes, rounded first to 64 bits and then to 32.
 
     Attributes:
@@ -116,31 +117,31 @@ class ToFloat(Recipe):
 
 
 @attrs.frozen
-class ToBigInteger(Recipe):
+class ToBigInteger(ByteRewrite):
     """A signed integer of `old` bytes that becomes a big integer."""
 
     old: int
 
 
 @attrs.frozen
-class ToUtf8(Recipe):
+class ToUtf8(ByteRewrite):
     """A Flink string that becomes its UTF-8 behind an i32 size; lone surrogates are odd."""
 
 
 @attrs.frozen
-class FromUtf8(Recipe):
+class FromUtf8(ByteRewrite):
     """Valid UTF-8 behind an i32 size that becomes a Flink string."""
 
 
 @attrs.frozen
-class Ordinal(Recipe):
+class Ordinal(ByteRewrite):
     """An i32 that indexes `table`, and becomes the number found there; -1 where there is none."""
 
     table: tuple[int, ...]
 
 
 @attrs.frozen
-class Varint(Recipe):
+class Varint(ByteRewrite):
     """Avro's number of 32 or 64 bits: zigzag, seven bits per byte, from `low` to `high`, and as short as possible.
 
     Attributes:
@@ -157,22 +158,22 @@ class Varint(Recipe):
 
 
 @attrs.frozen
-class VarText(Recipe):
+class VarText(ByteRewrite):
     """Avro's string that stays: its size as a varint, and valid UTF-8."""
 
 
 @attrs.frozen
-class VarBlob(Recipe):
+class VarBlob(ByteRewrite):
     """Avro's bytes that stay: their size as a varint, and the bytes."""
 
 
 @attrs.frozen
-class VarUuid(Recipe):
+class VarUuid(ByteRewrite):
     """Avro's string that stays and is a UUID as Python writes it: lower case, with hyphens."""
 
 
 @attrs.frozen
-class Unscaled(Recipe):
+class Unscaled(ByteRewrite):
     """A big-endian integer that stays, with at most `digits` decimal digits.
 
     Attributes:
@@ -185,7 +186,7 @@ class Unscaled(Recipe):
 
 
 @attrs.frozen
-class VarToFloat(Recipe):
+class VarToFloat(ByteRewrite):
     """A number that becomes a little-endian float of `size` bytes, rounded first to 64 bits and then to 32.
 
     Attributes:
@@ -198,50 +199,50 @@ class VarToFloat(Recipe):
 
 
 @attrs.frozen
-class VarChoice(Recipe):
+class VarChoice(ByteRewrite):
     """Avro's union: the number of a branch, and a value of that branch.
 
     Attributes:
-        branches: For each branch the recipe of its values, and the bytes before the new value.
+        branches: For each branch the byte rewrite of its values, and the bytes before the new value.
     """
 
-    branches: tuple[tuple[Recipe, bytes], ...]
+    branches: tuple[tuple[ByteRewrite, bytes], ...]
 
 
 @attrs.frozen
-class VarOrdinal(Recipe):
+class VarOrdinal(ByteRewrite):
     """Avro's number that indexes `table`, and becomes the number found there; -1 where there is none."""
 
     table: tuple[int, ...]
 
 
 @attrs.frozen
-class VarCounted(Recipe):
+class VarCounted(ByteRewrite):
     """Avro's array or map of one block that stays one: the count as a varint, the items, and 0; 0 alone if empty.
 
     Attributes:
-        item: The recipe of an element, or of a map's value.
-        key: The recipe of a map's key, as in `Counted`.
+        item: The byte rewrite of an element, or of a map's value.
+        key: The byte rewrite of a map's key, as in `Counted`.
     """
 
-    item: Recipe
-    key: Recipe | None = None
+    item: ByteRewrite
+    key: ByteRewrite | None = None
 
 
 @attrs.frozen
-class LittleFloat(Recipe):
+class LittleFloat(ByteRewrite):
     """A little-endian float of 4 bytes that stays, as in `Float`."""
 
 
 @attrs.frozen
-class Constant(Recipe):
+class Constant(ByteRewrite):
     """Bytes of a new value that do not depend on the old one."""
 
     data: bytes
 
 
 @attrs.frozen
-class Sequence(Recipe):
+class Sequence(ByteRewrite):
     """Parts that lie one after the other.
 
     Attributes:
@@ -250,16 +251,16 @@ class Sequence(Recipe):
             are dropped. None: all old parts, in their order.
     """
 
-    parts: tuple[Recipe, ...]
+    parts: tuple[ByteRewrite, ...]
     emitted: tuple[int | bytes, ...] | None = None
 
 
 @attrs.frozen
-class Nullable(Recipe):
+class Nullable(ByteRewrite):
     """A flag byte and a value; where the flag says null, `padding` bytes instead.
 
     Attributes:
-        value: The recipe of the value behind the flag.
+        value: The byte rewrite of the value behind the flag.
         padding: Bytes behind the flag of an old null.
         null_flag: The byte that means null.
         present: The bytes before a new value.
@@ -267,7 +268,7 @@ class Nullable(Recipe):
         value_flag: The byte that means that a value follows.
     """
 
-    value: Recipe
+    value: ByteRewrite
     padding: int = 0
     null_flag: int = 1
     present: bytes = b"\0"
@@ -280,18 +281,18 @@ UNSET, SET = -1, -2
 
 
 @attrs.frozen
-class Masked(Recipe):
+class Masked(ByteRewrite):
     """A mask, and columns; a column whose bit says null has no bytes.
 
     Attributes:
-        parts: The recipes of the old columns, in the order of their bytes.
+        parts: The byte rewrites of the old columns, in the order of their bytes.
         leading: Bits of the old mask before those of the columns. Zeros follow the columns' bits, up to a full byte.
         clear: Positions of bits of the old mask that must not be set: nulls that the new type does not allow are odd.
         mask: For each bit of the new mask the position of an old bit, or `UNSET` or `SET`.
         emitted: The new columns, as in `Sequence`; new columns that are null are left out.
     """
 
-    parts: tuple[Recipe, ...]
+    parts: tuple[ByteRewrite, ...]
     leading: int
     clear: tuple[int, ...]
     mask: tuple[int, ...]
@@ -304,55 +305,57 @@ class Masked(Recipe):
 
 
 @attrs.frozen
-class Either(Recipe):
+class Either(ByteRewrite):
     """A flag byte that stays: 1 before the left type, 0 before the right one."""
 
-    left: Recipe
-    right: Recipe
+    left: ByteRewrite
+    right: ByteRewrite
 
 
 @attrs.frozen
-class Sized(Recipe):
+class Sized(ByteRewrite):
     """A value that stays, followed by the number of its bytes, lowest byte first, as short as possible."""
 
-    value: Recipe
+    value: ByteRewrite
 
 
 @attrs.frozen
-class Rest(Recipe):
+class Rest(ByteRewrite):
     """All remaining bytes, which stay."""
 
 
 @attrs.frozen
-class Counted(Recipe):
+class Counted(ByteRewrite):
     """An i32 count that stays, and that many items, in their order.
 
     Attributes:
-        item: The recipe of an element, or of the value behind a key.
-        key: The recipe of the key before each value, one that `tells_apart`; equal keys are odd. None: there are no
-            keys.
+        item: The byte rewrite of an element, or of the value behind a key.
+        key: The byte rewrite of the key before each value, one that `tells_apart`; equal keys are odd. None: there
+            are no keys.
     """
 
-    item: Recipe
-    key: Recipe | None = None
+    item: ByteRewrite
+    key: ByteRewrite | None = None
 
 
 @attrs.frozen
-class Sorted(Recipe):
+class Sorted(ByteRewrite):
     """An i32 count that stays, and that many items in ascending order of their bytes, which stays the order.
 
     Attributes:
-        item: The recipe of an item, one that `is_sortable`.
+        item: The byte rewrite of an item, one that `is_sortable`.
     """
 
-    item: Recipe
+    item: ByteRewrite
 
 
-def recipe_of(reader: TypeDeserializer[Any], conversion: Conversion, writer: TypeSerializer[Any]) -> Recipe | None:
-    """Return the recipe for what `reader` reads, `conversion` converts and `writer` writes; None if there is none.
+def rewrite_of(
+    reader: TypeDeserializer[Any], conversion: Conversion, writer: TypeSerializer[Any]
+) -> ByteRewrite | None:
+    """Return the byte rewrite of what `reader` reads, `conversion` converts and `writer` writes, or None.
 
-    A class has recipes only where its family registers them for exactly this class, as a subclass may read or write
-    other bytes.
+    A class has byte rewrites only where its family registers them for exactly this class, as a subclass may read or
+    write other bytes.
 
     Args:
         reader: Reads the old values.
@@ -365,30 +368,30 @@ def recipe_of(reader: TypeDeserializer[Any], conversion: Conversion, writer: Typ
     return rewrite(writer, reader, conversion)
 
 
-def present(recipe: Recipe) -> Recipe:
-    """Return the recipe of a value that already has a null flag before it: a second flag that says null is odd."""
-    return attrs.evolve(recipe, null=None) if isinstance(recipe, Nullable) else recipe
+def present(rewrite: ByteRewrite) -> ByteRewrite:
+    """Return the byte rewrite of a value behind a null flag of its container: a null by its own flag is odd."""
+    return attrs.evolve(rewrite, null=None) if isinstance(rewrite, Nullable) else rewrite
 
 
-def is_sortable(recipe: Recipe) -> bool:
+def is_sortable(rewrite: ByteRewrite) -> bool:
     """Whether new bytes sort in the order of the old bytes, and different old bytes mean different values."""
-    if isinstance(recipe, Sequence):
-        return recipe.emitted is None and all(isinstance(part, Fixed | Ranged | Date) for part in recipe.parts)
-    return isinstance(recipe, Fixed | Boolean | Text | Blob | Widened | Ranged | Date)
+    if isinstance(rewrite, Sequence):
+        return rewrite.emitted is None and all(isinstance(part, Fixed | Ranged | Date) for part in rewrite.parts)
+    return isinstance(rewrite, Fixed | Boolean | Text | Blob | Widened | Ranged | Date)
 
 
-def tells_apart(recipe: Recipe) -> bool:
+def tells_apart(rewrite: ByteRewrite) -> bool:
     """Whether different old bytes always mean different values and different new bytes."""
-    if isinstance(recipe, Ordinal):
-        return -1 not in recipe.table and len(set(recipe.table)) == len(recipe.table)
-    if isinstance(recipe, Sequence):
-        return recipe.emitted is None and all(map(tells_apart, recipe.parts))
-    return is_sortable(recipe) or isinstance(recipe, VarText)
+    if isinstance(rewrite, Ordinal):
+        return -1 not in rewrite.table and len(set(rewrite.table)) == len(rewrite.table)
+    if isinstance(rewrite, Sequence):
+        return rewrite.emitted is None and all(map(tells_apart, rewrite.parts))
+    return is_sortable(rewrite) or isinstance(rewrite, VarText)
 
 
-def fits_always(recipe: Recipe) -> bool:
+def fits_always(rewrite: ByteRewrite) -> bool:
     """Whether the bytes stay as they are, for every value of the stored type."""
-    match recipe:
+    match rewrite:
         case Sequence(parts, emitted):
             return emitted is None and all(map(fits_always, parts))
         case Nullable(value, null=null):

@@ -1,4 +1,4 @@
-"""Every recipe, carried out by every executor, comes to what objects come to: of drawn values, and of damaged bytes."""
+"""Every byte rewrite has the same result by every executor and by objects, on drawn values and on damaged bytes."""
 
 from __future__ import annotations
 
