@@ -18,7 +18,7 @@ from stateshift.state.transcode.framing import ValueFraming
 from stateshift.state.transcode.interpreter import DONE, FULL
 from stateshift.state.transcode.machine import PADDING
 from stateshift.state.transcode.numba_executor import NumbaExecutor, bytes_behind
-from stateshift.state.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS
+from stateshift.state.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
 
 PAIR = Sequence((Widened(1, 8), Text(), Fixed(40), ToFloat(4, 8)), (b"x" * 70, 0, 3, b"yz", 1, 2))
 PAIR_BYTES = b"\xf0" + b"\4abc" + bytes(range(40)) + b"\0\0\0\7"
