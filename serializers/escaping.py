@@ -69,9 +69,10 @@ def json_text(document: object, *, indent: int | None = None, is_ascii: bool = T
 
 
 def _json_line(line: str) -> str:
+    line = line.replace("\x7f", r"\u007f")  # `json.dumps` leaves this one
     if line.isprintable():
         return line
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1].replace("\x7f", r"\u007f") for c in line)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
 def shell_word(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -242,8 +243,8 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
             count = 0
             try:
                 for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
-                    stream.write(json_text(line))
-                    stream.write("\n")  # separately, since a line may be very long
+                    for piece in line:
+                        stream.write(piece)
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
             if count or state.kind is not StateKind.TIMERS:  # most operators have timer queues without a timer
@@ -251,24 +252,26 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
     return counted
 
 
-def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[str, Any]]:
+def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[Iterator[str]]:
+    """Yield the lines of a state, each in pieces, since it may be very long."""
     from ...compat.description import StateKind
-    from ...state.savepoint.json_encoding import tagged_elements, tagged_rows, tagged_timers
+    from ...state.savepoint.json_encoding import each_tagged_element, tagged_timers
+    from ...state.savepoint.json_lines import json_rows
 
     names: dict[str, Any] = {"operator": operator.title, "state": state.name, "kind": str(state.kind)}
     if state.kind is StateKind.TIMERS:
         for key, space, timestamp in tagged_timers(state):
             middle = {} if space == {"$void": True} else {"namespace": space}
-            yield {**names, "key": key, **middle, "timestamp": timestamp}
+            yield iter((json_text({**names, "key": key, **middle, "timestamp": timestamp}), "\n"))
         return
     if state.kind.is_keyed:
-        for key, *namespace, value in tagged_rows(operator, state):
-            middle = {"namespace": namespace[0]} if namespace else {}
-            yield {**names, "key": key, **middle, "value": value}
+        for place, texts in json_rows(operator, state):
+            facts = names | dict(zip(("key", "namespace"), place, strict=False))
+            yield chain((json_text(facts)[:-1], ', "value": '), texts, ("}\n",))
         return
-    for subtask, elements in enumerate(tagged_elements(state)):
+    for subtask, elements in enumerate(each_tagged_element(state)):
         for element in elements:
-            yield {**names, "subtask": subtask, "value": element}
+            yield iter((json_text({**names, "subtask": subtask, "value": element}), "\n"))
 
 
 def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, Any]]:

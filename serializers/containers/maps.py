@@ -79,9 +79,10 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
         target.write_int(len(pieces))
         for piece, (key, item) in zip(pieces, value.items(), strict=True):
             target.write(piece)
-            self._write_value(key, item, target)
+            self.write_value(key, item, target)
 
-    def _write_value(self, key: K, item: V | None, target: DataOutputView) -> None:
+    def write_value(self, key: K, item: V | None, target: DataOutputView) -> None:
+        """Write what follows a key: the flag, and the value."""
         if item is None:
             self._check_null(key)
             target.write_byte(1)

@@ -14,7 +14,9 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...serializers.containers.lists import ArrayListSerializer, ListSerializer
+from ...serializers.containers.maps import MapSerializer
 from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.pieces import unique
 from ...serializers.containers.sequences import STEP
 from ...serializers.errors import (
     CorruptSavepoint,
@@ -352,7 +354,7 @@ def _read_and_written(writer: Any, data: bytes, *, is_separated: bool) -> Iterat
 
 
 def _parts(writer: Any, source: DataInputView, target: DataOutputView) -> Iterator[None]:
-    """Read a value and write it again; yield after each part, also of nested lists."""
+    """Read a value and write it again; yield after each part, also of nested lists; of maps after each entry."""
     if type(writer) is OptionalSerializer and source.peek(1) == b"\0":
         target.write_byte(source.read_byte())
         with _at("?"):
@@ -362,6 +364,8 @@ def _parts(writer: Any, source: DataInputView, target: DataOutputView) -> Iterat
         target.write_int(count)
         with _at(STEP):
             yield from _elements(writer.element, count, source, target)
+    elif type(writer) is MapSerializer:
+        yield from _pairs(writer, source, target)
     else:
         writer.serialize(writer.deserialize(source), target)
         yield
@@ -369,7 +373,7 @@ def _parts(writer: Any, source: DataInputView, target: DataOutputView) -> Iterat
 
 def _elements(element: Any, count: int, source: DataInputView, target: DataOutputView) -> Iterator[None]:
     """Read elements and write them again; yield after each, or after many if they are small."""
-    if type(element) in {*_LISTS, OptionalSerializer}:
+    if type(element) in {*_LISTS, MapSerializer, OptionalSerializer}:
         for _ in range(count):
             yield from _parts(element, source, target)
         return
@@ -378,6 +382,22 @@ def _elements(element: Any, count: int, source: DataInputView, target: DataOutpu
         for _ in range(min(at_a_time, count - done)):
             element.serialize(element.deserialize(source), target)
         yield
+
+
+def _pairs(writer: MapSerializer[Any, Any], source: DataInputView, target: DataOutputView) -> Iterator[None]:
+    """Read the entries of a map and write them again, one by one; only the keys, which must differ, are all held."""
+    count, keys = source.read_size("entries of a map", least_bytes_each=2), list[Any]()
+    target.write_int(count)
+    for _ in range(count):
+        with _at("<key>"):
+            key = writer.key.deserialize(source)
+            writer.key.serialize(key, target)
+        with _at("{}"):
+            item = None if source.read_boolean() else writer.value.deserialize(source)
+        writer.write_value(key, item, target)
+        keys.append(key)
+        yield
+    unique(keys, "stored keys of a map are, for Python,", "<key>")
 
 
 def _each_separated(element: Any, source: DataInputView, target: DataOutputView) -> Iterator[None]:

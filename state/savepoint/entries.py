@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -12,6 +12,7 @@ from ...serializers.errors import (
     StateShiftError,
     ValueNotConvertible,
     ValuesCollide,
+    add_step,
     cause_text,
     shown,
 )
@@ -23,11 +24,15 @@ from .entry_keys import EntryKeyFormat, decode
 from .value_readers import step, value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .keyed_readers import KeyedReader
+
+T = TypeVar("T")
+Address = tuple[int, int, bytes, bytes]
+"""Key group, id of the state, and the bytes of key and namespace: in map state all entries of a map share it."""
 
 
 @attrs.frozen
@@ -106,12 +111,20 @@ class EntryDecoder:
                 return list(read_separated(self.value.element, value))  # type: ignore[attr-defined]  # of a list
         if self.kind is StateKind.MAP:
             mapping: Any = self.value
-            with step("<key>"):
-                name = decode(mapping.key, user_key)
-            with step("{}"):
+            at = "<key>"
+            try:
+                name, at = decode(mapping.key, user_key), "{}"
                 is_null = DataInputView(value).read_boolean()
                 return name, None if is_null else decode(mapping.value, value[1:])
+            except StateShiftError as error:
+                add_step(error, at)
+                raise
         return decode(self.value, value)
+
+    def add_place(self, error: StateShiftError, key: bytes) -> None:
+        """Add the key of an entry, and a path, to an error about its value."""
+        error.where.setdefault("key", self.show_key(key))
+        error.where.setdefault("path", "$")
 
     def show_key(self, key: bytes) -> str:
         """Return the text of a key for a message; in hexadecimal where it cannot be read."""
@@ -133,29 +146,44 @@ def timers(reader: KeyedReader, decoders: dict[int, TypeSerializer[Any]], max_pa
                 raise
 
 
-def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
-    """Yield the entries of some states; the entries of a map are joined, in whatever order they are stored."""
-    maps: dict[tuple[bytes, bytes], dict[Any, Any]] = {}
-    current = (-1, -1)
+def each_entry(
+    reader: KeyedReader, decoders: dict[int, EntryDecoder], read: Callable[[EntryDecoder, bytes, bytes], T]
+) -> Iterator[tuple[Address, EntryDecoder, T]]:
+    """Yield the stored entries of some states, each with its address and with what `read` makes of it.
+
+    Args:
+        reader: The reader of the stream.
+        decoders: The decoders of the states, by id.
+        read: Called with decoder, user key and value; errors that it raises get the key and the path.
+    """
     for block in reader.blocks(state_ids=decoders.keys()) if decoders else ():
         decoder = decoders[block.state_id]
-        if current != (block.key_group, block.state_id):
-            yield from _flushed(maps, decoders.get(current[1]))
-            current = (block.key_group, block.state_id)
         for key_bytes, value_bytes in block.items():
             key, namespace, user_key = decoder.place(key_bytes)
             try:
-                value = decoder.read_value(user_key, value_bytes)
-                del value_bytes  # may be as large as the value
-                if decoder.kind is StateKind.MAP:
-                    _gather(maps.setdefault((key, namespace), {}), *value)
-                    continue
+                value = read(decoder, user_key, value_bytes)
             except StateShiftError as error:
-                error.where.setdefault("key", decoder.show_key(key))
-                error.where.setdefault("path", "$")
+                decoder.add_place(error, key)
                 raise
-            yield Entry(*decoder.read_key(key, namespace), value)
-    yield from _flushed(maps, decoders.get(current[1]))
+            del value_bytes  # may be as large as the value
+            yield (block.key_group, block.state_id, key, namespace), decoder, value
+
+
+def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
+    """Yield the entries of some states; the entries of a map are joined, in whatever order they are stored."""
+    maps: dict[Address, dict[Any, Any]] = {}
+    for address, decoder, value in each_entry(reader, decoders, EntryDecoder.read_value):
+        if maps and next(iter(maps))[:2] != address[:2]:
+            yield from _flushed(maps, decoders)
+        if decoder.kind is StateKind.MAP:
+            try:
+                _gather(maps.setdefault(address, {}), *value)
+            except StateShiftError as error:
+                decoder.add_place(error, address[2])
+                raise
+        else:
+            yield Entry(*decoder.read_key(*address[2:]), value)
+    yield from _flushed(maps, decoders)
 
 
 def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
@@ -181,16 +209,19 @@ def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
         )
 
 
-def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: EntryDecoder | None) -> Iterator[Entry]:
-    if decoder is not None:
-        for (key, namespace), value in maps.items():
-            yield Entry(*decoder.read_key(key, namespace), value)
+def _flushed(maps: dict[Address, dict[Any, Any]], decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
+    for (_, state_id, key, namespace), value in maps.items():
+        yield Entry(*decoders[state_id].read_key(key, namespace), value)
     maps.clear()
 
 
 def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
     """Yield the elements of a list state's value, which are separated by one byte."""
-    source = DataInputView(data)
+    return each_separated(element, DataInputView(data))
+
+
+def each_separated(element: TypeSerializer[Any], source: DataInputView) -> Iterator[Any]:
+    """Yield the elements of a list state's value, up to the end of the view."""
     if source.remaining():
         yield element.deserialize(source)
     while source.remaining():

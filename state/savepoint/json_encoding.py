@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ...serializers.records.serializers import RecordSnapshot
     from ...serializers.records.values import Record
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .entries import Entry
     from .reader import SavepointOperator
     from .states import SavepointState
 
@@ -276,21 +275,17 @@ def tagged_rows(operator: SavepointOperator, state: SavepointState) -> Iterator[
         OldReaderUnavailable: This release cannot read the values of the state.
         CorruptSavepoint: The bytes are damaged.
     """
-    key, value, namespace = _taggers(operator, state)
+    place, value = place_tagger(operator, state), tagger_of(state.description.value.snapshot)
     for entry in state.read_entries():
-        yield _entry(entry, key, value, namespace)
+        yield [*place(entry.key, entry.namespace), value(entry.value)]
 
 
-def _taggers(operator: SavepointOperator, state: SavepointState) -> tuple[Tagger, Tagger, Tagger]:
-    description = state.description
+def place_tagger(operator: SavepointOperator, state: SavepointState) -> Callable[[Any, Any], list[Any]]:
+    """Return the function that converts key and namespace to `[key]`, or `[key, namespace]` where it is namespaced."""
+    space = state.description.namespace
     key = tagger_of(operator.key) if operator.key is not None else repr
-    namespace = tagger_of(description.namespace.snapshot) if description.namespace is not None else repr
-    return key, tagger_of(description.value.snapshot), namespace
-
-
-def _entry(entry: Entry, key: Tagger, value: Tagger, namespace: Tagger) -> list[Any]:
-    middle = [] if entry.namespace is None else [namespace(entry.namespace)]
-    return [key(entry.key), *middle, value(entry.value)]
+    namespace = tagger_of(space.snapshot) if space is not None else repr
+    return lambda one, within: [key(one)] if within is None else [key(one), namespace(within)]
 
 
 def tagged_timers(state: SavepointState) -> Iterator[list[Any]]:
@@ -313,10 +308,16 @@ def timer_label(operator: SavepointOperator, state: SavepointState) -> str:
 
 def tagged_elements(state: SavepointState) -> list[list[Any]]:
     """Return the elements of an operator's list state by subtask; for broadcast state its map, as one element."""
+    return [list(elements) for elements in each_tagged_element(state)]
+
+
+def each_tagged_element(state: SavepointState) -> Iterator[Iterator[Any]]:
+    """Yield for each subtask an iterator over what `tagged_elements` returns; one element is converted at a time."""
     value = tagger_of(state.description.value.snapshot)
     if state.description.key is not None:
         value = map_tagger(tagger_of(state.description.key.snapshot), value)
-    return [[value(element) for element in elements] for elements in state.read_elements()]
+    for elements in state.each_element():
+        yield map(value, elements)
 
 
 def has_ttl(state: SavepointState) -> bool:

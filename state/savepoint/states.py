@@ -5,7 +5,7 @@ Every stream has its own header, so a state is read with the snapshots of the st
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...serializers.flink.timers import Timer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..storage.files import Folder
-    from .entries import Entry
+    from .entries import Entry, EntryDecoder
     from .handles import KeyedHandle, OperatorStateHandle
     from .keyed_readers import KeyedReader
     from .metadata import OperatorState
@@ -123,21 +123,27 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
             CorruptSavepoint: The bytes are damaged; the error has file, offset and key.
         """
-        from .entries import EntryDecoder, grouped  # not needed to read headers, as for a compatibility check
+        from .entries import grouped  # not needed to read headers, as for a compatibility check
+
+        yield from self.read_by(grouped)
+
+    def read_by(self, read: Callable[[KeyedReader, dict[int, EntryDecoder]], Iterator[T]]) -> Iterator[T]:
+        """Yield what `read` makes of each keyed stream; it gets decoders by state id. Raises as `read_entries`."""
+        from .entries import EntryDecoder
 
         self._require_readable("read_entries")
         key_groups = self._stored.max_parallelism
 
-        def read(reader: KeyedReader, infos: dict[int, StateMetaInfo]) -> Iterator[Entry]:
+        def decoded(reader: KeyedReader, infos: dict[int, StateMetaInfo]) -> Iterator[T]:
             key = reader.header.key_snapshot
             spaces = {index: info_snapshot(info, NAMESPACE_SERIALIZER) for index, info in infos.items()}
             decoders = {
                 index: EntryDecoder.of(self.kind, key, spaces[index], info.value, key_groups)
                 for index, info in infos.items()
             }
-            return grouped(reader, decoders)
+            return read(reader, decoders)
 
-        yield from self._from_keyed_streams(read)
+        yield from self._from_keyed_streams(decoded)
 
     def read_timers(self) -> Iterator[Timer[Any, Any]]:
         """Yield the timers of a queue, key groups ascending; timers without a window have `VoidNamespace()`.
@@ -172,6 +178,10 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
             CorruptSavepoint: The bytes are damaged.
         """
+        return [list(elements) for elements in self.each_element()]
+
+    def each_element(self) -> Iterator[Iterator[Any]]:
+        """Yield for each subtask an iterator over what `read_elements` returns; one element is read at a time."""
         from .entries import read_broadcast
         from .entry_keys import decode
 
@@ -179,9 +189,12 @@ class SavepointState:
         with self._located():
             value = value_reader(self.kind, self.description.value.snapshot)
             key = self.description.key.snapshot.restore_serializer() if self.description.key else None
-            if key is not None:
-                return [[read_broadcast(part, key, value) for part in parts] for parts in self._raw_elements()]
-            return [[decode(value, part) for part in parts] for parts in self._raw_elements()]
+            read = partial(decode, value) if key is None else partial(read_broadcast, key=key, value=value)
+            yield from (self._each(read, parts) for parts in self._raw_elements())
+
+    def _each(self, read: Callable[[bytes], T], parts: tuple[bytes, ...]) -> Iterator[T]:
+        with self._located():
+            yield from map(read, parts)
 
     def _raw_elements(self) -> Iterator[tuple[bytes, ...]]:
         for handle in _operator_handles(self._stored):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
+from stateshift import Array, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
+from stateshift.state.savepoint import long_texts
 from stateshift.state.savepoint.metadata import operator_id_of_uid
+from stateshift.state.testing import write_savepoint
 
 ACCEPTED = [
     ("2.3", "hashmap-account-v1"),
@@ -239,6 +243,58 @@ def test_a_file_appears_whole_or_not_at_all(run, tmp_path, savepoint_copy, damag
     assert (ran.status, again.status) == (2, 3)
     assert "cannot be written" in ran.stderr
     assert list((tmp_path / "out").iterdir()) == []
+
+
+LARGE = {
+    "map": (MapStateDescriptor("s", int, int), lambda: dict.fromkeys(range(80_000), 1)),
+    "list": (ListStateDescriptor("s", int), lambda: list(range(300_000))),
+    "array": (ValueStateDescriptor("s", Array[int]), lambda: list(range(300_000))),
+    "list of strings": (ValueStateDescriptor("s", list[str]), lambda: ["x" * 1000] * 10_000),
+}
+
+
+def large(place, descriptor, value):
+    write_savepoint(place, Job([Operator("o", key=int, states=[descriptor])]), {"o/s": {1: value}})
+    return place
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_value_larger_than_what_is_held_is_written_in_pieces(run, tmp_path, monkeypatch, kind):
+    """Of the pairs, the elements and their text no more than a few megabytes are in memory, however many there are."""
+    monkeypatch.setattr(long_texts, "HELD_BYTES", 1 << 20)
+    descriptor, make = LARGE[kind]
+    savepoint, file = large(tmp_path / "sp", descriptor, make()), tmp_path / "entries.jsonl"
+    run("export", large(tmp_path / "small", descriptor, make().__class__()), "-o", file)  # everything is imported now
+
+    tracemalloc.start()
+    try:
+        ran = run("export", savepoint, "-o", file)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    value = json.loads(file.read_text(encoding="utf-8"))["value"]
+    assert 0 == ran.status
+    assert make() == (dict(value["$map"]) if kind == "map" else value)
+    stored_bytes = sum(one.stat().st_size for one in savepoint.iterdir())
+    assert peak_bytes < 2 * stored_bytes + (5 << 20)  # what is read of the stream, and of it the value
+
+
+@pytest.mark.parametrize("kind", ["map", "list of strings"])
+def test_damage_within_a_long_value_leaves_no_part_of_its_line(run, tmp_path, damage, kind):
+    descriptor, make = LARGE[kind]
+    savepoint = large(tmp_path / "sp", descriptor, make())
+    stream = next(file for file in savepoint.iterdir() if file.name != "_metadata" and file.stat().st_size > 1 << 20)
+    damage(stream, blot=stream.stat().st_size - 200)
+
+    ran = run("export", savepoint)
+    with_file = run("export", savepoint, "-o", tmp_path / "entries.jsonl")
+
+    assert (3, "") == (ran.status, ran.stdout)
+    assert "what was printed is incomplete" in ran.stderr
+    assert 3 == with_file.status
+    assert "Nothing was written" in with_file.stderr
+    assert not (tmp_path / "entries.jsonl").exists()
 
 
 def test_a_reader_that_goes_away_is_no_error(savepoint_of):

@@ -1,5 +1,7 @@
 """States of a savepoint: values read and written again, entries gathered, damage named."""
 
+import json
+
 import attrs
 import pytest
 
@@ -14,6 +16,7 @@ from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entries import read_separated
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.json_lines import json_rows
 from stateshift.state.savepoint.keyed_stream import (
     KeyedStreamHeader,
     KeyedStreamReader,
@@ -140,6 +143,12 @@ def map_state(key, value):
     )
 
 
+def exported(folder, state):
+    """The entries of a state as `export` writes them."""
+    rows = json_rows(Savepoint.open(folder).operator("op"), state)
+    return [(place, json.loads("".join(texts))) for place, texts in rows]
+
+
 def test_entries_of_a_map_are_gathered_in_whatever_order_they_lie(tmp_path):
     key = serializer_for(int)
     form = [(1, "a", 1), (2, "a", 2), (1, "b", 3), (2, "c", 4), (1, "c", 5)]
@@ -151,6 +160,9 @@ def test_entries_of_a_map_are_gathered_in_whatever_order_they_lie(tmp_path):
     found = {entry.key: entry.value for entry in state.read_entries()}
     assert {1: {"a": 1, "b": 3, "c": 5}, 2: {"a": 2, "c": 4}} == found
     assert 5 == state.measure().entries
+    assert [
+        ([1], {"$map": [["a", 1], ["b", 3], ["c", 5]]}), ([2], {"$map": [["a", 2], ["c", 4]]}),
+    ] == exported(tmp_path / "sp", state)  # fmt: skip
 
 
 def test_user_keys_that_are_equal_in_python_and_not_in_the_bytes_are_not_lost_in_silence(tmp_path):
@@ -165,6 +177,8 @@ def test_user_keys_that_are_equal_in_python_and_not_in_the_bytes_are_not_lost_in
     with pytest.raises(ValueNotConvertible, match="same") as caught:
         list(state.read_entries())
     assert {"operator", "state", "key", "path"} <= caught.value.where.keys()
+    both = [[{"$bigdec": ["10", 1]}, 9], [{"$bigdec": ["100", 2]}, 9]]
+    assert [([1], {"$map": both})] == exported(tmp_path / "sp", state)
 
 
 def test_user_keys_that_python_cannot_look_up_are_an_error_that_says_so(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor, check, record
 from stateshift.compat.planner import plan
-from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.errors import StateShiftError, ValuesCollide
 from stateshift.serializers.primitives.text import read_string, write_string
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.descriptors import MapStateDescriptor
@@ -140,11 +140,13 @@ NESTED = [
     (list[Int32] | None, list[int] | None, list(range(1 << 17)), "?[]"),
     (list[list[Int32]], list[list[int]], [list(range(1 << 16))] * 2, "[][]"),
     (list[list[Int32] | None], list[list[int] | None], [None, list(range(1 << 17))], "[]?[]"),
+    (dict[Int32, str], dict[int, str], dict.fromkeys(range(1 << 10), "y" * 1_000), "{}"),
+    (list[dict[Int32, str]], list[dict[int, str]], [dict.fromkeys(range(1 << 10), "y" * 1_000)], "[]{}"),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "value", "path"), NESTED, ids=[path for *_, path in NESTED])
-def test_of_lists_within_a_long_value_a_piece_is_held_at_a_time_for_the_proof(old, new, value, path):
+def test_of_lists_and_maps_within_a_long_value_a_piece_is_held_at_a_time_for_the_proof(old, new, value, path):
     state, target = planned(old, new), DataOutputView()
     state.value.writer.serialize(value, target)
     data = target.getvalue()
@@ -158,3 +160,12 @@ def test_of_lists_within_a_long_value_a_piece_is_held_at_a_time_for_the_proof(ol
 
     assert most[0] < 0.5 * len(data)
     assert f"${path}" == damaged.value.where["path"]
+
+
+def test_a_long_map_whose_keys_are_the_same_is_not_proven():
+    state, target = planned(dict[Int32, str], dict[int, str]), DataOutputView()
+    state.value.writer.serialize({1: "a", 3: "a"}, target)
+
+    with pytest.raises(ValuesCollide) as caught:
+        prove_readable(state, target.getvalue().replace(b"\3\0", b"\1\0"))
+    assert "$<key>" == caught.value.where["path"]
