@@ -2,11 +2,15 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types interop fuzz evolution faults bench changelog clean
+.PHONY: help demo test lint types interop oldest fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
 PYRIGHT := .venv/.stateshift-pyright-installed
+OLDEST := .venv-oldest/.stateshift-installed
+OLDEST_TESTS := tests/spark/source tests/spark/test_migrate.py tests/spark/test_repartition.py tests/spark/test_bootstrap.py
+# PySpark 4.0 leaves sockets open.
+OF_OLD_SPARK := ignore::pytest.PytestUnraisableExceptionWarning
 
 ##@ See it
 
@@ -33,6 +37,9 @@ types: $(PYRIGHT) .cache/stateshift ## mypy, strict, on the source; mypy and pyr
 interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
 
+oldest: $(OLDEST) ## migration and the data source on the oldest Spark and libraries that pyproject.toml allows
+	@.venv-oldest/bin/python -m pytest -W $(OF_OLD_SPARK) $(OLDEST_TESTS) $(ARGS)
+
 faults: $(INSTALLED) ## processes killed at seeded moments of runs, an S3 server that goes away (an hour); SEEDS=3,7 or 20-39
 	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/spark tests/state $(ARGS)
 
@@ -50,8 +57,8 @@ bench: $(INSTALLED) ## state rewritten beside Flink's own serializers, end to en
 changelog: $(INSTALLED) ## CHANGELOG.md, made of the fragments in changelog.d; at a release VERSION=0.2.0
 	@$(PY) changelog.d/changelog.py $(VERSION)
 
-clean: ## remove what was made here: .venv, .cache, build, caches of tools
-	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## remove what was made here: .venv, .venv-oldest, .cache, build, caches of tools
+	rm -rf .venv .venv-oldest .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list
@@ -62,6 +69,14 @@ help: ## this list
 # Once, and again when the dependencies change.
 $(INSTALLED): pyproject.toml .ci/install
 	@PYTHON="$(PYTHON)" sh .ci/install
+	@touch $@
+
+# A second environment: what users install, in the oldest versions that are allowed.
+$(OLDEST): $(INSTALLED) .ci/oldest.py
+	@$(PY) -m venv --clear .venv-oldest
+	@$(PY) .ci/oldest.py > .venv-oldest/oldest.txt
+	@PYTHONWARNINGS="ignore:Editable installation" .venv-oldest/bin/python -m pip install -q --disable-pip-version-check \
+	  -c .venv-oldest/oldest.txt -e '.[avro,connect,demo,spark,test]'
 	@touch $@
 
 # It brings its own Node, 0.3 GB, which nothing else needs.

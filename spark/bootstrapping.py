@@ -45,8 +45,9 @@ from ..state.storage.publish import Destination, all_or_nothing, check_target
 from ..state.storage.runs import names_of
 from .bootstrap import StateSource
 from .connect import refuse_connect
-from .in_arrow import mapped
+from .in_arrow import arrow_schema, mapped
 from .interrupts import interrupts_kept
+from .placing import partitioned_by
 from .session import own_session
 from .shipping import shipped
 from .watching import attempts_of, run_watched, without_values
@@ -91,7 +92,7 @@ def write_from_rows(
         if session is not None:
             refuse_connect(session, "to make a savepoint from rows")
         given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
-        resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
+        resolved = resolve(job, [(source, arrow_schema(source.data.schema)) for source in given])
         names = names_of(operator.id for operator in job.operators)
         claim = until_published.enter_context(all_or_nothing(Destination(folder, names)))
         folder = claim.folder
@@ -146,13 +147,6 @@ def _check_frame(source: StateSource) -> None:
             operator=source.operator,
             state=source.state,
         )
-
-
-def _arrow_schema(data: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: pa.Schema = to_arrow_schema(data.schema, timezone="UTC")
-    return schema
 
 
 @attrs.frozen
@@ -223,7 +217,7 @@ class _Run:
         for place, operator in operators.items():
             firsts[place] = count
             count += operator.parallelism
-        together = rows.repartitionById(count, _stream_number(operators, firsts))
+        together = partitioned_by(rows, count, _stream_number(operators, firsts))
         ordered = together.sortWithinPartitions("operator", "key_group", "state")
         work = worker.running(_Writer(operators, self.folder, worker.attempts))
         return mapped(ordered, work, "result binary")
@@ -236,7 +230,7 @@ def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
     if source.aggregate is None:
         return table
     first = (*source.group_columns, *source.order_columns)
-    others = [field.name for field in _arrow_schema(table) if field.name not in first and can_order(field.type)]
+    others = [field.name for field in arrow_schema(table.schema) if field.name not in first and can_order(field.type)]
     together = table.repartition(slots, *map(_column, source.key_columns))
     return together.sortWithinPartitions(*map(_column, (*first, *others)))
 

@@ -1,10 +1,11 @@
-"""Functions on Arrow batches in the workers, without an irrelevant warning about pandas."""
+"""Arrow schemas of DataFrames, and functions on Arrow batches in the workers."""
 
 from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema in which a DataFrame's batches arrive; times are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Before Spark 4.3 times are in UTC by default, and there is no such argument.
+    in_utc: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    converted: pa.Schema = to_arrow_schema(schema, **in_utc)
+    return converted
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Rewriting of keys on Spark: the entries are read in packed batches, which one shuffle brings to the new subtasks.
 
-    readings -> mapInArrow -> parcels -> repartitionById, sorted by key group and state -> mapInArrow -> streams
+    readings -> mapInArrow -> parcels -> a partition a stream, sorted by key group and state -> mapInArrow -> streams
 
 A packed batch (`Parcel`) holds many entries (up to 4 MiB); only these batches pass through the JVM, where Spark sorts
 them, on disk if needed. Source: rule ROLE-4.
@@ -25,6 +25,7 @@ from ..state.progress import Progress
 from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import refuse_connect
 from .in_arrow import mapped
+from .placing import partitioned_by
 from .scheduling import Failures, answer_of, description_of, failure_of, share_of
 from .session import with_sql
 from .shipping import shipped
@@ -120,7 +121,7 @@ def _streams(spark: SparkSession, work: _Work, slots: int) -> DataFrame:
     size = sum(task.size_bytes for task in work.tasks)
     numbers = spark.range(0, count, 1, min(count, max(slots, size // READING_BYTES)))
     parcels = mapped(numbers, work.read, _PARCELS)
-    together = parcels.repartitionById(len(work.tasks), parcels["stream"])
+    together = partitioned_by(parcels, len(work.tasks), parcels["stream"])
     ordered = together.sortWithinPartitions("stream", "key_group", "state")
     return mapped(ordered, work.write, "result binary")
 

@@ -78,7 +78,7 @@ def _named(value: object) -> str:
     return f"{type(value).__name__} {getattr(value, 'name', '') or getattr(value, 'uid', '')!r}".removesuffix(" ''")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Operator:
     """An operator of the Flink job, identified by its `uid("…")`.
 
@@ -96,16 +96,18 @@ class Operator:
         name: A display name.
     """
 
-    uid: str = attrs.field(default="", kw_only=False)
-    operator_id: str = ""
-    key: TypeSerializer[Any] | None = attrs.field(default=None, converter=attrs.converters.optional(serializer_for))
-    key_converter: Converter | None = attrs.field(default=None, converter=optional_converter)
-    states: tuple[StateDescriptor, ...] = attrs.field(default=(), converter=_states)
-    list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
-    union_list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
-    broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), converter=_map_states)
-    timers: tuple[TimerServiceDescriptor, ...] = attrs.field(default=(), converter=_timers)
-    name: str = ""
+    uid: str = ""
+    operator_id: str = attrs.field(default="", kw_only=True)
+    key: TypeSerializer[Any] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(serializer_for), kw_only=True
+    )
+    key_converter: Converter | None = attrs.field(default=None, converter=optional_converter, kw_only=True)
+    states: tuple[StateDescriptor, ...] = attrs.field(default=(), converter=_states, kw_only=True)
+    list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states, kw_only=True)
+    union_list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states, kw_only=True)
+    broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), converter=_map_states, kw_only=True)
+    timers: tuple[TimerServiceDescriptor, ...] = attrs.field(default=(), converter=_timers, kw_only=True)
+    name: str = attrs.field(default="", kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if not self.uid and not self.operator_id:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, EqualNullSafe, EqualTo, In, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ...serializers.errors import StateShiftError, redact_values
 from ...serializers.registry import registry
@@ -49,8 +49,10 @@ class StateReader(DataSourceReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - as Spark calls it
         """Use filters on one or several values of `key` and `key_group` to read only their key groups.
 
-        All filters are returned, since Spark has to apply them again.
+        All filters are returned, since Spark has to apply them again. Spark 4.0 does not call this method.
         """
+        from pyspark.sql.datasource import EqualNullSafe, EqualTo, In  # since Spark 4.1
+
         for one in filters:
             if isinstance(one, EqualTo | EqualNullSafe):
                 self._restrict(one.attribute, [one.value])

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from pyspark.errors import PySparkTypeError
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -53,7 +54,15 @@ class SavepointDataSource(DataSource):
 
     def schema(self) -> StructType:
         table = self._table()
-        return from_arrow_schema(LISTING if table is None else table.schema, prefer_timestamp_ntz=True)
+        try:
+            return from_arrow_schema(LISTING if table is None else table.schema, prefer_timestamp_ntz=True)
+        except PySparkTypeError as error:
+            raise bare(
+                StateShiftError(
+                    f"this release of Spark has no type for a column of the state: {error}",
+                    advice="read it with option('exact', 'true'), which gives times of day as text, or on Spark 4.1",
+                )
+            ) from None
 
     def reader(self, schema: StructType) -> DataSourceReader:
         table = self._table()

@@ -26,6 +26,7 @@ from ...state.migration.retry import may_be_mended
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.storage.lock_renewal import renew_apart
+from ..in_arrow import arrow_schema
 from ..shipping import send_by_value
 from .options import bare, choice, number, places, refuse_unknown, required
 
@@ -106,8 +107,6 @@ class _Written(WriterCommitMessage):
 
 
 def _settled(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StateWrite:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     refuse_unknown(options, WRITE_OPTIONS, "write")
     job = options.get("job")
     wanted = Wanted(
@@ -120,7 +119,7 @@ def _settled(options: Mapping[str, str], schema: StructType, *, overwrite: bool)
     base = options.get("base")
     return settle(
         wanted,
-        to_arrow_schema(schema, timezone="UTC"),
+        arrow_schema(schema),
         Folder.at(required(options, "path", "the folder, as in save(…)")),
         Savepoint.open(base, allow_roots=places(options, "allow_roots")) if base else None,
         max_parallelism=number(options, "max_parallelism"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 import pytest
 from pyspark.sql import functions as f
+from releases import has_spark
 
 from stateshift.compat.targets import Target
 from stateshift.serializers.containers.ttl import TtlValue
@@ -542,6 +543,7 @@ def with_type_time(spark):
     spark.conf.unset("spark.sql.timeType.enabled")
 
 
+@pytest.mark.skipif(not has_spark(4, 1), reason="Spark 4.0 has no type TIME")
 def test_dates_and_times_are_those_of_the_columns(with_type_time, tmp_path, values_of):
     job = Job([Operator("o", key=str, states=[ValueStateDescriptor("times", Times)])])
     moment = "timestamp '1969-12-31 23:59:59.000001 UTC'"
