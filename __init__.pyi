@@ -91,6 +91,7 @@ from .spark.bootstrap import StateSource as StateSource
 from .spark.bootstrap import bootstrap as bootstrap
 from .spark.migrate import migrate as migrate
 from .spark.migrate import repartition as repartition
+from .spark.verify import verify as verify
 from .state.bootstrap.report import BootstrapReport as BootstrapReport
 from .state.descriptors import AggregatingStateDescriptor as AggregatingStateDescriptor
 from .state.descriptors import ListStateDescriptor as ListStateDescriptor
@@ -107,7 +108,6 @@ from .state.progress import Progress as Progress
 from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint
 from .state.savepoint.verify import VerifyReport as VerifyReport
-from .state.savepoint.verify import verify as verify
 from .state.savepoint.writer import SavepointWriter as SavepointWriter
 from .state.storage.publish import IfTargetExists as IfTargetExists
 from .state.timers import TimerServiceDescriptor as TimerServiceDescriptor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -76,7 +76,7 @@ def carry_out(
         share_of(tasks, cores),
     )
     with shipped(spark, work, py_files):
-        bundles = _bundled(tasks, cores if remote else cores * _bundles_per_core(tasks, cores))
+        bundles = bundled(tasks, cores if remote else cores * _bundles_per_core(tasks, cores))
         meter = Meter("migrating", tasks, journal, tell if remote else counted(spark.sparkContext, tell))
         if remote:
             answers = _run_remotely(spark, work, bundles, meter)
@@ -122,7 +122,7 @@ def _bundles_per_core(tasks: Sequence[Task], cores: int) -> int:
     return min(_BUNDLES_PER_CORE, max(1, size // (cores * _LEAST_BUNDLE_BYTES)))
 
 
-def _bundled(tasks: Sequence[Task], slots: int) -> list[list[int]]:
+def bundled(tasks: Sequence[Sized], slots: int) -> list[list[int]]:
     """Distribute tasks, the largest first, to one bundle per slot: few large bundles cost Spark the least."""
     bundles: list[list[int]] = [[] for _ in range(min(slots, len(tasks)))]
     sizes = [0] * len(bundles)
@@ -143,6 +143,15 @@ class Failures:
     def addInPlace(self, value: list[bytes], more: list[bytes]) -> list[bytes]:  # noqa: N802 - Spark's name
         """Return the failures with those of another task added."""
         return value + more
+
+
+class Sized(Protocol):
+    """Work of a known size."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes to read."""
+        ...
 
 
 @attrs.frozen

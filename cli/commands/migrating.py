@@ -10,7 +10,7 @@ import click
 
 from ...compat.condensing import FEW, alike, some
 from ...compat.reference_time import time_text
-from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ...serializers.escaping import shell_word
 from ...serializers.wording import many
 from ...state.migration.engine import Engine
@@ -18,6 +18,7 @@ from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from ..next_steps import start_lines
+from ..on_spark import spark_failures_told, spark_options
 from ..options import allowed_roots, common_options, migration_options, savepoint_argument
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
 from ..progress import watched
@@ -81,17 +82,7 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     help="In place of --job: back to a revision of the project's history, or to what is stamped so.",
 )
 @click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Where Spark runs. By default local[*,4], 4 being the tries of a task; and for little state no Spark at all.",
-)
-@click.option(
-    "--py-files",
-    multiple=True,
-    metavar="FILE[,FILE…]",
-    help="Further .py, .zip, .egg or .whl files for Spark's workers. Modules in the job's folder go by themselves.",
-)
+@spark_options
 @click.option(
     "--target-exists",
     type=click.Choice(["fail", "resume", "replace"]),
@@ -111,7 +102,7 @@ def command(
     downgrade: str,
     dry_run: bool,
     master: str | None,
-    py_files: tuple[str, ...],
+    py_files: list[str],
     target_exists: str,
     options: MigrationOptions,
     with_json: bool,
@@ -138,7 +129,7 @@ def command(
             description,
             options,
             master=master,
-            py_files=[name for names in py_files for name in names.split(",") if name],
+            py_files=py_files,
             dry_run=dry_run,
             expected=plan,
             target_exists=IfTargetExists(target_exists),
@@ -195,11 +186,11 @@ def _engine(expected: Estimate) -> str:
 def _failures_told(target_place: str) -> Iterator[None]:
     """Turn errors of the target's store, and of Spark itself, into the error that the run failed."""
     from ...spark.migrate import NOTHING_PUBLISHED
-    from ...spark.watching import cause_of
     from ...state.storage.files import Folder
 
     try:
-        yield
+        with spark_failures_told(NOTHING_PUBLISHED):
+            yield
     except NoSpaceLeft:
         raise
     except (SavepointNotFound, StorageFailed) as error:
@@ -213,16 +204,6 @@ def _failures_told(target_place: str) -> Iterator[None]:
             else error.advice,
             written=error.written or "Nothing was written.",
             **where,
-        ) from error
-    except StateShiftError:
-        raise
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
-            raise
-        raise MigrationFailed(
-            f"Spark failed: {cause_of(error)}",
-            advice="check --master and Spark's own messages above; the same command begins again from the start",
-            written=NOTHING_PUBLISHED,
         ) from error
 
 

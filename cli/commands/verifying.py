@@ -10,6 +10,7 @@ import click
 from ...compat.condensing import FEW
 from ...serializers.wording import many
 from ..failures import Status
+from ..on_spark import spark_failures_told, spark_options
 from ..options import all_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import Column, Line, Table, print_json, print_styled
 from ..progress import watched
@@ -31,26 +32,32 @@ Examples:
   stateshift verify /data/savepoints/sp-1-v2
   stateshift verify /data/savepoints/sp-1-v2 --values
   stateshift verify /data/savepoints/sp-1-v2 --json
+  stateshift verify s3://bucket/sp-1-v2 --master spark://host:7077
 
 \b
 Checks: structure (metadata, streams, every entry's framing), digests (of savepoints that stateshift wrote), the key
 group of every key (rule RUN-3), and that every value can be read. A key whose type has no stable hash is `unproven`,
 which is no failure. Where the digests are right, they stand for the last two: nothing but --values reads keys and
 values again then.
+All cores of this machine read the streams. With --master, Spark reads them; so it does where plain Python would have to
+read so many values that Spark is done sooner.
 Exit status 1: a check failed.""",
 )
 @savepoint_argument()
 @click.option("--values", is_flag=True, help="Read every key and value, also where digests say that nothing changed.")
 @all_option
 @import_option
+@spark_options
 @common_options
-def command(savepoint: str, *, values: bool, everything: bool, with_json: bool) -> int:
+def command(
+    savepoint: str, *, values: bool, everything: bool, master: str | None, py_files: list[str], with_json: bool
+) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and, without them, every key and value."""
-    from ...state.savepoint.verify import verify
+    from ...spark.verify import verify
 
     opened = open_savepoint(savepoint)
-    with watched() as show:
-        report = verify(opened, trust_digests=not values, progress=show)
+    with watched() as show, spark_failures_told("Nothing was written."):
+        report = verify(opened, trust_digests=not values, progress=show, master=master, py_files=py_files)
     if with_json:
         print_json(to_data(opened.place, report))
     else:

@@ -25,7 +25,7 @@ from .entry_checks import DistinctKeys, StreamCheck, is_read
 from .entry_keys import decode
 from .handles import OperatorStateHandle
 from .key_group_ranges import Stretch
-from .keyed_readers import batches, keyed_reader
+from .keyed_readers import batches, keyed_reader, read_header
 from .keyed_stream import KeyedStreamReader
 from .meta_info import KEY_SERIALIZER
 from .operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
@@ -35,6 +35,7 @@ from .value_readers import value_reader
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from ..storage.files import Folder
     from ..transcode.key_groups import KeyGroupsExecutor, StateTotal
     from ..transcode.program import Program
     from .blocks import Block
@@ -44,6 +45,16 @@ if TYPE_CHECKING:
     from .sources import ByteSource
 
 _CREDIT = 2
+
+
+def goes_by_machine_code(handle: KeyedHandle, folder: Folder, max_parallelism: int) -> bool:
+    """Whether machine code alone proves the plain entries of a keyed stream, so that no objects are made of them.
+
+    Raises:
+        StateShiftError: As `read_header`.
+    """
+    header = read_header(handle, folder)
+    return StreamCheck.of(header, max_parallelism, ExecutorName.NUMBA).is_fast
 
 
 @attrs.define
@@ -64,13 +75,19 @@ class StreamProof:
 
 
 def prove_stream(
-    reader: KeyedReader, max_parallelism: int, *, alone: bool = False, framing_only: bool = False
+    reader: KeyedReader,
+    max_parallelism: int,
+    key_groups: range | None = None,
+    *,
+    alone: bool = False,
+    framing_only: bool = False,
 ) -> StreamProof:
     """Check every entry of a keyed stream that can be reached.
 
     Args:
         reader: The reader of the stream.
         max_parallelism: The number of key groups.
+        key_groups: The key groups to check; None: all of the stream.
         alone: Whether to read in this thread, instead of in a second one.
         framing_only: Whether to skip keys and values: then entries are only found and counted.
 
@@ -82,7 +99,7 @@ def prove_stream(
     keys, groups = DistinctKeys(reader), _WholeGroups(check, len(states), prefix_size(max_parallelism))
     proof = StreamProof(hashed=check is not None and check.hashed, hidden=set(reader.hidden))
     entries = [0] * len(states)
-    found = _found(reader, proof.hidden, in_stretches=check is None or check.is_fast)
+    found = _found(reader, key_groups, proof.hidden, in_stretches=check is None or check.is_fast)
     for item in found if alone else ahead(found):
         totals = groups.totals(item) if isinstance(item, Stretch) else None
         if totals is not None:
@@ -173,15 +190,17 @@ def prove_stored_elements(
     return proof
 
 
-def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iterator[Stretch | list[Block]]:
+def _found(
+    reader: KeyedReader, key_groups: range | None, hidden: set[str], *, in_stretches: bool
+) -> Iterator[Stretch | list[Block]]:
     """Yield the entries in the form that is checked fastest: whole key groups if machine code can check them."""
     by_machine_code = in_stretches and reader.executor is ExecutorName.NUMBA
     if not isinstance(reader, KeyedStreamReader) or reader.header.compressed or not by_machine_code:
         reached = [at for at, info in enumerate(reader.header.states) if info.name not in hidden]
-        yield from batches(reader.blocks(state_ids=reached))
+        yield from batches(reader.blocks(key_groups, reached))
         return
     with located(file=reader.name):
-        for found in reader.stretches():
+        for found in reader.stretches(key_groups):
             if isinstance(found, Stretch):
                 yield found
             else:

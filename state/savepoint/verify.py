@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,25 +17,32 @@ from ...compat.description import StateKind
 from ...serializers.errors import StateShiftError, located
 from ...serializers.wording import many
 from ..storage.lineage import LINEAGE
+from ..storage.prefetch import cores
 from .handles import InlineHandle, RelativeFileHandle
 from .metadata import METADATA
+from .proof_tasks import PART_BYTES, DigestTask, in_one_line, stream_handles, stream_tasks
+from .proof_threads import run_in_threads
 from .reader import Savepoint, open_savepoint
 from .sources import open_stream
 from .states import require_own_key_groups
-from .walk import Walk, in_one_line, stream_handles
+from .stream_proofs import StreamProof
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ..progress import Progress
+    from ..storage.files import Folder
     from .handles import StreamHandle
+    from .proof_tasks import Answer, ProofTask, StreamTask
     from .reader import SavepointOperator
-    from .stream_proofs import StreamProof
-    from .walk import OperatorLook
+
+    Run = Callable[[str, Sequence[ProofTask], Folder, Callable[[Progress], None]], list[Answer]]
+    """Runs the tasks of a phase, and returns their answers in order; see `proof_threads.run_in_threads`."""
 
 _Entries = dict[tuple[str, str, str], int]
 """The number of entries found, by operator id, `StateKind.room` and state."""
+_PARTS_PER_SLOT = 2
 _WRITTEN = "entries"
 """The name of the check of operators whose digests are trusted."""
 
@@ -91,7 +99,9 @@ def verify(
     savepoint: Savepoint | str | os.PathLike[str],
     *,
     trust_digests: bool = False,
-    progress: Callable[[Progress], object] = lambda _: None,
+    progress: Callable[[Progress], None] = lambda _: None,
+    run: Run = run_in_threads,
+    slots: int = 0,
 ) -> VerifyReport:
     """Return a report of the checks of a savepoint.
 
@@ -100,6 +110,8 @@ def verify(
         trust_digests: Whether to trust digests: if all files of an operator have the right digest, its entries are
             found and counted, but keys and values are not read.
         progress: Called with the progress, by several threads, one at a time.
+        run: What runs the tasks: by default the threads of this process.
+        slots: How many tasks it runs at a time; 0: as many as this machine has cores.
 
     Raises:
         SavepointNotFound, CorruptSavepoint, UntrustedPlace, UnsupportedFormat: `open_savepoint` refuses the given
@@ -110,24 +122,68 @@ def verify(
     checks = [Check("structure", Outcome.OK, _summary(savepoint), METADATA)]
     entries: _Entries = {}
     damaged = set[str]()
-    with Walk(savepoint.folder, progress) as walk:
-        files = savepoint.lineage.files if savepoint.lineage is not None else {}
-        problems = walk.digest_problems(files)
-        checks += _digests(savepoint, problems)
-        trusted = files.keys() - problems.keys() if trust_digests else set[str]()
-        headers = [_guarded("structure", one, partial(_header_checks, one)) for one in savepoint.operators]
-        found = list(zip(savepoint.operators, headers, strict=True))
-        sound = [operator for operator, of_header in found if not _has_failed(of_header)]
-        looks = iter(walk.look(_trusting(sound, trusted)))
-        for operator, of_operator in found:
-            if not _has_failed(of_operator):
-                of_operator.extend(_operator(next(looks), entries))
-            if _has_failed(of_operator):
-                damaged.add(operator.operator_id)
-            checks += of_operator
+    files = savepoint.lineage.files if savepoint.lineage is not None else {}
+    answers = run("digests", [DigestTask(*file) for file in files.items()], savepoint.folder, progress)
+    problems = {name: str(problem) for name, problem in zip(files, answers, strict=True) if problem}
+    checks += _digests(savepoint, problems)
+    trusted = files.keys() - problems.keys() if trust_digests else set[str]()
+    headers = [_guarded("structure", one, partial(_header_checks, one)) for one in savepoint.operators]
+    found = list(zip(savepoint.operators, headers, strict=True))
+    sound = [operator for operator, of_header in found if not _has_failed(of_header)]
+    proofs = iter(_proofs(savepoint.folder, _trusting(sound, trusted), run, slots or cores(), progress))
+    for operator, of_operator in found:
+        if not _has_failed(of_operator):
+            of_operator.extend(_operator(next(proofs), entries))
+        if _has_failed(of_operator):
+            damaged.add(operator.operator_id)
+        checks += of_operator
     checks += _counts(savepoint, entries, damaged)
     checks += _quarantine(savepoint)
     return VerifyReport(savepoint.place, tuple(checks))
+
+
+@attrs.frozen
+class _OperatorProof:
+    """The answers of the tasks that prove an operator's streams.
+
+    Attributes:
+        operator: The operator.
+        framing_only: Whether keys and values were skipped.
+        tasks: The tasks.
+        answers: Their answers.
+    """
+
+    operator: SavepointOperator
+    framing_only: bool
+    tasks: tuple[StreamTask, ...]
+    answers: tuple[Answer, ...]
+
+    def parts(self, *, keyed: bool) -> list[StreamProof]:
+        """Return the proofs of keyed streams, or of the others; raise the error of the first that has none."""
+        parts = []
+        for task, answer in zip(self.tasks, self.answers, strict=True):
+            if task.is_keyed is keyed:
+                if isinstance(answer, StateShiftError):
+                    raise answer
+                assert isinstance(answer, StreamProof)  # noqa: S101 - the answer of a `StreamTask`
+                parts.append(answer)
+        return parts
+
+
+def _proofs(
+    folder: Folder,
+    operators: Iterable[tuple[SavepointOperator, bool]],
+    run: Run,
+    slots: int,
+    tell: Callable[[Progress], None],
+) -> Iterator[_OperatorProof]:
+    """Run the proofs of operators, each given with whether only its framing is checked."""
+    given = list(operators)
+    part = max(PART_BYTES, sum(operator.size_bytes for operator, _ in given) // (_PARTS_PER_SLOT * slots))
+    planned = [(*one, tuple(stream_tasks(one[0], part, framing_only=one[1]))) for one in given]
+    answers = iter(run("streams", [task for *_, tasks in planned for task in tasks], folder, tell))
+    for operator, framing_only, tasks in planned:
+        yield _OperatorProof(operator, framing_only, tasks, tuple(islice(answers, len(tasks))))
 
 
 def _has_failed(checks: Iterable[Check]) -> bool:
@@ -169,12 +225,12 @@ def _digests(savepoint: Savepoint, problems: dict[str, str]) -> Iterator[Check]:
         yield Check("digests", Outcome.OK, f"{files} what {LINEAGE} says")
 
 
-def _operator(look: OperatorLook, entries: _Entries) -> list[Check]:
-    if look.framing_only:
-        return _guarded(_WRITTEN, look.operator, lambda: _written_checks(look, entries))
+def _operator(proof: _OperatorProof, entries: _Entries) -> list[Check]:
+    if proof.framing_only:
+        return _guarded(_WRITTEN, proof.operator, lambda: _written_checks(proof, entries))
     return [
-        *_guarded("key groups", look.operator, lambda: _keyed_checks(look, entries)),
-        *_guarded("elements", look.operator, lambda: _operator_checks(look, entries)),
+        *_guarded("key groups", proof.operator, lambda: _keyed_checks(proof, entries)),
+        *_guarded("elements", proof.operator, lambda: _operator_checks(proof, entries)),
     ]
 
 
@@ -202,21 +258,21 @@ def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator
         return [Check(name, Outcome.FAILED, in_one_line(error), ", ".join([operator.title, *places]))]
 
 
-def _written_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
-    streams = [*look.keyed, *look.lists]
-    if not streams:
+def _written_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
+    if not proof.tasks:
         return
-    found = sum(_count(look.operator, stream.result(), entries) for stream in streams)
+    parts = [*proof.parts(keyed=True), *proof.parts(keyed=False)]
+    found = sum(_count(proof.operator, part, entries) for part in parts)
     written = many(found, "entry is as it was", "entries are as they were")
     detail = f"{written} written, by the digests; no key and no value was read"
-    yield Check(_WRITTEN, Outcome.OK, detail, look.operator.title)
+    yield Check(_WRITTEN, Outcome.OK, detail, proof.operator.title)
 
 
-def _keyed_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
-    operator, title = look.operator, look.operator.title
-    if not look.keyed:
+def _keyed_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
+    operator, title = proof.operator, proof.operator.title
+    parts = proof.parts(keyed=True)
+    if not parts:
         return
-    parts = [stream.result() for stream in look.keyed]
     found = sum(_count(operator, part, entries) for part in parts)
     if hidden := set[str]().union(*(part.hidden for part in parts)):
         detail = f"the entries of {', '.join(sorted(hidden))} cannot be reached in the heap backend's native format"
@@ -236,15 +292,15 @@ def _keyed_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
         yield Check("values", Outcome.OK, "every value ends where its type says", title)
 
 
-def _operator_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
-    parts = [stream.result() for stream in look.lists]
-    found = sum(_count(look.operator, part, entries) for part in parts)
+def _operator_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
+    parts = proof.parts(keyed=False)
+    found = sum(_count(proof.operator, part, entries) for part in parts)
     if unread := set[str]().union(*(part.unread for part in parts)):
         detail = f"the elements of {', '.join(sorted(unread))} are not read by this release"
-        yield Check("elements", Outcome.UNPROVEN, detail, look.operator.title)
+        yield Check("elements", Outcome.UNPROVEN, detail, proof.operator.title)
     elif found:
         detail = many(found, "element ends where its type says", "elements end where their types say")
-        yield Check("elements", Outcome.OK, detail, look.operator.title)
+        yield Check("elements", Outcome.OK, detail, proof.operator.title)
 
 
 def _count(operator: SavepointOperator, part: StreamProof, entries: _Entries) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
@@ -88,3 +91,24 @@ def test_what_digests_stand_for_is_read_when_asked_for(run, tmp_path):
     assert [True, False] == [
         run("verify", tmp_path / "sp", "--json", *more).data["by_digests"] for more in ([], ["--values"])
     ]
+
+
+def test_with_a_master_spark_proves_the_same(savepoint_of):
+    """In a process of its own, whose Java ends with it."""
+    command = [sys.executable, "-m", "stateshift", "verify", savepoint_of("rocksdb-account-v1")]
+
+    here, on_spark = (
+        subprocess.run([*command, *more], capture_output=True, text=True, timeout=120, check=False)
+        for more in ((), ("--master", "local[2]"))
+    )
+
+    assert (0, here.stdout) == (on_spark.returncode, on_spark.stdout)
+    assert on_spark.stderr == ""
+
+
+def test_a_master_that_is_none_is_refused_before_anything_is_read(run, savepoint_of):
+    ran = run("verify", savepoint_of("rocksdb-account-v1"), "--master", "sparky://here")
+
+    assert (6, "") == (ran.status, ran.stdout)
+    assert "Could not parse Master URL: 'sparky://here'" in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -32,6 +32,7 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.spark import register
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
+from stateshift.spark.verify import verify
 
 folder, source = sys.argv[1:3]
 sys.path.insert(0, f"{folder}/users")
@@ -57,6 +58,8 @@ facts |= {"written": report.states[0].written, "steps": [(step.phase, step.done)
 packed = [f"{folder}/users/packed_helper.py"]
 report = migrate(source, f"{folder}/packed", job(packed_text_of), session=spark, py_files=packed)
 facts["packed"] = report.states[0].written
+verified = verify(f"{folder}/packed", session=spark)
+facts["verified"] = [verified.ok, verified == verify(f"{folder}/packed")]
 facts["bad"] = told(lambda: migrate(source, f"{folder}/none", job(unfit), session=spark))
 facts["left"] = os.path.exists(f"{folder}/none")
 rows = spark.range(3).selectExpr("id", "cast(id as string) as text")
@@ -90,6 +93,7 @@ def test_states_are_migrated_read_and_written_on_a_connect_session(tmp_path, cou
     facts = json.loads(printed.splitlines()[-1])
     assert facts["session"] == "pyspark.sql.connect.session"
     assert (facts["written"], facts["packed"], facts["left"]) == (KEYS, KEYS, False)
+    assert facts["verified"] == [True, True]
     assert facts["steps"] == [["migrating", 4], ["publishing", 0]]
     assert "connect_helper.unfit failed on 1234: ValueError: no text for it" in facts["bad"]
     assert "Nothing was published" in facts["bad"]

@@ -3,8 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import CancelledError
 
 import attrs
 import pytest
@@ -15,14 +15,16 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.records.classes import record
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.savepoint import verify as verifying
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.savepoint.proof_tasks import stream_handles, stream_tasks
+from stateshift.state.savepoint.proof_threads import run_in_threads
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.walk import Walk
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
@@ -142,10 +144,11 @@ def test_progress_tells_of_files_and_then_of_streams(written):
         assert sorted(told, key=lambda progress: (progress.bytes_done, progress.done)) == told
 
 
-def test_what_progress_raises_ends_the_look(written):
-    class Stopped(BaseException):
-        pass
+class Stopped(BaseException):
+    pass
 
+
+def test_what_progress_raises_ends_the_look(written):
     def stop(progress):
         if progress.phase == "streams" and progress.bytes_done:
             raise Stopped
@@ -154,18 +157,44 @@ def test_what_progress_raises_ends_the_look(written):
         verify(Savepoint.open(written), progress=stop)
 
 
-def test_a_walk_that_is_left_leaves_nobody_at_work(tmp_path):
+def test_threads_that_are_left_do_no_more(tmp_path):
     job = Job([Operator("o", key=int, states=[ValueStateDescriptor("s", int)])])
     with SavepointWriter(tmp_path / "sp", job, parallelism=64) as writer:
         for number in range(1000):
             writer.put("o", "s", number, number)
     opened = Savepoint.open(tmp_path / "sp")
+    tasks = list(stream_tasks(opened.operators[0], 1 << 20, framing_only=False))
+    told = []
 
-    with Walk(opened.folder, lambda _: time.sleep(0.01)) as walk:
-        (look,) = walk.look([(opened.operators[0], False)])
+    def stop_once(progress):
+        told.append(progress)
+        time.sleep(0.01)
+        if len(told) == 3:
+            raise Stopped
 
-    assert 64 == len(look.keyed)
-    assert any(stream.cancelled() or isinstance(stream.exception(), CancelledError) for stream in look.keyed)
+    assert 64 == len(tasks)
+    with pytest.raises(Stopped):
+        run_in_threads("streams", tasks, opened.folder, stop_once)
+    assert told[-1].done < 32
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPool")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hashmap-zoo-p1-m128", "rocksdb-account-v1", "hashmap-native-long-p2-m128", "rocksdb-string-p1-m200-snappy"],
+)
+def test_parts_of_streams_prove_what_whole_streams_prove(savepoint_of, monkeypatch, name):
+    whole = verify(savepoint_of(name))
+    monkeypatch.setattr(verifying, "PART_BYTES", 100)
+
+    parts = [
+        task
+        for one in Savepoint.open(savepoint_of(name)).operators
+        for task in stream_tasks(one, 100, framing_only=False)
+    ]
+
+    assert len(parts) > sum(len(list(stream_handles(one))) for one in Savepoint.open(savepoint_of(name)).operators)
+    assert whole == verify(savepoint_of(name))
 
 
 @pytest.fixture
@@ -507,6 +536,8 @@ def test_a_subclass_that_the_savepoint_does_not_describe_is_unproven(tmp_path):
 
 PROGRAM = """
 import sys
+from stateshift.state.savepoint.proof_tasks import stream_handles, stream_tasks
+from stateshift.state.savepoint.proof_threads import run_in_threads
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 report = verify(Savepoint.open(sys.argv[1]))

@@ -1,0 +1,53 @@
+"""What commands that may run on Spark share: its options, and the error when Spark itself fails."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..serializers.errors import MigrationFailed, StateShiftError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--master` and `--py-files`, which become the arguments `master` and `py_files`."""
+    master = click.option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs. By default local[*,4], 4 being the tries of a task; for little state no Spark at all.",
+    )
+    py_files = click.option(
+        "--py-files",
+        multiple=True,
+        metavar="FILE[,FILE…]",
+        callback=lambda _context, _parameter, given: [name for names in given for name in names.split(",") if name],
+        help="Further .py, .zip, .egg or .whl files for Spark's workers. Modules in the job's folder go by themselves.",
+    )
+    return master(py_files(command))
+
+
+@contextmanager
+def spark_failures_told(written: str) -> Iterator[None]:
+    """Turn errors of Spark itself into the error that the run failed.
+
+    Args:
+        written: What was written by then, in a sentence.
+    """
+    try:
+        yield
+    except StateShiftError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
+            raise
+        from ..spark.watching import cause_of
+
+        raise MigrationFailed(
+            f"Spark failed: {cause_of(error)}",
+            advice="check --master and Spark's own messages above; the same command begins again from the start",
+            written=written,
+        ) from error

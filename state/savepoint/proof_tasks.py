@@ -1,0 +1,198 @@
+"""The tasks of a verification: digests of files, and proofs of streams or of some key groups of a stream.
+
+They run in threads of this process (`proof_threads`) or on Spark, and are pickled for that.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import StateShiftError
+from ..storage.lineage import FileDigest
+from .handles import OperatorStateHandle
+from .keyed_readers import keyed_reader
+from .sources import PassedOn, open_stream
+from .stream_proofs import StreamProof, prove_stored_elements, prove_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..storage.files import Folder
+    from ..transcode.choice import ExecutorName
+    from .handles import KeyedHandle
+    from .reader import SavepointOperator
+    from .sources import ByteSource
+
+    Take = Callable[[int], object]
+
+PART_BYTES = 16 << 20
+"""The least size of the key groups of a stream that one task proves: each task reads the stream's header."""
+
+
+@attrs.frozen
+class DigestTask:
+    """The check of one file's digest; its answer is the problem in words, or "".
+
+    Attributes:
+        name: The name of the file.
+        expected: The digest that it should have.
+    """
+
+    name: str
+    expected: FileDigest
+
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes to read."""
+        return self.expected.size
+
+    def answer(self, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> str:
+        """Return the problem; arguments as in `answer_of`."""
+        try:
+            size = folder.size(self.name)
+            if size != self.expected.size:
+                return f"the file has {size:,} bytes and should have {self.expected.size:,}"
+            with folder.open_range(self.name) as file:
+                found = FileDigest.of_stream(PassedOn(file, lambda data: take(len(data))))
+        except StateShiftError as error:
+            return in_one_line(error)
+        return "" if found == self.expected else "the digest of the file is another one"
+
+
+@attrs.frozen
+class StreamTask:
+    """The proof of a stream, or of some key groups of a keyed one.
+
+    Attributes:
+        title: The name of the operator in messages.
+        handle: The handle of the stream.
+        max_parallelism: The number of key groups of the operator.
+        framing_only: Whether keys and values are skipped.
+        key_groups: The key groups to prove; None: all, or the stream is not keyed.
+        opaque: The states of a stream of lists that no serializer reads.
+    """
+
+    title: str
+    handle: KeyedHandle | OperatorStateHandle = attrs.field(repr=False)
+    max_parallelism: int
+    framing_only: bool
+    key_groups: range | None = None
+    opaque: tuple[str, ...] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the stream is keyed."""
+        return not isinstance(self.handle, OperatorStateHandle)
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate number of bytes to read."""
+        size = self.handle.stream.size
+        if self.key_groups is None or isinstance(self.handle, OperatorStateHandle):
+            return size
+        return size * len(self.key_groups) // max(len(self.handle.key_groups), 1)
+
+    def answer(self, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> StreamProof:
+        """Return the proof; arguments as in `answer_of`.
+
+        Raises:
+            StateShiftError: As `prove_stream` and `prove_stored_elements`.
+        """
+        with open_stream(self.handle.stream, folder) as stream:
+            source = _Measured(stream, take)
+            if isinstance(self.handle, OperatorStateHandle):
+                return prove_stored_elements(
+                    source, self.handle, executor, opaque=self.opaque, framing_only=self.framing_only
+                )
+            reader = keyed_reader(source, self.handle, self.max_parallelism, executor)
+            return prove_stream(
+                reader, self.max_parallelism, self.key_groups, alone=alone, framing_only=self.framing_only
+            )
+
+
+ProofTask = DigestTask | StreamTask
+Answer = StreamProof | str | StateShiftError
+"""A task's answer, or the reason why there is none."""
+
+
+def run_task(task: ProofTask, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> Answer:
+    """Return the answer of a task.
+
+    Args:
+        task: The task.
+        folder: The savepoint.
+        executor: The executor of the checks.
+        take: Called with the number of bytes that were read, again and again.
+        alone: Whether to read in this thread, instead of in a second one.
+    """
+    try:
+        return task.answer(folder, executor, take, alone=alone)
+    except StateShiftError as error:
+        return error
+
+
+def stream_tasks(operator: SavepointOperator, part_bytes: int, *, framing_only: bool) -> Iterator[StreamTask]:
+    """Yield the tasks that prove an operator's streams, whose headers can be read.
+
+    Args:
+        operator: The operator.
+        part_bytes: The approximate size of the key groups that one task proves.
+        framing_only: Whether keys and values are skipped.
+    """
+    opaque = tuple(state.name for state in operator.states if not state.kind.is_keyed and state.unsupported)
+    for handle in stream_handles(operator):
+        task = StreamTask(operator.title, handle, operator.max_parallelism, framing_only, opaque=opaque)
+        if isinstance(handle, OperatorStateHandle):
+            yield task
+        else:
+            parts = _parts(handle, part_bytes)
+            yield from (attrs.evolve(task, key_groups=part if len(parts) > 1 else None) for part in parts)
+
+
+def stream_handles(operator: SavepointOperator) -> Iterator[KeyedHandle | OperatorStateHandle]:
+    """Yield the handles of an operator's streams whose headers can be read."""
+    for subtask in operator.stored.subtasks:
+        if subtask.managed_keyed is not None and not operator.unreadable_keyed:
+            yield subtask.managed_keyed
+        if subtask.managed_operator is not None and not operator.unreadable_lists:
+            yield subtask.managed_operator
+
+
+def _parts(handle: KeyedHandle, part_bytes: int) -> list[range]:
+    """Return the key groups of a stream, divided into parts of about equal numbers."""
+    groups = handle.key_groups
+    count = min(max(handle.stream.size // part_bytes, 1), max(len(groups), 1))
+    bounds = [groups.start + len(groups) * part // count for part in range(count + 1)]
+    return [range(*bound) for bound in pairwise(bounds)]
+
+
+def in_one_line(error: StateShiftError) -> str:
+    """Return the message of an error in one line."""
+    return error.what.replace("\n", " ")
+
+
+class _Measured:
+    """A byte source that reports how many bytes are read.
+
+    Args:
+        source: The bytes.
+        take: Called with the number of bytes of each read.
+    """
+
+    def __init__(self, source: ByteSource, take: Take) -> None:
+        self._source, self._take = source, take
+        self.name, self.size, self.piece_bytes, self.pieces = (
+            source.name,
+            source.size,
+            source.piece_bytes,
+            source.pieces,
+        )
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read exactly `size` bytes at `offset`."""
+        data = self._source.read_at(offset, size)
+        self._take(len(data))
+        return data

@@ -1,0 +1,174 @@
+"""A verification on Spark has the report of one in this process, whatever is wrong with the savepoint."""
+
+import random
+
+import attrs
+import pytest
+from marks import marks
+
+from stateshift.serializers.errors import LibraryNotFound
+from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift.spark import verify as verify_on_spark
+from stateshift.spark.verify import verify
+from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from stateshift.state.job import Job, Operator
+from stateshift.state.savepoint import verify as verifying
+from stateshift.state.savepoint.verify import Outcome
+from stateshift.state.savepoint.verify import verify as verify_here
+from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.lineage import LINEAGE
+
+FIXTURES = (
+    "hashmap-zoo-p1-m128", "rocksdb-account-v1", "hashmap-native-long-p2-m128", "rocksdb-string-p1-m200-snappy",
+    "hashmap-operator-only-p2-m128", "rocksdb-windows-p1-m200",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    """Streams are proven in parts."""
+    monkeypatch.setattr(verifying, "PART_BYTES", 500)
+    monkeypatch.setattr(verifying, "_PARTS_PER_SLOT", 1000)
+
+
+@pytest.fixture
+def written(tmp_path):
+    job = Job(
+        [Operator("o", key=int, states=[ValueStateDescriptor("s", str)], list_states=[ListStateDescriptor("l", int)])]
+    )
+    with SavepointWriter(tmp_path / "sp", job, parallelism=3) as writer:
+        for number in range(3000):
+            writer.put("o", "s", number, f"value {number}")
+            writer.add("o", "l", number)
+    return tmp_path / "sp"
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_the_report_is_that_of_this_process(spark, savepoint_of, name):
+    assert verify_here(savepoint_of(name)) == verify(savepoint_of(name), session=spark)
+
+
+@pytest.mark.parametrize("trust_digests", [False, True])
+def test_what_was_written_is_proven_in_parts(spark, written, trust_digests):
+    report = verify(written, session=spark, trust_digests=trust_digests)
+
+    assert {Outcome.OK} == {check.status for check in report.checks}
+    assert trust_digests == report.by_digests
+    assert verify_here(written, trust_digests=trust_digests) == report
+
+
+@pytest.mark.parametrize("with_digests", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_is_reported_alike(spark, written, seed, with_digests):
+    chosen = random.Random(seed)  # noqa: S311 - no secret
+    file = chosen.choice(sorted(file for file in written.iterdir() if "keyed" in file.name))
+    data = bytearray(file.read_bytes())
+    for _ in range(3):
+        data[chosen.randrange(len(data))] ^= 1 << chosen.randrange(8)
+    file.write_bytes(data[:-20] if seed == 0 else data)
+    if not with_digests:
+        (written / LINEAGE).unlink()
+
+    here = verify_here(written)
+
+    assert not here.ok
+    assert here == verify(written, session=spark)
+
+
+def test_a_file_that_is_missing_is_reported_alike(spark, written):
+    next(file for file in written.iterdir() if "keyed-1" in file.name).unlink()
+
+    here = verify_here(written)
+
+    assert not here.ok
+    assert here == verify(written, session=spark)
+
+
+def test_snapshots_of_a_users_module_reach_the_workers(spark, load, tmp_path):
+    job = load("marked", marked=marks("verified/mark")).job
+    with SavepointWriter(tmp_path / "sp", job) as writer:
+        for number in range(50):
+            writer.put("o", "mark", f"key {number}", number)
+
+    report = verify(tmp_path / "sp", session=spark)
+
+    assert report.ok
+    assert verify_here(tmp_path / "sp") == report
+
+
+def test_a_savepoint_in_a_store_is_read_by_the_executors(spark, written, upload):
+    place = upload(written, "verified-on-spark")
+
+    report = verify(place, session=spark)
+
+    assert report.ok
+    assert verify_here(written).checks == report.checks
+
+
+def test_progress_tells_of_the_tasks_of_spark(spark, written):
+    told = []
+
+    verify(written, session=spark, progress=told.append)
+
+    assert ["starting Spark", "digests", "streams"] == list(dict.fromkeys(progress.phase for progress in told))
+    assert told[-1].total == told[-1].done > 0
+
+
+def test_what_progress_raises_ends_the_jobs(spark, written):
+    class Stopped(Exception):
+        pass
+
+    def stop(progress):
+        if progress.phase == "streams":
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        verify(written, session=spark, progress=stop)
+    assert not spark.sparkContext.statusTracker().getActiveStageIds()
+
+
+@attrs.define
+class Visit:
+    """What is pickled."""
+
+    name: str
+
+
+@pytest.fixture
+def pickled(tmp_path):
+    job = Job([Operator("o", key=int, states=[ValueStateDescriptor("s", PickleSerializer(Visit))])])
+    with SavepointWriter(tmp_path / "pickled", job) as writer:
+        for number in range(300):
+            writer.put("o", "s", number, Visit("x"))
+    return tmp_path / "pickled"
+
+
+def phases_of(savepoint, **options):
+    told = []
+    assert verify(savepoint, progress=told.append, **options).ok
+    return list(dict.fromkeys(progress.phase for progress in told))
+
+
+@pytest.mark.usefixtures("spark")
+def test_spark_proves_what_plain_python_would_take_longer_for(pickled, written, monkeypatch):
+    monkeypatch.setenv("STATESHIFT_EXECUTOR", "numba")
+    assert ["digests", "streams"] == phases_of(pickled)
+
+    monkeypatch.setattr(verify_on_spark, "PYTHON_BYTES_PER_S", 100)
+
+    assert ["digests", "starting Spark", "streams"] == phases_of(pickled)
+    assert ["digests", "streams"] == phases_of(pickled, trust_digests=True)
+    assert ["digests", "streams"] == phases_of(written)
+
+
+def test_without_spark_this_process_proves_all(pickled, monkeypatch):
+    monkeypatch.setattr(verify_on_spark, "PYTHON_BYTES_PER_S", 100)
+
+    def missing(*_):
+        raise LibraryNotFound("a Spark session needs pyspark, which is not installed")
+
+    monkeypatch.setattr(verify_on_spark, "own_driver", missing)
+
+    assert ["digests", "starting Spark", "streams"] == phases_of(pickled)
+    with pytest.raises(LibraryNotFound):
+        verify(pickled, master="local[1]")
