@@ -59,7 +59,7 @@ class StateDifference:
         a: The state of the first side; None if it has no such state.
         b: The state of the second side.
         changes: The differences; empty if there are none, or if one side is missing.
-                forwards: The result of the check of B on the state of A; None if this was not checked.
+        forwards: The result of the check of B on the state of A; None if this was not checked.
         backwards: The result of the check of A on the state of B.
     """
 

@@ -97,7 +97,7 @@ def keyed_reader(
     """Return the reader of keyed state from an open byte source; arguments and errors as in `open_keyed`."""
     executor = executor or choose_executor(handle.stream.size)
     if handle.tag in {NATIVE, NATIVE_OLD}:
-        from .native_stream import NativeStreamReader  # not needed for headers and canonical streams
+        from .heap_native_stream import NativeStreamReader  # not needed for headers and canonical streams
 
         return NativeStreamReader.open(source, handle, max_parallelism, executor)
     return KeyedStreamReader.open(source, handle, executor)

@@ -130,7 +130,7 @@ def test_it_imports_neither_spark_nor_numpy_nor_rich_nor_what_reads_entries(save
         "import atexit, sys\n"
         "from stateshift.cli import main\n"
         "heavy = ['pyspark', 'py4j', 'pandas', 'numpy', 'pyarrow', 'hypothesis', 'rich', 'fastavro']\n"
-        "heavy += ['stateshift.state.savepoint.' + name for name in ('entries', 'native_stream', 'sizes')]\n"
+        "heavy += ['stateshift.state.savepoint.' + name for name in ('entries', 'heap_native_stream', 'sizes')]\n"
         "atexit.register(lambda: print('loaded', [name for name in heavy if name in sys.modules]))\n"
         f"main({arguments!r})\n"
     )

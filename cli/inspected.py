@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
-from ...compat.type_text import state_type_text
-from ...serializers.errors import StateShiftError, values_are_redacted
-from ..failures import error_data
+from ..compat.description import StateKind
+from ..compat.type_text import state_type_text
+from ..serializers.errors import StateShiftError, values_are_redacted
+from .failures import error_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ...state.savepoint.largest_keys import KeySize, LargestKeys
-    from ...state.savepoint.reader import Savepoint, SavepointOperator
-    from ...state.savepoint.sizes import OperatorSizes, Share, StateSizes
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..state.savepoint.largest_keys import KeySize, LargestKeys
+    from ..state.savepoint.reader import Savepoint, SavepointOperator
+    from ..state.savepoint.sizes import OperatorSizes, Share, StateSizes
 
 
 @attrs.frozen
@@ -176,7 +176,7 @@ def _tree(snapshot: TypeSerializerConfigSnapshot[Any]) -> Iterator[TypeSerialize
 
 
 def _records(snapshots: Iterator[TypeSerializerConfigSnapshot[Any]]) -> list[dict[str, Any]]:
-    from ...serializers.records.serializers import RecordSnapshot
+    from ..serializers.records.serializers import RecordSnapshot
 
     found: dict[str, dict[str, Any]] = {}
     for snapshot in (inner for outer in snapshots for inner in _tree(outer)):
@@ -247,7 +247,7 @@ def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
 
 
 def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[Any] | None) -> dict[str, Any]:
-    from ...state.savepoint.json_encoding import tagger_of
+    from ..state.savepoint.json_encoding import tagger_of
 
     tagged = (lambda _: None) if snapshot is None or values_are_redacted() else tagger_of(snapshot)
 
@@ -259,7 +259,7 @@ def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[A
 
 
 def _skew_data(sizes: OperatorSizes) -> dict[str, Any]:
-    from ...state.savepoint.sizes import Spread
+    from ..state.savepoint.sizes import Spread
 
     def spread(shares: tuple[Share, ...]) -> dict[str, Any]:
         return attrs.asdict(Spread.of([share.size_bytes for share in shares]))

@@ -10,9 +10,9 @@ from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.heap_native_stream import NativeStreamReader
 from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader
 from stateshift.state.savepoint.meta_info import keyed_state
-from stateshift.state.savepoint.native_stream import NativeStreamReader
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import Outcome, verify
