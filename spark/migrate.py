@@ -49,7 +49,7 @@ from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept
 from .scheduling import carry_out
-from .session import DEFAULT_MASTER, own_driver
+from .session import DEFAULT_MASTER, JAVA_SCHEDULES, own_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -71,8 +71,6 @@ if TYPE_CHECKING:
 
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."
 DEFAULTS = MigrationOptions()
-_JAVA_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""A JVM that only schedules ends before its optimizing compiler pays off; runs take half a second less without it."""
 
 
 def migrate(
@@ -315,7 +313,7 @@ def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> 
     """Start Spark for a run; if machine code does the work, it is loaded before workers are forked."""
     shuffles = any(isinstance(task, RekeyTask) for task in tasks)
     forked = daemon.SETTINGS if needed.executor is ExecutorName.NUMBA else {}
-    return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else _JAVA_SCHEDULES))
+    return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else JAVA_SCHEDULES))
 
 
 def _cores(session: SparkSession | None, master: str) -> int:

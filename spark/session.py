@@ -34,6 +34,9 @@ _LOG = Path(__file__).with_name("log4j2.properties")
 
 D = TypeVar("D", bound="Driver")
 
+JAVA_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""A JVM that only schedules ends before its optimizing compiler pays off; runs take half a second less without it."""
+
 
 class Driver(Protocol):
     """A running Spark, as far as jobs of tasks need it: a session, or a substitute."""

@@ -9,6 +9,7 @@ thread at a time: where they are so many that Spark is done sooner, its start in
 from __future__ import annotations
 
 import pickle
+import time
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from ..serializers.wording import many
 from ..state.migration.engine import seconds_on_spark
 from ..state.migration.retry import may_be_mended
 from ..state.progress import Progress
-from ..state.savepoint.handles import OperatorStateHandle
 from ..state.savepoint.proof_tasks import Answer, ProofTask, StreamTask, run_task
 from ..state.savepoint.proof_threads import run_in_threads
 from ..state.savepoint.reader import Savepoint, open_savepoint
@@ -30,13 +30,14 @@ from ..state.savepoint.verify import VerifyReport
 from ..state.savepoint.verify import verify as verify_by
 from ..state.storage.prefetch import cores
 from ..state.transcode.choice import ExecutorName, choose_executor
+from . import daemon
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .interrupts import interrupts_kept
 from .java import JavaNotFound
 from .scheduling import bundled
-from .session import DEFAULT_MASTER, own_driver
+from .session import DEFAULT_MASTER, JAVA_SCHEDULES, own_driver
 from .shipping import shipped
-from .watching import attempts_of, gave_up, run_in_group, tasks_of
+from .watching import attempts_of, failure_of_engine, run_in_group, tasks_of
 from .worker import begin_work
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 
 PYTHON_BYTES_PER_S = 5 << 20
 """About how many bytes of entries plain Python proves in a second, on one core."""
-_BUNDLE_BYTES = 256 << 20
-_AGAIN = "see Spark's log, and verify again; nothing was written"
+_BUNDLE_BYTES = 64 << 20
+_AGAIN = "verify again; nothing was written"
 
 
 def verify(
@@ -93,7 +94,7 @@ def verify(
 
         def driver() -> Driver:
             progress(Progress("starting Spark", 0, 1))
-            return session or until_end.enter_context(own_driver(master or DEFAULT_MASTER))
+            return session or until_end.enter_context(own_driver(master or DEFAULT_MASTER, _settings(opened)))
 
         asked = driver() if is_asked else None
 
@@ -111,6 +112,13 @@ def verify(
         return verify_by(opened, trust_digests=trust_digests, progress=progress, run=run, slots=slots)
 
 
+def _settings(savepoint: Savepoint) -> dict[str, str]:
+    """Return the settings of a session of one's own; if machine code does the work, workers are forked with it."""
+    size = sum(operator.size_bytes for operator in savepoint.operators)
+    goes_by_machine_code = choose_executor(size, compiles=True) is ExecutorName.NUMBA
+    return JAVA_SCHEDULES | (daemon.SETTINGS if goes_by_machine_code else {})
+
+
 def _slots(spark: Driver) -> int:
     """Return the number of tasks that a session runs at a time."""
     return SLOTS if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
@@ -123,11 +131,11 @@ def _is_sooner_on_spark(tasks: Iterable[ProofTask], folder: Folder) -> bool:
         return False
     if choose_executor(sum(task.size_bytes for task in streams), compiles=True) is not ExecutorName.NUMBA:
         return True
-    is_fast: dict[str, bool] = {}
+    is_fast: dict[tuple[str, bool], bool] = {}
     for task in streams:
-        if task.title not in is_fast:
-            is_fast[task.title] = task.framing_only or _goes_by_machine_code(task, folder)
-    return _is_long([task for task in streams if not is_fast[task.title]])
+        if (task.title, task.is_keyed) not in is_fast:
+            is_fast[task.title, task.is_keyed] = task.framing_only or _goes_by_machine_code(task, folder)
+    return _is_long([task for task in streams if not is_fast[task.title, task.is_keyed]])
 
 
 def _is_long(tasks: Iterable[StreamTask]) -> bool:
@@ -136,8 +144,6 @@ def _is_long(tasks: Iterable[StreamTask]) -> bool:
 
 
 def _goes_by_machine_code(task: StreamTask, folder: Folder) -> bool:
-    if isinstance(task.handle, OperatorStateHandle):
-        return True
     with suppress(StateShiftError):  # its proof reports it
         return goes_by_machine_code(task.handle, folder, task.max_parallelism)
     return True
@@ -161,27 +167,47 @@ def _run_on_spark(
         size // slots,
     )
     bundles = bundled(tasks, max(slots, size // _BUNDLE_BYTES))
+    began = time.monotonic()
+
+    def look(finished: int) -> None:
+        """Report the progress; the bytes are those of as many bundles, which are about equal."""
+        done = size * finished // len(bundles)
+        tell(Progress(phase, finished, len(bundles), 0, done, size, time.monotonic() - began))
+
     with shipped(spark, work, py_files):
-        tell(Progress(phase, 0, len(bundles)))
-        if remote:
-            found = collect_answers(spark, work, bundles, lambda: None)
-        else:
-            found = _collected(spark, work, bundles, phase, tell)
+        look(0)
+        collected = _collected_remotely if remote else _collected
+        found = collected(spark, work, bundles, phase, look)
     answers: dict[int, Answer] = dict(pickle.loads(answer) for answer in found)  # noqa: S301 - pickled by our own workers
-    tell(Progress(phase, len(bundles), len(bundles)))
+    look(len(bundles))
     return [answers[index] for index in range(len(tasks))]
 
 
-def _collected(spark: Driver, work: _Work, bundles: list[list[int]], phase: str, tell: Tell) -> list[bytes]:
+def _collected(
+    spark: Driver, work: _Work, bundles: list[list[int]], phase: str, look: Callable[[int], None]
+) -> list[bytes]:
     context = spark.sparkContext
     return run_in_group(
         context,
         lambda: context.parallelize(bundles, len(bundles)).mapPartitions(work).collect(),
-        lambda group: tell(Progress(phase, tasks_of(context, group)[0], len(bundles))),
+        lambda group: look(tasks_of(context, group)[0]),
         f"stateshift: verifying {work.folder}, {phase}, {many(len(work.tasks), 'task')}",
-        partial(gave_up, advice=_AGAIN),
+        partial(failure_of_engine, again=_AGAIN),
         savepoint=work.folder.place,
     )
+
+
+def _collected_remotely(
+    spark: Driver, work: _Work, bundles: list[list[int]], _phase: str, _look: Callable[[int], None]
+) -> list[bytes]:
+    """Run bundles in a session of Spark Connect, which does not report its tasks."""
+    try:
+        return collect_answers(spark, work, bundles, lambda: None)
+    except Exception as error:
+        failure = failure_of_engine(error, _AGAIN)
+        if failure is error:
+            raise
+        raise failure from error
 
 
 @attrs.frozen

@@ -32,6 +32,7 @@ _LONGEST_CAUSE = 300
 _PYTHON_FAILURE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w\S*?)(?:: (.*))?$", re.MULTILINE)
 _TASK_FAILURE = re.compile(r"most recent failure: .*? executor [^)]*\): (.+)")
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error): ")
+_AGAIN = "run it again: what is left behind is cleared first"
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
@@ -59,7 +60,7 @@ def run_watched(
         finished, running = tasks_of(context, group)
         tell(Progress(phase, finished, finished + max(running, 1)))
 
-    result = run_in_group(context, action, look, description or phase, _told)
+    result = run_in_group(context, action, look, description or phase, partial(failure_of_engine, again=_AGAIN))
     tell(Progress(phase, 1, 1))
     return result
 
@@ -214,16 +215,21 @@ def attempts_with(master: str, most_failures: str | None) -> int:
     return int(local[1] or 1) if local else int(most_failures or 4)
 
 
-def _told(error: Exception) -> Exception:
-    """Return the error on why Spark gave up; errors of stateshift are returned as they are."""
+def failure_of_engine(error: Exception, again: str) -> StateShiftError:
+    """Return the error on why Spark gave up; errors of stateshift are returned as they are.
+
+    Args:
+        error: The error that the jobs ended with.
+        again: The advice to run it again, in words that follow "and".
+    """
     if isinstance(error, StateShiftError):
         return error
     text = str(error)
-    again = "run it again: what is left behind is cleared first"
     missing = MISSING_MODULE.search(text)
     if missing is not None:
         return MigrationFailed(
-            f"the workers have no module {missing[1]!r}", advice=f"hand its file out with py_files=…, and {again}"
+            f"the workers have no module {missing[1]!r}",
+            advice=f"hand its file out with --py-files or py_files=…, and {again}",
         )
     failed = re.search(r"Task \d+ in stage \S+ failed (\d+) times", text)
     if failed is not None and "crashed" in text:
@@ -232,7 +238,7 @@ def _told(error: Exception) -> Exception:
             f"a worker process died {times} over the same piece of work: it was killed, or ran out of memory",
             advice=f"give it more memory, or a master that tries again (local[*,4]); {again}",
         )
-    return gave_up(error, f"see Spark's log, mend the query, and {again}")
+    return gave_up(error, f"see Spark's log, and {again}")
 
 
 def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:

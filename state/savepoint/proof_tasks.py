@@ -50,15 +50,16 @@ class DigestTask:
         return self.expected.size
 
     def answer(self, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> str:
-        """Return the problem; arguments as in `answer_of`."""
-        try:
-            size = folder.size(self.name)
-            if size != self.expected.size:
-                return f"the file has {size:,} bytes and should have {self.expected.size:,}"
-            with folder.open_range(self.name) as file:
-                found = FileDigest.of_stream(PassedOn(file, lambda data: take(len(data))))
-        except StateShiftError as error:
-            return in_one_line(error)
+        """Return the problem; arguments as in `run_task`.
+
+        Raises:
+            StateShiftError: The file cannot be read.
+        """
+        size = folder.size(self.name)
+        if size != self.expected.size:
+            return f"the file has {size:,} bytes and should have {self.expected.size:,}"
+        with folder.open_range(self.name) as file:
+            found = FileDigest.of_stream(PassedOn(file, lambda data: take(len(data))))
         return "" if found == self.expected else "the digest of the file is another one"
 
 
@@ -96,7 +97,7 @@ class StreamTask:
         return size * len(self.key_groups) // max(len(self.handle.key_groups), 1)
 
     def answer(self, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> StreamProof:
-        """Return the proof; arguments as in `answer_of`.
+        """Return the proof; arguments as in `run_task`.
 
         Raises:
             StateShiftError: As `prove_stream` and `prove_stored_elements`.
@@ -167,11 +168,6 @@ def _parts(handle: KeyedHandle, part_bytes: int) -> list[range]:
     count = min(max(handle.stream.size // part_bytes, 1), max(len(groups), 1))
     bounds = [groups.start + len(groups) * part // count for part in range(count + 1)]
     return [range(*bound) for bound in pairwise(bounds)]
-
-
-def in_one_line(error: StateShiftError) -> str:
-    """Return the message of an error in one line."""
-    return error.what.replace("\n", " ")
 
 
 class _Measured:

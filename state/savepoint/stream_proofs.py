@@ -29,11 +29,12 @@ from .keyed_readers import batches, keyed_reader, read_header
 from .keyed_stream import KeyedStreamReader
 from .meta_info import KEY_SERIALIZER
 from .operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
+from .sources import open_stream
 from .state_kinds import state_kind
 from .value_readers import value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ..storage.files import Folder
     from ..transcode.key_groups import KeyGroupsExecutor, StateTotal
@@ -47,14 +48,18 @@ if TYPE_CHECKING:
 _CREDIT = 2
 
 
-def goes_by_machine_code(handle: KeyedHandle, folder: Folder, max_parallelism: int) -> bool:
-    """Whether machine code alone proves the plain entries of a keyed stream, so that no objects are made of them.
+def goes_by_machine_code(handle: KeyedHandle | OperatorStateHandle, folder: Folder, max_parallelism: int) -> bool:
+    """Whether machine code proves the plain entries or elements of a stream, so that no objects are made of them.
 
     Raises:
-        StateShiftError: As `read_header`.
+        StateShiftError: The header of the stream cannot be read.
     """
-    header = read_header(handle, folder)
-    return StreamCheck.of(header, max_parallelism, ExecutorName.NUMBA).is_fast
+    if not isinstance(handle, OperatorStateHandle):
+        return StreamCheck.of(read_header(handle, folder), max_parallelism, ExecutorName.NUMBA).is_fast
+    with open_stream(handle.stream, folder) as source:
+        header = read_operator_stream_header(source, handle)
+    checks = (_element_check(info) for info in header.states)
+    return all(check is None or check.program is not None for check in checks)
 
 
 @attrs.define
@@ -231,6 +236,38 @@ class _WholeGroups:
         return None if found is None else found.totals
 
 
+@attrs.frozen
+class _ElementCheck:
+    """The check of the elements of a list state, or of the maps of a broadcast state.
+
+    Attributes:
+        read: Reads the bytes of an element.
+        program: The op list that establishes the validity of plain elements; None: there is none.
+    """
+
+    read: Callable[[Any, bytes], object]
+    program: Program | None
+
+
+def _element_check(info: StateMetaInfo) -> _ElementCheck | None:
+    """Return the check of a state's elements; None if no serializer reads them, or they are read as opaque bytes."""
+    key = info.snapshot(KEY_SERIALIZER)
+    try:
+        value = value_reader(state_kind(info), info.value)
+        keys = None if key is None else key.restore_serializer()
+        info.value.restore_serializer()
+    except StateShiftError:
+        return None
+
+    def read(_: Any, data: bytes) -> None:
+        if keys is None:
+            decode(value, data)
+        else:
+            read_broadcast(data, keys, value)
+
+    return _ElementCheck(read, element_check(value, keys))
+
+
 def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: ExecutorName) -> bool:
     """Check that elements of a list state, or maps of a broadcast state, can be read.
 
@@ -240,23 +277,12 @@ def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: Execut
     Raises:
         CorruptSavepoint: An element cannot be read, or does not end where its type says.
     """
-    key = info.snapshot(KEY_SERIALIZER)
-    try:
-        value = value_reader(state_kind(info), info.value)
-        keys = None if key is None else key.restore_serializer()
-        info.value.restore_serializer()
-    except StateShiftError:
-        return False  # no serializer reads it, or it is read as opaque bytes
-
-    def read(_: Any, data: bytes) -> None:
-        if keys is None:
-            decode(value, data)
-        else:
-            read_broadcast(data, keys, value)
-
+    check = _element_check(info)
+    if check is None:
+        return False
     with located(state=info.name):
-        odd = _odd_elements(element_check(value, keys), parts, executor)
-        return min((is_read(read, None, part) for part in odd), default=True)
+        odd = _odd_elements(check.program, parts, executor)
+        return min((is_read(check.read, None, part) for part in odd), default=True)
 
 
 def _odd_elements(program: Program | None, parts: Sequence[bytes], executor: ExecutorName) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from ..storage.lineage import LINEAGE
 from ..storage.prefetch import cores
 from .handles import InlineHandle, RelativeFileHandle
 from .metadata import METADATA
-from .proof_tasks import PART_BYTES, DigestTask, in_one_line, stream_handles, stream_tasks
+from .proof_tasks import PART_BYTES, DigestTask, stream_handles, stream_tasks
 from .proof_threads import run_in_threads
 from .reader import Savepoint, open_savepoint
 from .sources import open_stream
@@ -124,7 +124,7 @@ def verify(
     damaged = set[str]()
     files = savepoint.lineage.files if savepoint.lineage is not None else {}
     answers = run("digests", [DigestTask(*file) for file in files.items()], savepoint.folder, progress)
-    problems = {name: str(problem) for name, problem in zip(files, answers, strict=True) if problem}
+    problems = {name: _problem(answer) for name, answer in zip(files, answers, strict=True) if answer}
     checks += _digests(savepoint, problems)
     trusted = files.keys() - problems.keys() if trust_digests else set[str]()
     headers = [_guarded("structure", one, partial(_header_checks, one)) for one in savepoint.operators]
@@ -184,6 +184,16 @@ def _proofs(
     answers = iter(run("streams", [task for *_, tasks in planned for task in tasks], folder, tell))
     for operator, framing_only, tasks in planned:
         yield _OperatorProof(operator, framing_only, tasks, tuple(islice(answers, len(tasks))))
+
+
+def _problem(answer: Answer) -> str:
+    """Return the problem of a file, or the reason why it cannot be read."""
+    return in_one_line(answer) if isinstance(answer, StateShiftError) else str(answer)
+
+
+def in_one_line(error: StateShiftError) -> str:
+    """Return the message of an error in one line."""
+    return error.what.replace("\n", " ")
 
 
 def _has_failed(checks: Iterable[Check]) -> bool:

@@ -1,24 +1,30 @@
 """A verification on Spark has the report of one in this process, whatever is wrong with the savepoint."""
 
+import pickle
 import random
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import attrs
 import pytest
 from marks import marks
+from pyspark import TaskContext
 
-from stateshift.serializers.errors import LibraryNotFound
+from stateshift.serializers.errors import LibraryNotFound, StorageFailed
 from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift.serializers.registry import Additions
 from stateshift.spark import verify as verify_on_spark
 from stateshift.spark.verify import verify
 from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint import verify as verifying
+from stateshift.state.savepoint.proof_tasks import DigestTask
 from stateshift.state.savepoint.verify import Outcome
 from stateshift.state.savepoint.verify import verify as verify_here
 from stateshift.state.savepoint.writer import SavepointWriter
-from stateshift.state.storage.lineage import LINEAGE
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE, FileDigest
 
 FIXTURES = (
     "hashmap-zoo-p1-m128", "rocksdb-account-v1", "hashmap-native-long-p2-m128", "rocksdb-string-p1-m200-snappy",
@@ -164,6 +170,53 @@ def test_spark_proves_what_plain_python_would_take_longer_for(pickled, written, 
     assert ["digests", "starting Spark", "streams"] == phases_of(pickled)
     assert ["digests", "streams"] == phases_of(pickled, trust_digests=True)
     assert ["digests", "streams"] == phases_of(written)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("name", ["list_states", "union_list_states"])
+def test_pickled_elements_are_counted_and_each_stream_of_an_operator_is_judged(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("STATESHIFT_EXECUTOR", "numba")
+    monkeypatch.setattr(verify_on_spark, "PYTHON_BYTES_PER_S", 100)
+    elements = {name: [ListStateDescriptor("l", PickleSerializer(Visit))]}
+    plain = {name: [ListStateDescriptor("l", str)]}
+    keyed = ValueStateDescriptor("s", PickleSerializer(Visit))
+    jobs = {
+        "elements": Operator("o", key=int, states=[ValueStateDescriptor("s", str)], **elements),
+        "keyed": Operator("o", key=int, states=[keyed], **plain),
+        "none": Operator("o", key=int, states=[ValueStateDescriptor("s", str)], **plain),
+    }
+    found = {}
+    for title, operator in jobs.items():
+        with SavepointWriter(tmp_path / title, Job([operator])) as writer:
+            for number in range(300):
+                writer.put("o", "s", number, Visit("x") if title == "keyed" else "text")
+                writer.add("o", "l", Visit("x") if title == "elements" else "text")
+        found[title] = "starting Spark" in phases_of(tmp_path / title)
+
+    assert {"elements": True, "keyed": True, "none": False} == found
+
+
+class _Failing(Folder):
+    """A folder on a store that does not answer."""
+
+    def size(self, name):
+        raise StorageFailed("the store does not answer")
+
+
+def test_a_failure_of_a_store_is_raised_for_spark_while_another_attempt_is_left(monkeypatch):
+    work = verify_on_spark._Work(
+        (DigestTask("f", FileDigest(1, "00")),), _Failing("/sp"), Additions(), attempts=2, redacted=False, share_bytes=1
+    )
+    monkeypatch.setattr(verify_on_spark, "begin_work", lambda *_, **__: None)
+    attempt = 0
+    monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: attempt))
+
+    with pytest.raises(StorageFailed):
+        list(work([[0]]))
+
+    attempt = 1
+    ((index, answer),) = map(pickle.loads, work([[0]]))
+    assert (0, StorageFailed) == (index, type(answer))
 
 
 def test_without_spark_this_process_proves_all(pickled, monkeypatch):

@@ -536,8 +536,6 @@ def test_a_subclass_that_the_savepoint_does_not_describe_is_unproven(tmp_path):
 
 PROGRAM = """
 import sys
-from stateshift.state.savepoint.proof_tasks import stream_handles, stream_tasks
-from stateshift.state.savepoint.proof_threads import run_in_threads
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 report = verify(Savepoint.open(sys.argv[1]))
