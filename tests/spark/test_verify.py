@@ -14,7 +14,9 @@ from pyspark import TaskContext
 from stateshift.serializers.errors import LibraryNotFound, StorageFailed
 from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.registry import Additions
+from stateshift.spark import session
 from stateshift.spark import verify as verify_on_spark
+from stateshift.spark import verifying as verifying_on_spark
 from stateshift.spark.verify import verify
 from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
@@ -204,10 +206,10 @@ class _Failing(Folder):
 
 
 def test_a_failure_of_a_store_is_raised_for_spark_while_another_attempt_is_left(monkeypatch):
-    work = verify_on_spark._Work(
+    work = verifying_on_spark._Work(
         (DigestTask("f", FileDigest(1, "00")),), _Failing("/sp"), Additions(), attempts=2, redacted=False, share_bytes=1
     )
-    monkeypatch.setattr(verify_on_spark, "begin_work", lambda *_, **__: None)
+    monkeypatch.setattr(verifying_on_spark, "begin_work", lambda *_, **__: None)
     attempt = 0
     monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: attempt))
 
@@ -225,7 +227,7 @@ def test_without_spark_this_process_proves_all(pickled, monkeypatch):
     def missing(*_):
         raise LibraryNotFound("a Spark session needs pyspark, which is not installed")
 
-    monkeypatch.setattr(verify_on_spark, "own_driver", missing)
+    monkeypatch.setattr(session, "own_driver", missing)
 
     assert ["digests", "starting Spark", "streams"] == phases_of(pickled)
     with pytest.raises(LibraryNotFound):
