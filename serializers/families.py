@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from .compatibility import CompatibilityResult
+    from .hints import HintFunction, HintTable
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
 
@@ -40,10 +41,12 @@ class Ability(enum.StrEnum):
     The tables:
         REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
         STRATEGIES: Serializer class -> function (drawing, serializer) -> hypothesis strategy of its values.
+        HINTS: Type, or generic origin -> serializer, or function (hint, arguments) -> serializer of a generic hint.
     """
 
     REWRITES = "rewrites"
     STRATEGIES = "strategies"
+    HINTS = "hints"
 
 
 @attrs.frozen
@@ -59,6 +62,8 @@ class Family:
             It returns a result, or None where it does not apply. A kind may be `ANY`.
         rewrites: The place of the table of `Ability.REWRITES`.
         strategies: The place of the table of `Ability.STRATEGIES`.
+        hints: The place of the table of `Ability.HINTS`.
+        classes: The place of a function that returns the serializer of a class that no table has as a hint, or None.
     """
 
     package: str
@@ -66,11 +71,13 @@ class Family:
     rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
     rewrites: str = ""
     strategies: str = ""
+    hints: str = ""
+    classes: str = ""
 
-    def table(self, ability: Ability) -> Mapping[type, Any]:
+    def table(self, ability: Ability) -> Mapping[Any, Any]:
         """Return the table of an ability; it is empty where the family has none."""
         place: str = getattr(self, ability)
-        table: Mapping[type, Any] = self.load(place) if place else {}
+        table: Mapping[Any, Any] = self.load(place) if place else {}
         return table
 
     def load(self, place: str) -> Any:
@@ -148,6 +155,25 @@ class Families:
                 name = name.rpartition(".")[0]
         return None
 
+    def hint(self, hint: object) -> TypeSerializer[Any] | HintFunction | None:
+        """Return what a family has registered for a type or a generic origin as a hint; None if none has."""
+        if hint in self._built_in_hints:
+            return self._built_in_hints[hint]
+        tables: Iterator[HintTable] = (family.table(Ability.HINTS) for family in self._of_others())
+        return next((table[hint] for table in tables if hint in table), None)
+
+    @cached_property
+    def _built_in_hints(self) -> HintTable:
+        return {hint: known for family in self.built_in.values() for hint, known in family.table(Ability.HINTS).items()}
+
+    def serializer_of_class(self, cls: type) -> TypeSerializer[Any] | None:
+        """Return the serializer of a class that is no hint by itself, as an enum or a record class; see `Family`."""
+        for family in (*self.built_in.values(), *self._of_others()):
+            serializer: TypeSerializer[Any] | None = family.load(family.classes)(cls) if family.classes else None
+            if serializer is not None:
+                return serializer
+        return None
+
     def judge(
         self, stored: str, new: str, serializer: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any]
     ) -> CompatibilityResult[Any] | None:
@@ -160,6 +186,11 @@ class Families:
                     )
                     return result
         return None
+
+    def _of_others(self) -> Iterator[Family]:
+        """Yield the families that are not built in."""
+        yield from self.registered.values()
+        yield from self.installed.values()
 
     def _in_order(self) -> Iterator[dict[str, Family]]:
         """Yield built-in, registered and installed families; the last are loaded only where they are asked for."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -12,15 +11,13 @@ from .errors import DeclarationError
 from .families import Family, families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
     from .type_variables import V
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
-
-_HINTS = ".hints"
 
 
 @attrs.frozen
@@ -52,7 +49,6 @@ class Registry:
         self._has_built_in = self._has_installed = False
         self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
         self._serializers: dict[type, TypeSerializer[Any]] = {}
-        self._record_serializer: Callable[[type], TypeSerializer[Any]] | None = None
 
     def register_snapshot(self, cls: S, *, aliases: Iterable[str] = ()) -> S:
         """Register a snapshot class under its `snapshot_id` and former ids; usable as a decorator.
@@ -133,21 +129,6 @@ class Registry:
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
         self._serializers[python_type] = serializer
         self.edition += 1
-
-    def make_records_with(self, record_serializer: Callable[[type], TypeSerializer[Any]]) -> None:
-        """Set the function that makes serializers of record classes; it is in `hints`, which imports all families."""
-        self._record_serializer = record_serializer
-
-    def record_serializer(self, cls: type) -> TypeSerializer[Any]:
-        """Return the serializer of a record class.
-
-        Raises:
-            DeclarationError: A field cannot be stored, or a class with a Java class contains itself.
-        """
-        if self._record_serializer is None:
-            import_module(_HINTS, __package__)
-            return self.record_serializer(cls)
-        return self._record_serializer(cls)
 
     def python_types(self) -> tuple[type, ...]:
         """Return the classes for which a serializer was registered."""

@@ -10,4 +10,5 @@ FAMILY = Family(
     rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".ttl_aware:judged_within"},
     rewrites=".rewrites:REWRITES",
     strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

@@ -8,4 +8,5 @@ FAMILY = Family(
     __package__,
     snapshots=(".avro", ".kryo", ".timers", ".void", ".windows"),
     strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

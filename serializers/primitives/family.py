@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".big_numbers", ".numeric", ".text"),
     rewrites=".rewrites:REWRITES",
     strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

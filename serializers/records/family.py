@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".pojo", ".recursive", ".serializers"),
     rewrites=".rewrites:REWRITES",
     strategies=".strategies:STRATEGIES",
+    classes=".hints:serializer_of_class",
 )

@@ -5,13 +5,12 @@ Subclasses are distinguished by tags, or by class names in the bytes. Source: co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..compatibility import Child, Finding, Flag, Obstacle, Verdict
 from ..errors import DeclarationError
-from ..registry import registry
 from ..serializer import CONVERTER
 from ..snapshot import type_digest
 from .classes import imported_subclass
@@ -63,8 +62,10 @@ def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> Des
 
     Only imported classes are considered: a name from a savepoint must not cause an import.
     """
+    from .hints import record_serializer  # it imports this module
+
     subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
-    return None if subclass is None else cast("DescribedRecordSerializer[Any]", registry.record_serializer(subclass))
+    return None if subclass is None else record_serializer(subclass)
 
 
 def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dict[str, DescribedRecordSerializer[Any]]:

@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".serializers",),
     rewrites=".rewrites:REWRITES",
     strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".java_sql", ".java_time"),
     rewrites=".rewrites:REWRITES",
     strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

@@ -33,7 +33,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.records.values import Record
-from stateshift.serializers.row_hints import row_of
+from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.rows.values import Row
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-from importlib import import_module
-
 import attrs
+import built_in
 import pytest
 from hypothesis import find
 from hypothesis import strategies as st
 
-from stateshift import DeclarationError, TypeSerializer
+from stateshift import DeclarationError
 from stateshift.compat.testing.strategies import values_of
 from stateshift.serializers.families import Ability, families
 from stateshift.serializers.primitives.numeric import LongSerializer
@@ -26,23 +23,7 @@ EXCUSED = {
 }
 
 
-def is_a_serializer(cls, module):
-    """Whether a public class of a module is a serializer with instances."""
-    is_own = inspect.isclass(cls) and cls.__module__ == module and not cls.__name__.startswith("_")
-    return is_own and issubclass(cls, TypeSerializer) and not inspect.isabstract(cls)
-
-
-def built_in_serializers():
-    """The public serializer classes of the built-in families."""
-    found = []
-    for family in families.built_in:
-        for module in pkgutil.iter_modules(import_module(family).__path__, f"{family}."):
-            held = vars(import_module(module.name)).values()
-            found += [cls for cls in held if is_a_serializer(cls, module.name)]
-    return found
-
-
-@pytest.mark.parametrize("cls", built_in_serializers(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", built_in.serializers(), ids=lambda cls: cls.__name__)
 def test_a_built_in_serializer_has_a_strategy_or_an_excuse(cls):
     has_strategy = families.find(Ability.STRATEGIES, cls) is not None
 
