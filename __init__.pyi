@@ -48,6 +48,7 @@ from .serializers.errors import UntrustedPlace as UntrustedPlace
 from .serializers.errors import ValueNotConvertible as ValueNotConvertible
 from .serializers.errors import ValuesCollide as ValuesCollide
 from .serializers.errors import redact_values as redact_values
+from .serializers.families import Family as Family
 from .serializers.flink.kryo import KryoBytes as KryoBytes
 from .serializers.flink.timers import Timer as Timer
 from .serializers.flink.windows import GlobalWindow as GlobalWindow
@@ -67,6 +68,7 @@ from .serializers.primitives.hints import Int32 as Int32
 from .serializers.records.classes import Field as Field
 from .serializers.records.classes import record as record
 from .serializers.records.values import Record as Record
+from .serializers.registry import register_family as register_family
 from .serializers.registry import register_serializer as register_serializer
 from .serializers.registry import register_snapshot as register_snapshot
 from .serializers.rows.hints import row_of as row_of

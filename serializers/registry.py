@@ -96,13 +96,22 @@ class Registry:
     def additions(self) -> Additions:
         """Return what was registered from outside this package."""
         snapshots = {name: cls for name, cls in self._snapshots.items() if not _is_built_in(cls)}
-        return Additions(snapshots, tuple(families.registered.values()))
+        return Additions(snapshots, tuple(family.with_tables() for family in families.registered.values()))
 
     def add(self, additions: Additions) -> None:
         """Register the additions of another process."""
         self._load_built_in()
         self._snapshots.update(additions.snapshots)
-        families.register(additions.families)
+        families.registered.update({family.package: family for family in additions.families})
+        self.edition += 1
+
+    def register_family(self, family: Family) -> None:
+        """Register the types of a package.
+
+        Raises:
+            DeclarationError: It is no family, another family has its package, or a module cannot be imported.
+        """
+        families.register(family)
         self.edition += 1
 
     def _load_built_in(self) -> None:
@@ -151,3 +160,12 @@ def register_snapshot(cls: S) -> S:
 def register_serializer(python_type: type[V], serializer: TypeSerializer[V]) -> None:
     """Register `serializer` for type hints that name `python_type`."""
     registry.register_serializer(python_type, serializer)
+
+
+def register_family(family: Family) -> None:
+    """Register the types of a package; an installed package does the same by an entry point of `stateshift.families`.
+
+    Raises:
+        DeclarationError: It is no family, another family has its package, or a module cannot be imported.
+    """
+    registry.register_family(family)
