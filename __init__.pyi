@@ -48,6 +48,7 @@ from .serializers.errors import UntrustedPlace as UntrustedPlace
 from .serializers.errors import ValueNotConvertible as ValueNotConvertible
 from .serializers.errors import ValuesCollide as ValuesCollide
 from .serializers.errors import redact_values as redact_values
+from .serializers.families import Ability as Ability
 from .serializers.families import Family as Family
 from .serializers.flink.kryo import KryoBytes as KryoBytes
 from .serializers.flink.timers import Timer as Timer
