@@ -187,6 +187,11 @@ class TestAbilities:
         for key, entry in table.items():
             assert entry is (families.hint(key) if ability is Ability.HINTS else families.find(ability, key))
 
+    def test_a_worker_gets_the_tables_but_not_those_of_tests(self):
+        places = {getattr(FAMILY, ability) for ability in Ability if ability is not Ability.STRATEGIES}
+
+        assert places - {""} == set(FAMILY.with_tables()._found)
+
     def test_a_rewrite_is_found_within_other_types(self):
         assert Sequence((Widened(4, 8), Fixed(3))) == rewrite_of(NARROW, widened, WIDE)
         assert None is rewrite_of(WIDE, None, NARROW)
