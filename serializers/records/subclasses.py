@@ -5,12 +5,13 @@ Subclasses are distinguished by tags, or by class names in the bytes. Source: co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from ..compatibility import Child, Finding, Flag, Obstacle, Verdict
 from ..errors import DeclarationError
+from ..families import families
 from ..serializer import CONVERTER
 from ..snapshot import type_digest
 from .classes import imported_subclass
@@ -62,10 +63,9 @@ def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> Des
 
     Only imported classes are considered: a name from a savepoint must not cause an import.
     """
-    from .hints import record_serializer  # it imports this module
-
     subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
-    return None if subclass is None else record_serializer(subclass)
+    serializer = None if subclass is None else families.serializer_of_class(subclass)
+    return cast("DescribedRecordSerializer[Any] | None", serializer)
 
 
 def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dict[str, DescribedRecordSerializer[Any]]:
