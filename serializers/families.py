@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .errors import DeclarationError, cause_text
+from .errors import DeclarationError, StateShiftError, cause_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from .compatibility import CompatibilityResult
+    from .hints import HintFunction, HintTable
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
 
@@ -39,9 +40,31 @@ class Ability(enum.StrEnum):
 
     The tables:
         REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
+        STRATEGIES: Serializer class -> function (drawing, serializer) -> hypothesis strategy of its values.
+        HINTS: Type, or generic origin -> serializer, or function (hint, arguments) -> serializer of a generic hint.
     """
 
     REWRITES = "rewrites"
+    STRATEGIES = "strategies"
+    HINTS = "hints"
+
+
+_ONLY_HERE = frozenset({Ability.STRATEGIES})
+"""What no worker asks for."""
+
+
+def _check_place(family: Family, attribute: attrs.Attribute[str], place: str) -> None:
+    module, _, name = place.partition(":")
+    if place and not (module and name):
+        raise DeclarationError(
+            f"{attribute.name}={place!r} of the family of {family.package} names no place",
+            advice="write module:name; a module of the package itself begins with a dot",
+        )
+
+
+def _place() -> str:
+    place: str = attrs.field(default="", validator=_check_place)
+    return place
 
 
 @attrs.frozen
@@ -56,28 +79,73 @@ class Family:
         rules: (stored kind, new kind) -> the place of a function that takes the new serializer and the stored snapshot.
             It returns a result, or None where it does not apply. A kind may be `ANY`.
         rewrites: The place of the table of `Ability.REWRITES`.
+        strategies: The place of the table of `Ability.STRATEGIES`.
+        hints: The place of the table of `Ability.HINTS`.
+        classes: The place of a function that returns the serializer of a class that no table has as a hint, or None.
     """
 
     package: str
     snapshots: tuple[str, ...] = ()
     rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
-    rewrites: str = ""
+    rewrites: str = _place()
+    strategies: str = _place()
+    hints: str = _place()
+    classes: str = _place()
+    _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
-    def table(self, ability: Ability) -> Mapping[type, Any]:
+    def table(self, ability: Ability) -> Mapping[Any, Any]:
         """Return the table of an ability; it is empty where the family has none."""
         place: str = getattr(self, ability)
-        table: Mapping[type, Any] = self.load(place) if place else {}
+        table: Mapping[Any, Any] = self.load(place) if place else {}
         return table
 
     def load(self, place: str) -> Any:
-        """Return the object at a place."""
-        module, _, name = place.partition(":")
-        return getattr(import_module(module, self.package), name)
+        """Return the object at a place.
+
+        Raises:
+            DeclarationError: The module or the name does not exist, or the module cannot be imported.
+        """
+        if place not in self._found:
+            module, _, name = place.partition(":")
+            try:
+                self._found[place] = getattr(import_module(module, self.package), name)
+            except StateShiftError:
+                raise
+            except (ImportError, AttributeError) as error:
+                raise self._not_there(place, error) from error
+        return self._found[place]
 
     def load_snapshots(self) -> None:
-        """Import the modules that register snapshot classes."""
+        """Import the modules that register snapshot classes.
+
+        Raises:
+            DeclarationError: One of them does not exist, or cannot be imported.
+        """
         for module in self.snapshots:
-            import_module(module, self.package)
+            try:
+                import_module(module, self.package)
+            except StateShiftError:
+                raise
+            except ImportError as error:
+                raise self._not_there(module, error) from error
+
+    def _not_there(self, place: str, error: Exception) -> DeclarationError:
+        return DeclarationError(
+            f"the family of {self.package} names {place}, which cannot be loaded: {cause_text(error)}",
+            advice="correct the place, or the module that it names",
+        )
+
+    def with_tables(self) -> Family:
+        """Return a copy that has all which a worker can ask for; a worker may lack the package."""
+        copy = attrs.evolve(self)
+        for place in (
+            *(getattr(self, one) for one in Ability if one not in _ONLY_HERE),
+            self.classes,
+            *self.rules.values(),
+        ):
+            if place:
+                copy._found[place] = self.load(place)  # noqa: SLF001 - of the same class
+        return copy
 
 
 class Families:
@@ -108,25 +176,28 @@ class Families:
                     f"the entry point {point.name!r} ({point.value}) cannot be loaded: {cause_text(error)}",
                     advice="repair or uninstall the package that declares it",
                 ) from error
-            self._require_new(family, found)
+            self._require_new(family, found, of=f" of the entry point {point.name!r} ({point.value})")
             found[family.package] = family
         return found
 
-    def register(self, families: Iterable[Family]) -> None:
-        """Register families.
+    def register(self, family: Family) -> None:
+        """Register a family, and import the modules of its snapshots.
 
         Raises:
-            DeclarationError: One of them is no family, or another family has its package.
+            DeclarationError: It is no family, another family has its package, or a module cannot be imported.
         """
-        for family in families:
-            self._require_new(family, self.installed | self.registered)
-            self.registered[family.package] = family
+        self._require_new(family, self.installed | self.registered)
+        family.load_snapshots()
+        self.registered[family.package] = family
 
-    def _require_new(self, family: Family, others: Mapping[str, Family]) -> None:
+    def _require_new(self, family: Family, others: Mapping[str, Family], *, of: str = "") -> None:
         if not isinstance(family, Family):
-            raise DeclarationError(f"{family!r} is not a Family")
+            raise DeclarationError(f"{family!r}{of} is not a Family", advice="name an object of the class Family")
         if (self.built_in | dict(others)).get(family.package, family) != family:
-            raise DeclarationError(f"the classes of {family.package} already belong to another family")
+            raise DeclarationError(
+                f"the classes of {family.package} already belong to another family{', beside that' + of if of else ''}",
+                advice="one family has all the classes of a package: register it once",
+            )
 
     def find(self, ability: Ability, cls: type) -> Any:
         """Return what the family of a class has registered for exactly this class; None if there is nothing."""
@@ -144,6 +215,25 @@ class Families:
                 name = name.rpartition(".")[0]
         return None
 
+    def hint(self, hint: object) -> TypeSerializer[Any] | HintFunction | None:
+        """Return what a family has registered for a type or a generic origin as a hint; None if none has."""
+        if hint in self._built_in_hints:
+            return self._built_in_hints[hint]
+        tables: Iterator[HintTable] = (family.table(Ability.HINTS) for family in self._of_others())
+        return next((table[hint] for table in tables if hint in table), None)
+
+    @cached_property
+    def _built_in_hints(self) -> HintTable:
+        return {hint: known for family in self.built_in.values() for hint, known in family.table(Ability.HINTS).items()}
+
+    def serializer_of_class(self, cls: type) -> TypeSerializer[Any] | None:
+        """Return the serializer of a class that is no hint by itself, as an enum or a record class; see `Family`."""
+        for family in (*self.built_in.values(), *self._of_others()):
+            serializer: TypeSerializer[Any] | None = family.load(family.classes)(cls) if family.classes else None
+            if serializer is not None:
+                return serializer
+        return None
+
     def judge(
         self, stored: str, new: str, serializer: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any]
     ) -> CompatibilityResult[Any] | None:
@@ -157,6 +247,11 @@ class Families:
                     return result
         return None
 
+    def _of_others(self) -> Iterator[Family]:
+        """Yield the families that are not built in."""
+        yield from self.registered.values()
+        yield from self.installed.values()
+
     def _in_order(self) -> Iterator[dict[str, Family]]:
         """Yield built-in, registered and installed families; the last are loaded only where they are asked for."""
         yield self.built_in
@@ -166,13 +261,3 @@ class Families:
 
 families = Families()
 """The families of the process."""
-
-
-def register_family(family: Family) -> None:
-    """Register the types of a package; an installed package does the same by an entry point of `stateshift.families`.
-
-    Raises:
-        DeclarationError: Another family has the package.
-    """
-    families.register([family])
-    family.load_snapshots()

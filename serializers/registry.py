@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -12,15 +11,13 @@ from .errors import DeclarationError
 from .families import Family, families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
     from .type_variables import V
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
-
-_HINTS = ".hints"
 
 
 @attrs.frozen
@@ -52,7 +49,6 @@ class Registry:
         self._has_built_in = self._has_installed = False
         self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
         self._serializers: dict[type, TypeSerializer[Any]] = {}
-        self._record_serializer: Callable[[type], TypeSerializer[Any]] | None = None
 
     def register_snapshot(self, cls: S, *, aliases: Iterable[str] = ()) -> S:
         """Register a snapshot class under its `snapshot_id` and former ids; usable as a decorator.
@@ -100,13 +96,22 @@ class Registry:
     def additions(self) -> Additions:
         """Return what was registered from outside this package."""
         snapshots = {name: cls for name, cls in self._snapshots.items() if not _is_built_in(cls)}
-        return Additions(snapshots, tuple(families.registered.values()))
+        return Additions(snapshots, tuple(family.with_tables() for family in families.registered.values()))
 
     def add(self, additions: Additions) -> None:
         """Register the additions of another process."""
         self._load_built_in()
         self._snapshots.update(additions.snapshots)
-        families.register(additions.families)
+        families.registered.update({family.package: family for family in additions.families})
+        self.edition += 1
+
+    def register_family(self, family: Family) -> None:
+        """Register the types of a package.
+
+        Raises:
+            DeclarationError: It is no family, another family has its package, or a module cannot be imported.
+        """
+        families.register(family)
         self.edition += 1
 
     def _load_built_in(self) -> None:
@@ -134,21 +139,6 @@ class Registry:
         self._serializers[python_type] = serializer
         self.edition += 1
 
-    def make_records_with(self, record_serializer: Callable[[type], TypeSerializer[Any]]) -> None:
-        """Set the function that makes serializers of record classes; it is in `hints`, which imports all families."""
-        self._record_serializer = record_serializer
-
-    def record_serializer(self, cls: type) -> TypeSerializer[Any]:
-        """Return the serializer of a record class.
-
-        Raises:
-            DeclarationError: A field cannot be stored, or a class with a Java class contains itself.
-        """
-        if self._record_serializer is None:
-            import_module(_HINTS, __package__)
-            return self.record_serializer(cls)
-        return self._record_serializer(cls)
-
     def python_types(self) -> tuple[type, ...]:
         """Return the classes for which a serializer was registered."""
         return tuple(self._serializers)
@@ -170,3 +160,12 @@ def register_snapshot(cls: S) -> S:
 def register_serializer(python_type: type[V], serializer: TypeSerializer[V]) -> None:
     """Register `serializer` for type hints that name `python_type`."""
     registry.register_serializer(python_type, serializer)
+
+
+def register_family(family: Family) -> None:
+    """Register the types of a package; an installed package does the same by an entry point of `stateshift.families`.
+
+    Raises:
+        DeclarationError: It is no family, another family has its package, or a module cannot be imported.
+    """
+    registry.register_family(family)

@@ -9,4 +9,6 @@ FAMILY = Family(
     snapshots=(".arrays", ".either", ".lists", ".maps", ".object_arrays", ".optional", ".ttl", ".ttl_aware", ".tuples"),
     rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".ttl_aware:judged_within"},
     rewrites=".rewrites:REWRITES",
+    strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

@@ -7,4 +7,6 @@ from ..families import Family
 FAMILY = Family(
     __package__,
     snapshots=(".avro", ".kryo", ".timers", ".void", ".windows"),
+    strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

@@ -8,4 +8,6 @@ FAMILY = Family(
     __package__,
     snapshots=(".big_numbers", ".numeric", ".text"),
     rewrites=".rewrites:REWRITES",
+    strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

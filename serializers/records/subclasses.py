@@ -11,7 +11,7 @@ import attrs
 
 from ..compatibility import Child, Finding, Flag, Obstacle, Verdict
 from ..errors import DeclarationError
-from ..registry import registry
+from ..families import families
 from ..serializer import CONVERTER
 from ..snapshot import type_digest
 from .classes import imported_subclass
@@ -64,7 +64,8 @@ def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> Des
     Only imported classes are considered: a name from a savepoint must not cause an import.
     """
     subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
-    return None if subclass is None else cast("DescribedRecordSerializer[Any]", registry.record_serializer(subclass))
+    serializer = None if subclass is None else families.serializer_of_class(subclass)
+    return cast("DescribedRecordSerializer[Any] | None", serializer)
 
 
 def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dict[str, DescribedRecordSerializer[Any]]:

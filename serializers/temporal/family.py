@@ -8,4 +8,6 @@ FAMILY = Family(
     __package__,
     snapshots=(".java_sql", ".java_time"),
     rewrites=".rewrites:REWRITES",
+    strategies=".strategies:STRATEGIES",
+    hints=".hints:HINTS",
 )

@@ -27,6 +27,7 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds
+from stateshift.compat.testing.strategies import values_of
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers.arrays import PrimitiveArraySerializer, is_primitive
 from stateshift.serializers.containers.either import EitherSerializer, Left, Right
@@ -61,18 +62,10 @@ if TYPE_CHECKING:
 
 LONG = LongSerializer()
 INTEGERS = {
-    ByteSerializer(): st.integers(-(1 << 7), (1 << 7) - 1),
-    IntSerializer(): st.integers(-(1 << 31), (1 << 31) - 1),
-    LONG: st.integers(-(1 << 63), (1 << 63) - 1),
-    BigIntSerializer(): st.integers(-(1 << 80), 1 << 80),
+    serializer: values_of(serializer) for serializer in (ByteSerializer(), IntSerializer(), LONG, BigIntSerializer())
 }
-LEAVES = {
-    **INTEGERS,
-    FloatSerializer(): st.floats(width=32, allow_nan=False),
-    DoubleSerializer(): st.floats(allow_nan=False),
-    BooleanSerializer(): st.booleans(),
-    StringSerializer(): st.text(max_size=4),
-}
+OTHERS = (FloatSerializer(), DoubleSerializer(), BooleanSerializer(), StringSerializer())
+LEAVES = INTEGERS | {serializer: values_of(serializer) for serializer in OTHERS}
 
 AT = datetime(2026, 6, 15, tzinfo=UTC)
 

@@ -43,8 +43,12 @@ PLACES = {
         "stateshift",
         """
         TypeSerializer TypeDeserializer TypeSerializerConfigSnapshot register_snapshot DataInputView
-        DataOutputView
+        DataOutputView Family Ability register_family
         """,
+    ),
+    "Byte rewrites": (
+        "stateshift.serializers.rewrite",
+        "rewrite_of ByteRewrite Fixed Boolean Float Text Blob Widened Constant Sequence Nullable Counted",
     ),
     "Savepoints": ("stateshift", "open_savepoint Savepoint SavepointWriter verify VerifyReport"),
     "Migrating": ("stateshift", "migrate repartition MigrationReport Progress"),

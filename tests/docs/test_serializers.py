@@ -15,7 +15,7 @@ from stateshift.compat.testing import SerializerContract
 from stateshift.serializers.registry import registry
 
 DOCS = Path(__file__).parents[2] / "docs"
-FENCE = re.compile(r'^```python title="([a-z_]+)\.py"\n(.*?)^```', re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r'^```python title="([a-z_/]+)\.py"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 SHOWN_TO_FAIL = [("test-your-serializer.md", 0)]
 """Serializers of which the page itself says what is wrong, by their place on the page."""
 
@@ -27,7 +27,7 @@ def sources():
     for page in sorted(DOCS.rglob("*.md")):
         shown = [found for found in FENCE.findall(page.read_text(encoding="utf-8")) if "(TypeSerializer[" in found[1]]
         yield from (
-            pytest.param(module, source, id=f"{page.name}-{at}")
+            pytest.param(module.replace("/", "_"), source, id=f"{page.name}-{at}")
             for at, (module, source) in enumerate(shown)
             if (page.name, at) not in SHOWN_TO_FAIL
         )

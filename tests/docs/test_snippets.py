@@ -196,6 +196,7 @@ class Reader:
     def python(self, snippet: Snippet) -> None:
         file = snippet.option("title")
         if file is not None:
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
             Path(file).write_text(snippet.body, encoding="utf-8")
             return
         exec(compile(snippet.body, f"line {snippet.line}", "exec"), vars(self.module))  # noqa: S102 - our own docs

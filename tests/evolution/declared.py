@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import enum
-from decimal import Decimal
 from typing import Annotated, NamedTuple, Optional
 
 import attrs
 from evolution.avro_shapes import avro_object, schema_of
-from evolution.sealed import OpenedSerializer, SealedSerializer
 from evolution.shapes import (
     NOTHING,
     ArrayOf,
@@ -27,54 +24,20 @@ from evolution.shapes import (
     Stamped,
     TupleOf,
 )
-from evolution.values import IDENTITY, SCHEMA, typed
+from evolution.values import IDENTITY, LEAF_HINTS, SCHEMA, typed
 
 from stateshift import (
     Array,
     AvroSerializer,
-    BigInt,
-    Char,
     Either,
     Field,
     Float32,
-    Int8,
-    Int16,
     Int32,
-    JavaDate,
-    NaiveDatetime,
     Row,
-    SqlDate,
-    SqlTime,
-    SqlTimestamp,
     enum_options,
     record,
     row_of,
 )
-
-HINTS = {
-    "byte": Int8,
-    "short": Int16,
-    "int": Int32,
-    "long": int,
-    "bigint": BigInt,
-    "float": Float32,
-    "double": float,
-    "boolean": bool,
-    "string": str,
-    "bytes": bytes,
-    "char": Char,
-    "decimal": Decimal,
-    "instant": dt.datetime,
-    "javadate": JavaDate,
-    "sqltimestamp": SqlTimestamp,
-    "localdatetime": NaiveDatetime,
-    "localdate": dt.date,
-    "localtime": dt.time,
-    "sqldate": SqlDate,
-    "sqltime": SqlTime,
-    "sealed": Annotated[object, SealedSerializer()],
-    "opened": Annotated[object, OpenedSerializer()],
-}
 
 
 @attrs.frozen
@@ -104,7 +67,7 @@ class Declared:
 def _hint(shape, classes):  # noqa: PLR0912 - a case for each type
     match shape:
         case Leaf(kind):
-            return HINTS[kind]
+            return LEAF_HINTS[kind]
         case Stamped(inner):
             return _hint(inner, classes)  # of which the state's descriptor tells
         case Maybe(inner):

@@ -13,7 +13,7 @@ from stateshift.serializers.containers.ttl import AtTime, TtlSerializer, TtlValu
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.row_hints import row_of
+from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.rows.values import Row
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes

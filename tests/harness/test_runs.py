@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from harness.migrating import entries_of, job_of, keyed_entries, migrated, written
 
-from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, Savepoint, ValueStateDescriptor
+from stateshift import BigInt, Job, ListStateDescriptor, MapStateDescriptor, Operator, Savepoint, ValueStateDescriptor
 from stateshift.compat.check import check
 from stateshift.compat.report import Status
 from stateshift.compat.testing.serializers import V1, V2
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.hints import BigInt, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.spark.migrate import migrate
 from stateshift.state.job import load_job
 from stateshift.state.key_groups import key_group, key_hasher, prefix_size

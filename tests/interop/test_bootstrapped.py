@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from stateshift import Int32
 from stateshift.compat.targets import Target
-from stateshift.serializers.hints import Int32
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import Array, Float32, Int8, Int16, Int32
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.containers.java_classes import ANY_CLASS, array_class_of, java_class_of
@@ -19,7 +20,7 @@ from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.enums.serializers import enum_options
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import Array, Float32, Int8, Int16, Int32, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,

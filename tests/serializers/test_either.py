@@ -3,13 +3,14 @@
 import attrs
 import pytest
 
+from stateshift import Int32
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
 from stateshift.serializers.containers.either import Either, EitherSerializer, Left, Right
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, ValueNotConvertible
 from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
-from stateshift.serializers.hints import Int32, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.views import DataInputView

@@ -32,8 +32,9 @@ from stateshift import (
     record,
     serializer_for,
 )
+from stateshift.compat.testing.strategies import values_of
 from stateshift.serializers.records.values import Record
-from stateshift.serializers.row_hints import row_of
+from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.rows.values import Row
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
@@ -303,17 +304,10 @@ class TestValues:
         assert ORDER == read(new, write(new, convert(read(generic, write(old, ORDER)))))
 
 
-def moments(zone=None):
-    return st.datetimes(timezones=st.just(zone))
-
-
-LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 SINGLE = [
-    (int, LONGS), (Int32, st.integers(-(1 << 31), (1 << 31) - 1)), (float, st.floats(allow_nan=False)),
-    (Float32, st.floats(width=32, allow_nan=False)), (str, st.text(max_size=3)), (bytes, st.binary(max_size=3)),
-    (bool, st.booleans()), (Level, st.sampled_from(Level)), (dt.datetime, moments(dt.UTC)), (NaiveDatetime, moments()),
-    (dt.date, st.dates()), (dt.time, st.times()),
-]  # fmt: skip
+    (hint, values_of(hint))
+    for hint in (int, Int32, float, Float32, str, bytes, bool, Level, dt.datetime, NaiveDatetime, dt.date, dt.time)
+]
 """Hints that both families know, and their values."""
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.hints import record_serializer
+from stateshift.serializers.records.hints import record_serializer
 from stateshift.serializers.records.values import Record
 
 HEAD = "import attrs\nfrom stateshift import record\n"

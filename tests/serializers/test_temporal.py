@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import AwareDatetime, NaiveDatetime
 from stateshift.serializers.compatibility import Flag, Verdict
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import AwareDatetime, NaiveDatetime, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.temporal.java_sql import (

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import functions as f
 from releases import has_spark
 
+from stateshift import Float32, Int32, NaiveDatetime
 from stateshift.compat.targets import Target
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
@@ -26,7 +27,6 @@ from stateshift.serializers.errors import (
     ValueNotConvertible,
 )
 from stateshift.serializers.flink.windows import TimeWindowSerializer
-from stateshift.serializers.hints import Float32, Int32, NaiveDatetime
 from stateshift.serializers.records.classes import record
 from stateshift.serializers.records.values import Record
 from stateshift.serializers.temporal.sql_values import SqlTimestamp

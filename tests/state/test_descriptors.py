@@ -5,10 +5,10 @@ import enum
 import attrs
 import pytest
 
+from stateshift import Int32
 from stateshift.compat.description import Converter, StateKind
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.flink.windows import TimeWindow, VoidNamespaceSerializer
-from stateshift.serializers.hints import Int32
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.records.classes import record
 from stateshift.serializers.serializer import TypeSerializer

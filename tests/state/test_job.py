@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from stateshift import Int32
 from stateshift.compat.description import StateKind
 from stateshift.serializers.errors import DeclarationError, JobNotFound
-from stateshift.serializers.hints import Int32
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator, load_job
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stateshift import BigInt, Int32
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.plan import Compression, StateAction
 from stateshift.compat.planner import plan
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.flink.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
-from stateshift.serializers.hints import BigInt, Int32
 from stateshift.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stateshift import Int32
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.plan import Compression, StateAction
@@ -18,7 +19,6 @@ from stateshift.serializers.enums.serializers import enum_options
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateNotFound, ValueNotConvertible
 from stateshift.serializers.flink.timers import Timer
 from stateshift.serializers.flink.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
-from stateshift.serializers.hints import Int32
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stateshift import BigInt, Int8, Int16, Int32
 from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
@@ -20,7 +21,7 @@ from stateshift.serializers.errors import (
     ValueNotConvertible,
 )
 from stateshift.serializers.flink.windows import TimeWindow
-from stateshift.serializers.hints import BigInt, Int8, Int16, Int32, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.records.classes import record
 from stateshift.serializers.records.values import Record
 from stateshift.state.descriptors import (

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import Array, BigInt, Char, Float32, Int8, Int16, Int32, NaiveDatetime
 from stateshift.serializers.containers.either import Either
 from stateshift.serializers.errors import StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import Array, BigInt, Char, Float32, Int8, Int16, Int32, NaiveDatetime, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.records.classes import Field, record
-from stateshift.serializers.row_hints import row_of
+from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.rows.values import Row
 from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift import StateTransform
+from stateshift import Int32, StateTransform
 from stateshift.compat.plan import BadValues
 from stateshift.compat.repartition import Merge, Repartition
 from stateshift.serializers.containers.ttl import TtlValue
@@ -25,7 +25,6 @@ from stateshift.serializers.errors import (
     redact_values,
 )
 from stateshift.serializers.flink.windows import TimeWindow
-from stateshift.serializers.hints import Int32
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator

@@ -7,13 +7,13 @@ from itertools import chain
 import attrs
 import pytest
 
+from stateshift import BigInt, Int32
 from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.check import check
 from stateshift.compat.plan import Compression
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import DeclarationError, IncompatibleState
-from stateshift.serializers.hints import BigInt, Int32
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 import attrs
 import pytest
 
+from stateshift import BigInt, Int32
 from stateshift.compat.check import check
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import (
@@ -15,7 +16,7 @@ from stateshift.serializers.errors import (
     UnsupportedFormat,
     ValueNotConvertible,
 )
-from stateshift.serializers.hints import BigInt, Int32, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.registry import register_snapshot
 from stateshift.serializers.serializer import TypeSerializer

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import BigInt, Int32
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits
@@ -25,7 +26,7 @@ from stateshift.serializers.errors import (
     StateShiftError,
     ValueNotConvertible,
 )
-from stateshift.serializers.hints import BigInt, Int32, serializer_for
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.views import DataInputView

@@ -1,4 +1,4 @@
-"""`row_of`: rows with named columns, as a type hint.
+"""Hints of rows: `Row[A, B]`, and `row_of` for rows with named columns.
 
 row_of({"id": int, "order total": float | None})        any names
 row_of(Order)                                           the fields of a class, with their defaults and aliases
@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .errors import DeclarationError
-from .hints import record_field, retired_type, serializer_for, strip_none
-from .records.classes import NO_RECORD_OPTIONS, class_fields, is_record_class, options_of
-from .records.fields import RecordField
-from .rows.serializers import RowSerializer
-from .stored_names import qualified_name
+from ..errors import DeclarationError
+from ..hints import serializer_for, strip_none
+from ..records.classes import NO_RECORD_OPTIONS, class_fields, is_record_class, options_of
+from ..records.fields import RecordField
+from ..records.hints import record_field, retired_type
+from ..stored_names import qualified_name
+from .serializers import RowSerializer
+from .values import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ..hints import HintTable
 
 
 def row_of(columns: type | Mapping[str, Any], *, stored: type | Iterable[str] = ()) -> RowSerializer:
@@ -62,3 +66,10 @@ def _of_class(cls: type) -> tuple[RecordField, ...]:
             advice="leave on_none out, and declare the column optional: … | None",
         )
     return tuple(attrs.evolve(field, attribute="", init_name="") for field in fields)
+
+
+def _row(_: Any, arguments: tuple[Any, ...]) -> RowSerializer:
+    return RowSerializer(tuple(_column("", item) for item in arguments))
+
+
+HINTS: HintTable = {Row: _row}

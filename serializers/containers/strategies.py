@@ -1,0 +1,80 @@
+"""Strategies of arrays, collections, tuples, optional and time-stamped values, made of those of their parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from ..drawing import MOST_ITEMS, always, whole
+from ..primitives.text import StringSerializer
+from .arrays import BytesSerializer, PrimitiveArraySerializer
+from .either import EitherSerializer, Left, Right
+from .lists import ArrayListSerializer, ListSerializer, SetSerializer
+from .maps import MapSerializer
+from .object_arrays import GenericArraySerializer, StringArraySerializer
+from .optional import OptionalSerializer
+from .ttl import TtlSerializer, TtlValue
+from .tuples import TupleSerializer
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from ..drawing import Drawing, StrategyTable
+
+
+def _lists(drawing: Drawing, serializer: ListSerializer[Any] | PrimitiveArraySerializer) -> SearchStrategy[Any]:
+    return st.lists(drawing.values(serializer.element), max_size=MOST_ITEMS)
+
+
+def _string_arrays(drawing: Drawing, serializer: StringArraySerializer) -> SearchStrategy[Any]:
+    elements = drawing.nullable(StringSerializer(), takes_null=serializer.nullable_elements)
+    return st.lists(elements, max_size=MOST_ITEMS)
+
+
+def _object_arrays(drawing: Drawing, serializer: GenericArraySerializer[Any]) -> SearchStrategy[Any]:
+    elements = drawing.nullable(serializer.element, takes_null=serializer.nullable_elements)
+    return st.lists(elements, max_size=MOST_ITEMS)
+
+
+def _sets(drawing: Drawing, serializer: SetSerializer[Any]) -> SearchStrategy[Any]:
+    elements = drawing.nullable(serializer.element, takes_null=serializer.nullable_elements)
+    make = st.frozensets if serializer.frozen else st.sets
+    return make(elements, max_size=MOST_ITEMS)
+
+
+def _maps(drawing: Drawing, serializer: MapSerializer[Any, Any]) -> SearchStrategy[Any]:
+    values = drawing.nullable(serializer.value, takes_null=serializer.nullable_values)
+    return st.dictionaries(drawing.values(serializer.key), values, max_size=MOST_ITEMS)
+
+
+def _tuples(drawing: Drawing, serializer: TupleSerializer) -> SearchStrategy[Any]:
+    return st.tuples(*map(drawing.values, serializer.fields))
+
+
+def _eithers(drawing: Drawing, serializer: EitherSerializer) -> SearchStrategy[Any]:
+    return st.builds(Left, drawing.values(serializer.left)) | st.builds(Right, drawing.values(serializer.right))
+
+
+def _optionals(drawing: Drawing, serializer: OptionalSerializer[Any]) -> SearchStrategy[Any]:
+    return drawing.nullable(serializer.value, takes_null=True)
+
+
+def _stamped(drawing: Drawing, serializer: TtlSerializer[Any]) -> SearchStrategy[Any]:
+    return st.builds(TtlValue, whole(40).map(abs), drawing.values(serializer.value))
+
+
+STRATEGIES: StrategyTable = {
+    BytesSerializer: always(st.binary(max_size=12)),
+    PrimitiveArraySerializer: _lists,
+    StringArraySerializer: _string_arrays,
+    GenericArraySerializer: _object_arrays,
+    ListSerializer: _lists,
+    ArrayListSerializer: _lists,
+    SetSerializer: _sets,
+    MapSerializer: _maps,
+    TupleSerializer: _tuples,
+    EitherSerializer: _eithers,
+    OptionalSerializer: _optionals,
+    TtlSerializer: _stamped,
+}

@@ -1,0 +1,28 @@
+"""Strategies of nothing and of windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+
+from ..drawing import always, whole
+from .void import VoidSerializer
+from .windows import (
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespace,
+    VoidNamespaceSerializer,
+)
+
+if TYPE_CHECKING:
+    from ..drawing import StrategyTable
+
+STRATEGIES: StrategyTable = {
+    VoidSerializer: always(st.none()),
+    VoidNamespaceSerializer: always(st.just(VoidNamespace())),
+    GlobalWindowSerializer: always(st.just(GlobalWindow())),
+    TimeWindowSerializer: always(st.builds(TimeWindow, whole(63), whole(63))),
+}
