@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from .form import ColumnForm, Decoded
+from .codec import ColumnCodec, Decoded
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .form import Cells
+    from .codec import Cells
 
 
 @attrs.frozen
-class OptionalForm(ColumnForm):
+class OptionalCodec(ColumnCodec):
     """A flag and the value, or a null.
 
     Attributes:
-        value: The form of the values.
+        value: The codec of the values.
         padding: The number of bytes that replace the value of a null.
         null_flag: The flag of a null: 1 nearly everywhere, 0 in object arrays.
     """
 
-    value: ColumnForm
+    value: ColumnCodec
     padding: int = 0
     null_flag: int = 1
 

@@ -5,26 +5,44 @@
     java.sql.Date, java.sql.Time                 bigint: milliseconds since 1970, in an unknown time zone
 
 Spark stores microseconds. A value with nanoseconds, or outside the years that Spark supports, is an error; the exact
-form returns times as text in ISO 8601, to the nanosecond.
+codec returns times as text in ISO 8601, to the nanosecond.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.temporal.java_time import LONG_NULL
+from ...serializers.temporal.java_sql import (
+    DateSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
+)
+from ...serializers.temporal.java_time import (
+    LONG_NULL,
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+    TemporalSerializer,
+)
 from ...serializers.temporal.values import TemporalValue
 from .bytes_at import number_array, numbers_at
-from .form import EXACT, ColumnForm, Decoded, not_in_column
-from .scalars import TextForm
+from .codec import EXACT, ColumnCodec, Decoded, not_in_column
+from .factory import plain
+from .scalars import TextCodec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .bytes_at import Flags, Places
-    from .form import Cells
+    from .codec import Cells
+    from .factory import Codecs, ColumnTable
 
 _MICROS, _NANOS = 1_000_000, 1_000_000_000
 _DAY_SECONDS = 86_400
@@ -42,7 +60,7 @@ def exact_of(serializer: Any, value: Any) -> TemporalValue:
 
 
 @attrs.frozen
-class ExactTimeForm(TextForm):
+class ExactTimeCodec(TextCodec):
     """Times as text in ISO 8601, to the nanosecond."""
 
     def _told(self, value: Any) -> Any:
@@ -50,7 +68,7 @@ class ExactTimeForm(TextForm):
 
 
 @attrs.frozen
-class MomentForm(ColumnForm):
+class MomentCodec(ColumnCodec):
     """Moments: seconds or milliseconds since 1970, and nanoseconds of the second where they are stored.
 
     Attributes:
@@ -101,7 +119,7 @@ def _micros(value: object, seconds: int, nanos: int) -> int:
 
 
 @attrs.frozen
-class DateForm(ColumnForm):
+class DateCodec(ColumnCodec):
     """Dates: i32 year, i8 month, i8 day."""
 
     @property
@@ -144,7 +162,7 @@ def _days(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
 
 
 @attrs.frozen
-class TimeForm(ColumnForm):
+class TimeCodec(ColumnCodec):
     """Times of day: i8 hour, i8 minute, i8 second, i32 nanoseconds."""
 
     @property
@@ -178,7 +196,7 @@ def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
 
 
 @attrs.frozen
-class DateTimeForm(ColumnForm):
+class DateTimeCodec(ColumnCodec):
     """Dates with times, without a time zone: a date, a time."""
 
     day_bytes: ClassVar[int] = 6
@@ -207,7 +225,7 @@ class DateTimeForm(ColumnForm):
 
 
 @attrs.frozen
-class MillisForm(ColumnForm):
+class MillisCodec(ColumnCodec):
     """Values that `java.sql` stores as a moment in the time zone of its JVM: milliseconds since 1970."""
 
     @property
@@ -225,3 +243,21 @@ class MillisForm(ColumnForm):
         ends, odd = cells.skipped(8)
         millis = numbers_at(cells.data, cells.starts, ">i8")
         return Decoded(number_array(self.kind, millis, millis != LONG_NULL), ends, odd)
+
+
+def _time(
+    make: Callable[[TemporalSerializer], ColumnCodec], codecs: Codecs, serializer: TemporalSerializer
+) -> ColumnCodec:
+    return ExactTimeCodec(serializer) if codecs.exact else make(serializer)
+
+
+COLUMNS: ColumnTable = {
+    InstantSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1, has_nanos=True)),
+    DateSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1000, has_nanos=False)),
+    SqlTimestampSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1000, has_nanos=True)),
+    LocalDateSerializer: partial(_time, DateCodec),
+    LocalTimeSerializer: partial(_time, TimeCodec),
+    LocalDateTimeSerializer: partial(_time, DateTimeCodec),
+    SqlDateSerializer: plain(MillisCodec),
+    SqlTimeSerializer: plain(MillisCodec),
+}

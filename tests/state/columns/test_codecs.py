@@ -17,9 +17,10 @@ from stateshift.serializers.hints import Array
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.columns.bytes_at import padded
-from stateshift.state.columns.form import Cells
-from stateshift.state.columns.forms import Forms
-from stateshift.state.columns.nested import struct_array
+from stateshift.state.columns.codec import Cells
+from stateshift.state.columns.json_codec import all_codecs
+from stateshift.state.columns.machine_code import flat_decoder
+from stateshift.state.columns.parts import struct_array
 from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
 
@@ -56,7 +57,8 @@ def cells_of(pieces, gap=b""):
     """The places of values with a gap before each."""
     raw, data = padded(*(gap + piece for piece in pieces))
     ends = np.cumsum([len(gap) + len(piece) for piece in pieces], dtype=np.int64)
-    return Cells(raw, data, ends - np.array([len(piece) for piece in pieces], dtype=np.int64), ends, choose_executor(0))
+    starts = ends - np.array([len(piece) for piece in pieces], dtype=np.int64)
+    return Cells(raw, data, starts, ends, flat_decoder(choose_executor(0)))
 
 
 def written(serializer, value):
@@ -79,11 +81,11 @@ def storable(serializer, values):
 def check(serializer, pieces, same, *, exact):
     """Decode by block, and compare with what the restored serializer reads."""
     restored = serializer.snapshot_configuration().restore_serializer()
-    form = Forms(exact).of(restored)
+    codec = all_codecs(exact=exact).of(restored)
     cells = cells_of(pieces, b"\x7f\x80")
-    fast, singly = form.decode(cells), form.decode_singly(cells)
+    fast, singly = codec.decode(cells), codec.decode_singly(cells)
 
-    assert form.kind == fast.column.type == singly.column.type
+    assert codec.kind == fast.column.type == singly.column.type
     assert len(pieces) == len(fast.column)
     fast.column.validate(full=True)
     for row in np.flatnonzero(~fast.odd).tolist():
@@ -114,10 +116,10 @@ def test_damage_is_odd_and_nothing_worse(data):
     pieces = [bytearray(piece) for piece in pieces if piece]
     for piece in pieces:
         piece[data.draw(st.integers(0, len(piece) - 1))] = data.draw(st.sampled_from([0, 1, 2, 4, 0x7F, 0x80, 0xFF]))
-    form = Forms().of(serializer.snapshot_configuration().restore_serializer())
+    codec = all_codecs().of(serializer.snapshot_configuration().restore_serializer())
     cells = cells_of([bytes(piece[: data.draw(st.integers(0, len(piece)))]) for piece in pieces])
 
-    found = form.decode(cells)
+    found = codec.decode(cells)
 
     found.column.validate(full=True)
     assert (found.ends[~found.odd] <= cells.limits[~found.odd]).all()
@@ -159,10 +161,10 @@ LETTERS = st.sampled_from([*"a\x7f\x80߿ࠀ㿿䀀\uffff𐀀𝄞\U0010ffff", *map
 
 @given(st.lists(st.lists(LETTERS, max_size=5).map("".join), min_size=1, max_size=5))
 def test_letters_of_every_length_are_what_the_serializer_reads(values):
-    form = Forms().of(serializer_for(str))
+    codec = all_codecs().of(serializer_for(str))
     cells = cells_of([written(serializer_for(str), value) for value in values])
 
-    fast, singly = form.decode(cells), form.decode_singly(cells)
+    fast, singly = codec.decode(cells), codec.decode_singly(cells)
 
     assert fast.odd.tolist() == singly.odd.tolist()
     assert fast.column.filter(pa.array(~fast.odd)) == singly.column.filter(pa.array(~singly.odd))
@@ -171,9 +173,9 @@ def test_letters_of_every_length_are_what_the_serializer_reads(values):
 
 def test_half_of_a_surrogate_pair_is_odd():
     serializer = serializer_for(str)
-    form = Forms().of(serializer)
+    codec = all_codecs().of(serializer)
 
-    found = form.decode(cells_of([written(serializer, value) for value in ("a", "\ud800", "b")]))
+    found = codec.decode(cells_of([written(serializer, value) for value in ("a", "\ud800", "b")]))
 
     assert [False, True, False] == found.odd.tolist()
     assert pa.string() == found.column.type

@@ -1,4 +1,4 @@
-"""The form of a column: the Arrow type of a serializer's values, and their conversion to it.
+"""The codec of a column: the Arrow type of a serializer's values, and their conversion to it.
 
 There are two ways, with equal results. `tell` converts one value, as the serializer reads it, to a value that `pyarrow`
 takes. `decode` takes the positions of many values in a block of bytes and builds the array without an object for each
@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
 from ...serializers.views import DataInputView
-from ..transcode.choice import ExecutorName
 from .bytes_at import none, spread
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from .bytes_at import Bytes, Flags, Places
+    from .flat import DecodeFlat
 
 
 @attrs.frozen
@@ -36,25 +36,25 @@ class Cells:
         data: The bytes as a numpy array.
         starts: The position of each value; ascending, and never past its limit.
         limits: The position that each value must not go past.
-        executor: The executor that decodes them: machine code, or numpy.
+        decode_flat: The machine code that decodes numbers, booleans and strings; None: numpy decodes them.
     """
 
     raw: bytes = attrs.field(repr=False)
     data: Bytes = attrs.field(repr=False)
     starts: Places
     limits: Places
-    executor: ExecutorName = ExecutorName.PLAIN
+    decode_flat: DecodeFlat | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def moved(self, starts: Places) -> Cells:
         """Return the same rows at other positions."""
-        return Cells(self.raw, self.data, starts, self.limits, self.executor)
+        return Cells(self.raw, self.data, starts, self.limits, self.decode_flat)
 
     def picked(self, rows: Any) -> Cells:
         """Return some of the rows, by their indexes or flags."""
-        return Cells(self.raw, self.data, self.starts[rows], self.limits[rows], self.executor)
+        return Cells(self.raw, self.data, self.starts[rows], self.limits[rows], self.decode_flat)
 
     def skipped_to(self, size: int) -> tuple[Cells, Flags]:
         """Return the same rows after `size` bytes, and which rows do not have so many bytes."""
@@ -84,8 +84,8 @@ class Decoded:
 
 
 @attrs.frozen
-class ColumnForm(ABC):
-    """The column form of one serializer's values.
+class ColumnCodec(ABC):
+    """The column codec of one serializer's values.
 
     Attributes:
         serializer: The serializer, which reads values one by one.
@@ -162,10 +162,10 @@ def read_one(serializer: TypeSerializer[Any], source: DataInputView) -> Any:
         ) from error
 
 
-def told_at(form: ColumnForm, value: Any, step: str) -> Any:
-    """Return a part of a value converted by `form.tell`; errors get `step` in their path."""
+def told_at(codec: ColumnCodec, value: Any, step: str) -> Any:
+    """Return a part of a value converted by `codec.tell`; errors get `step` in their path."""
     try:
-        return form.tell(value)
+        return codec.tell(value)
     except StateShiftError as error:
         add_step(error, step)
         raise

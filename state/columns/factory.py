@@ -1,0 +1,100 @@
+"""The codec of each serializer: that of its family, else that of its counterpart, else JSON."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import OldReaderUnavailable
+from .codec import ColumnCodec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from ...serializers.serializer import TypeSerializer
+
+    Maker = Callable[["Codecs", Any], ColumnCodec]
+    """Returns the codec of a serializer, made with those of its parts."""
+    ColumnTable = Mapping[type, Maker]
+    """The table of `Ability.COLUMNS`."""
+
+
+@attrs.frozen
+class Codecs:
+    """A factory of column codecs.
+
+    Attributes:
+        other: Makes the codec of values without a column type of their own.
+        exact: Whether big numbers and times become text, and rows have their kind: exactly as they are stored.
+    """
+
+    other: Callable[[TypeSerializer[Any]], ColumnCodec]
+    exact: bool = False
+
+    def of(self, serializer: TypeSerializer[Any]) -> ColumnCodec:
+        """Return the codec of a serializer's values; it must read generic values, as restored serializers do."""
+        make: Maker | None = _makers().get(type(serializer))
+        if make is not None:
+            return make(self, serializer)
+        counterpart = serializer.snapshot_configuration().counterpart()
+        if counterpart is None:
+            return self.other(serializer)
+        try:
+            own = counterpart.serializer.snapshot_configuration().restore_serializer()
+        except OldReaderUnavailable:  # an Avro union, which has no equivalent
+            return self.other(serializer)
+        return CounterpartCodec(serializer, self.of(own), counterpart.to_own)
+
+
+@lru_cache(maxsize=1)
+def _makers() -> dict[type, Maker]:
+    from . import (
+        container_columns,
+        enum_columns,
+        flink_columns,
+        pickle_columns,
+        primitive_columns,
+        record_columns,
+        row_columns,
+        temporal_columns,
+    )
+
+    return {
+        **primitive_columns.COLUMNS,
+        **flink_columns.COLUMNS,
+        **temporal_columns.COLUMNS,
+        **container_columns.COLUMNS,
+        **enum_columns.COLUMNS,
+        **record_columns.COLUMNS,
+        **row_columns.COLUMNS,
+        **pickle_columns.COLUMNS,
+    }
+
+
+def plain(make: Callable[[Any], ColumnCodec]) -> Maker:
+    """Return a maker of codecs that depend on nothing but the serializer."""
+    return lambda _, serializer: make(serializer)
+
+
+@attrs.frozen
+class CounterpartCodec(ColumnCodec):
+    """Values that have an equivalent built-in type.
+
+    Attributes:
+        own: The codec of the built-in type.
+        to_own: Converts a value to the built-in type.
+    """
+
+    own: ColumnCodec
+    to_own: Callable[[Any], Any]
+
+    @property
+    def kind(self) -> pa.DataType:
+        return self.own.kind
+
+    def _told(self, value: Any) -> Any:
+        return self.own.tell(self.to_own(value))
