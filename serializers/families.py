@@ -39,9 +39,11 @@ class Ability(enum.StrEnum):
 
     The tables:
         REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
+        COLUMNS: Serializer class -> function (codecs, serializer) -> `ColumnCodec`.
     """
 
     REWRITES = "rewrites"
+    COLUMNS = "columns"
 
 
 @attrs.frozen
@@ -56,12 +58,14 @@ class Family:
         rules: (stored kind, new kind) -> the place of a function that takes the new serializer and the stored snapshot.
             It returns a result, or None where it does not apply. A kind may be `ANY`.
         rewrites: The place of the table of `Ability.REWRITES`.
+        columns: The place of the table of `Ability.COLUMNS`.
     """
 
     package: str
     snapshots: tuple[str, ...] = ()
     rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
     rewrites: str = ""
+    columns: str = ""
 
     def table(self, ability: Ability) -> Mapping[type, Any]:
         """Return the table of an ability; it is empty where the family has none."""

@@ -8,4 +8,5 @@ FAMILY = Family(
     __package__,
     snapshots=(".serializers",),
     rewrites=".rewrites:REWRITES",
+    columns=".columns:COLUMNS",
 )

@@ -13,21 +13,21 @@ import numpy as np
 import pyarrow as pa
 
 from ...compat.description import StateKind
+from ...serializers.columns.bytes_at import MOST_BYTES, padded
+from ...serializers.columns.codec import Cells, told_at
 from ...serializers.errors import StateShiftError, shown
 from ..savepoint.entries import read_broadcast
 from ..savepoint.entry_keys import decode
 from ..savepoint.value_readers import value_reader
-from .bytes_at import MOST_BYTES, padded
-from .codec import Cells, told_at
 from .json_codec import all_codecs
 from .machine_code import flat_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...serializers.columns.codec import ColumnCodec
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..transcode.choice import ExecutorName
-    from .codec import ColumnCodec
 
 
 @attrs.frozen

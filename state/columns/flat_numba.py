@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.extending import register_jitable
 
+from ...serializers.columns.flat import TEXT, Flat
 from ..transcode.machine import PADDING, address, compiled
 from ..transcode.memory import copy, is_ascii, load, store
-from .flat import TEXT, Flat
 
 if TYPE_CHECKING:
-    from .bytes_at import Bytes, Flags, Places
+    from ...serializers.columns.bytes_at import Bytes, Flags, Places
 
 _MOST_SHIFT = 35
 _ODD, _NULL = -1, -1

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.columns.factory import Codecs
+from ...serializers.columns.scalars import TextCodec
 from ..savepoint.json_encoding import tagger_of
-from .factory import Codecs
-from .scalars import TextCodec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,22 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 from ...compat.description import StateKind
+from ...serializers.columns.bytes_at import MOST_BYTES, none, number_array, numbers_at
+from ...serializers.columns.codec import told_at
+from ...serializers.columns.optional import OptionalCodec
+from ...serializers.columns.scalars import NothingCodec
+from ...serializers.containers.columns import list_state_codec
 from ...serializers.errors import StateShiftError, located, shown
+from ...serializers.primitives.columns import long_codec
 from ..key_groups import prefix_size
 from ..savepoint.entries import EntryDecoder
 from ..savepoint.entry_keys import decode
-from .bytes_at import MOST_BYTES, none, number_array, numbers_at
-from .codec import told_at
-from .container_columns import list_state_codec
 from .json_codec import all_codecs
-from .optional import OptionalCodec
-from .primitive_columns import long_codec
-from .scalars import NothingCodec
 
 if TYPE_CHECKING:
+    from ...serializers.columns.bytes_at import Flags, Places
+    from ...serializers.columns.codec import Cells, ColumnCodec
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .bytes_at import Flags, Places
-    from .codec import Cells, ColumnCodec
     from .runs import Run
 
 _SIGN = -(1 << 63)

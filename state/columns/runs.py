@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from .bytes_at import padded
-from .codec import Cells
+from ...serializers.columns.bytes_at import padded
+from ...serializers.columns.codec import Cells
 from .machine_code import flat_decoder
 from .places import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ...serializers.columns.bytes_at import Bytes, Flags, Places
     from ..savepoint.blocks import Block
     from ..transcode.choice import ExecutorName
-    from .bytes_at import Bytes, Flags, Places
 
 RUN_BYTES = 4 << 20
 _RUN_ENTRIES = 1 << 16

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from stateshift import BigInt, Either, JavaDate, Row, serializer_for
 from stateshift.compat.testing.strategies import types, values_of
+from stateshift.serializers.columns.bytes_at import padded
+from stateshift.serializers.columns.codec import Cells
+from stateshift.serializers.columns.parts import struct_array
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.hints import Array
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.state.columns.bytes_at import padded
-from stateshift.state.columns.codec import Cells
 from stateshift.state.columns.json_codec import all_codecs
 from stateshift.state.columns.machine_code import flat_decoder
-from stateshift.state.columns.parts import struct_array
 from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
 

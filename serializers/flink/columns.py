@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.flink.kryo import KryoBytesSerializer
-from ...serializers.flink.void import VoidSerializer
-from ...serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
-from .factory import plain
-from .parts import Part, StructCodec
-from .primitive_columns import long_codec
-from .scalars import FramedBytesCodec, NothingCodec
+from ..columns.factory import plain
+from ..columns.parts import Part, StructCodec
+from ..columns.scalars import FramedBytesCodec, NothingCodec
+from ..primitives.columns import long_codec
+from .kryo import KryoBytesSerializer
+from .void import VoidSerializer
+from .windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 
 if TYPE_CHECKING:
-    from .codec import ColumnCodec
-    from .factory import Codecs, ColumnTable
+    from ..columns.codec import ColumnCodec
+    from ..columns.factory import Codecs, ColumnTable
 
 
 @attrs.frozen

@@ -11,18 +11,18 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.layout import NULL_RECORD, PLAIN_RECORD
-from ...serializers.records.pojo import PojoSerializer
-from ...serializers.records.serializers import DescribedRecordSerializer, RecordSerializer
-from .bytes_at import spread
-from .codec import ColumnCodec, Decoded, told_at
-from .optional import OptionalCodec
-from .parts import Part, decode_parts, struct_array, struct_of
+from ..columns.bytes_at import spread
+from ..columns.codec import ColumnCodec, Decoded, told_at
+from ..columns.optional import OptionalCodec
+from ..columns.parts import Part, decode_parts, struct_array, struct_of
+from ..layout import NULL_RECORD, PLAIN_RECORD
+from .pojo import PojoSerializer
+from .serializers import DescribedRecordSerializer, RecordSerializer
 
 if TYPE_CHECKING:
-    from .bytes_at import Flags, Places
-    from .codec import Cells
-    from .factory import Codecs, ColumnTable
+    from ..columns.bytes_at import Flags, Places
+    from ..columns.codec import Cells
+    from ..columns.factory import Codecs, ColumnTable
 
 
 @attrs.frozen

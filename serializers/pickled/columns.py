@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...serializers.pickled.serializers import CloudPickleSerializer, PickleSerializer, UnopenedPickleSerializer
-from .factory import plain
-from .scalars import FramedBytesCodec
+from ..columns.factory import plain
+from ..columns.scalars import FramedBytesCodec
+from .serializers import CloudPickleSerializer, PickleSerializer, UnopenedPickleSerializer
 
 if TYPE_CHECKING:
-    from .factory import ColumnTable
+    from ..columns.factory import ColumnTable
 
 _PICKLES = (UnopenedPickleSerializer, PickleSerializer, CloudPickleSerializer)
 

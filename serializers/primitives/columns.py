@@ -18,8 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.primitives.big_numbers import DecimalSerializer, split_decimal
-from ...serializers.primitives.numeric import (
+from ..columns.bytes_at import bitmap, numbers_at
+from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column
+from ..columns.factory import plain
+from ..columns.scalars import BooleanCodec, NumberCodec, StringCodec, TextCodec
+from .big_numbers import DecimalSerializer, split_decimal
+from .numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -29,17 +33,13 @@ from ...serializers.primitives.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from ...serializers.primitives.text import CharSerializer, StringSerializer
-from .bytes_at import bitmap, numbers_at
-from .codec import EXACT, ColumnCodec, Decoded, not_in_column
-from .factory import plain
-from .scalars import BooleanCodec, NumberCodec, StringCodec, TextCodec
+from .text import CharSerializer, StringSerializer
 
 if TYPE_CHECKING:
-    from ...serializers.serializer import TypeSerializer
-    from .bytes_at import Flags, Places
-    from .codec import Cells
-    from .factory import Codecs, ColumnTable
+    from ..columns.bytes_at import Flags, Places
+    from ..columns.codec import Cells
+    from ..columns.factory import Codecs, ColumnTable
+    from ..serializer import TypeSerializer
 
 _SCALE, _DIGITS = 18, 38
 _LONG_BYTES = 8

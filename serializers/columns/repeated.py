@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.layout import SEPARATOR_BYTES
+from ..layout import SEPARATOR_BYTES
 from .bytes_at import none, numbers_at
 
 if TYPE_CHECKING:

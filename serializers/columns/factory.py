@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import OldReaderUnavailable
+from ..errors import OldReaderUnavailable
+from ..families import Ability, families
 from .codec import ColumnCodec
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...serializers.serializer import TypeSerializer
+    from ..serializer import TypeSerializer
 
     Maker = Callable[["Codecs", Any], ColumnCodec]
     """Returns the codec of a serializer, made with those of its parts."""
@@ -37,7 +37,7 @@ class Codecs:
 
     def of(self, serializer: TypeSerializer[Any]) -> ColumnCodec:
         """Return the codec of a serializer's values; it must read generic values, as restored serializers do."""
-        make: Maker | None = _makers().get(type(serializer))
+        make: Maker | None = families.find(Ability.COLUMNS, type(serializer))
         if make is not None:
             return make(self, serializer)
         counterpart = serializer.snapshot_configuration().counterpart()
@@ -48,31 +48,6 @@ class Codecs:
         except OldReaderUnavailable:  # an Avro union, which has no equivalent
             return self.other(serializer)
         return CounterpartCodec(serializer, self.of(own), counterpart.to_own)
-
-
-@lru_cache(maxsize=1)
-def _makers() -> dict[type, Maker]:
-    from . import (
-        container_columns,
-        enum_columns,
-        flink_columns,
-        pickle_columns,
-        primitive_columns,
-        record_columns,
-        row_columns,
-        temporal_columns,
-    )
-
-    return {
-        **primitive_columns.COLUMNS,
-        **flink_columns.COLUMNS,
-        **temporal_columns.COLUMNS,
-        **container_columns.COLUMNS,
-        **enum_columns.COLUMNS,
-        **record_columns.COLUMNS,
-        **row_columns.COLUMNS,
-        **pickle_columns.COLUMNS,
-    }
 
 
 def plain(make: Callable[[Any], ColumnCodec]) -> Maker:

@@ -16,25 +16,25 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
-from ...serializers.containers.either import EitherSerializer, Left
-from ...serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
-from ...serializers.containers.maps import MapSerializer
-from ...serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
-from ...serializers.containers.optional import OptionalSerializer
-from ...serializers.containers.ttl import TtlSerializer
-from ...serializers.containers.tuples import TupleSerializer
-from .bytes_at import byte_strings, none, number_array, numbers_at
-from .codec import ColumnCodec, Decoded, not_in_column, told_at
-from .factory import plain
-from .optional import OptionalCodec
-from .parts import Part, StructCodec, struct_array
-from .primitive_columns import long_codec
-from .repeated import counted, separated
+from ..columns.bytes_at import byte_strings, none, number_array, numbers_at
+from ..columns.codec import ColumnCodec, Decoded, not_in_column, told_at
+from ..columns.factory import plain
+from ..columns.optional import OptionalCodec
+from ..columns.parts import Part, StructCodec, struct_array
+from ..columns.repeated import counted, separated
+from ..primitives.columns import long_codec
+from .arrays import BytesSerializer, PrimitiveArraySerializer
+from .either import EitherSerializer, Left
+from .lists import ArrayListSerializer, ListSerializer, SetSerializer
+from .maps import MapSerializer
+from .object_arrays import GenericArraySerializer, StringArraySerializer
+from .optional import OptionalSerializer
+from .ttl import TtlSerializer
+from .tuples import TupleSerializer
 
 if TYPE_CHECKING:
-    from .codec import Cells
-    from .factory import Codecs, ColumnTable
+    from ..columns.codec import Cells
+    from ..columns.factory import Codecs, ColumnTable
 
 
 @attrs.frozen

@@ -17,13 +17,12 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.temporal.java_sql import (
-    DateSerializer,
-    SqlDateSerializer,
-    SqlTimeSerializer,
-    SqlTimestampSerializer,
-)
-from ...serializers.temporal.java_time import (
+from ..columns.bytes_at import number_array, numbers_at
+from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column
+from ..columns.factory import plain
+from ..columns.scalars import TextCodec
+from .java_sql import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
+from .java_time import (
     LONG_NULL,
     InstantSerializer,
     LocalDateSerializer,
@@ -31,18 +30,14 @@ from ...serializers.temporal.java_time import (
     LocalTimeSerializer,
     TemporalSerializer,
 )
-from ...serializers.temporal.values import TemporalValue
-from .bytes_at import number_array, numbers_at
-from .codec import EXACT, ColumnCodec, Decoded, not_in_column
-from .factory import plain
-from .scalars import TextCodec
+from .values import TemporalValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .bytes_at import Flags, Places
-    from .codec import Cells
-    from .factory import Codecs, ColumnTable
+    from ..columns.bytes_at import Flags, Places
+    from ..columns.codec import Cells
+    from ..columns.factory import Codecs, ColumnTable
 
 _MICROS, _NANOS = 1_000_000, 1_000_000_000
 _DAY_SECONDS = 86_400

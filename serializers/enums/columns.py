@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ...serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
-from .bytes_at import numbers_at
-from .codec import Decoded
-from .factory import plain
-from .scalars import TextCodec
+from ..columns.bytes_at import numbers_at
+from ..columns.codec import Decoded
+from ..columns.factory import plain
+from ..columns.scalars import TextCodec
+from .serializers import EnumSerializer, JavaEnumSerializer
 
 if TYPE_CHECKING:
-    from .codec import Cells
-    from .factory import ColumnTable
+    from ..columns.codec import Cells
+    from ..columns.factory import ColumnTable
 
 
 @attrs.frozen

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.errors import StateShiftError
-from ...serializers.views import DataInputView
+from ..errors import StateShiftError
+from ..views import DataInputView
 from .bytes_at import bitmap, byte_strings, is_ascii, number_array, numbers_at, varints_at
 from .codec import ColumnCodec, Decoded, not_in_column, read_one
 from .flat import TEXT

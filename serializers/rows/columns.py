@@ -11,15 +11,15 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.rows.serializers import RowSerializer
-from ...serializers.rows.values import RowKind
-from .codec import EXACT, ColumnCodec, Decoded, not_in_column, told_at
-from .parts import Part, struct_array, struct_of
+from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column, told_at
+from ..columns.parts import Part, struct_array, struct_of
+from .serializers import RowSerializer
+from .values import RowKind
 
 if TYPE_CHECKING:
-    from .bytes_at import Flags
-    from .codec import Cells
-    from .factory import Codecs, ColumnTable
+    from ..columns.bytes_at import Flags
+    from ..columns.codec import Cells
+    from ..columns.factory import Codecs, ColumnTable
 
 _KIND_BITS = 2
 

@@ -15,14 +15,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
-from ...serializers.views import DataInputView
+from ..errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
+from ..views import DataInputView
 from .bytes_at import none, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...serializers.serializer import TypeSerializer
+    from ..serializer import TypeSerializer
     from .bytes_at import Bytes, Flags, Places
     from .flat import DecodeFlat
 
