@@ -28,11 +28,12 @@ class Codecs:
     """A factory of column codecs.
 
     Attributes:
-        other: Makes the codec of values without a column type of their own.
+        other: Makes the codec of values without a column type of their own. Its arguments are the serializer, and the
+            codec of the values that it takes from a column; None: it takes any.
         exact: Whether big numbers and times become text, and rows have their kind: exactly as they are stored.
     """
 
-    other: Callable[[TypeSerializer[Any]], ColumnCodec]
+    other: Callable[[TypeSerializer[Any], ColumnCodec | None], ColumnCodec]
     exact: bool = False
 
     def of(self, serializer: TypeSerializer[Any]) -> ColumnCodec:
@@ -42,12 +43,18 @@ class Codecs:
             return make(self, serializer)
         counterpart = serializer.snapshot_configuration().counterpart()
         if counterpart is None:
-            return self.other(serializer)
+            return self.other(serializer, self._inherited(serializer))
         try:
             own = counterpart.serializer.snapshot_configuration().restore_serializer()
         except OldReaderUnavailable:  # an Avro union, which has no equivalent
-            return self.other(serializer)
+            return self.other(serializer, None)
         return CounterpartCodec(serializer, self.of(own), counterpart.to_own)
+
+    def _inherited(self, serializer: TypeSerializer[Any]) -> ColumnCodec | None:
+        """Return the codec of the nearest base class: a subclass takes its values, though it may write other bytes."""
+        makers = (families.find(Ability.COLUMNS, cls) for cls in type(serializer).__mro__[1:])
+        make: Maker | None = next((make for make in makers if make is not None), None)
+        return None if make is None else make(self, serializer)
 
 
 def plain(make: Callable[[Any], ColumnCodec]) -> Maker:

@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from .bytes_at import none
 from .codec import ColumnCodec, Decoded
+from .encoded import nulls_of, together
 from .fixed_parts import decode_flat, decode_numbers
 
 if TYPE_CHECKING:
     from .bytes_at import Flags, Places
     from .codec import Cells
+    from .encoded import EncodedColumn, Singly
 
 
 @attrs.frozen
@@ -79,3 +81,9 @@ class StructCodec(ColumnCodec):
     def decode(self, cells: Cells) -> Decoded:
         columns, ends, odd = decode_parts(self.parts, cells)
         return Decoded(struct_array(self.kind, columns, len(cells)), ends, odd)
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not pa.types.is_struct(column.type) or not self.parts:
+            return None
+        pairs = zip(self.parts, column.flatten(), strict=True)
+        return together([part.codec.encode(field, singly) for part, field in pairs], nulls_of(column))

@@ -13,17 +13,23 @@ from ..errors import StateShiftError
 from ..views import DataInputView
 from .bytes_at import bitmap, byte_strings, is_ascii, number_array, numbers_at, varints_at
 from .codec import ColumnCodec, Decoded, not_in_column, read_one
+from .encoded import EncodedColumn, nulls_of, number_bytes, numbers_of, varints
 from .flat import TEXT
+from .kinds import is_text
 
 if TYPE_CHECKING:
     from .bytes_at import Flags, Places
     from .codec import Cells
+    from .encoded import Singly
     from .flat import DecodeFlat
+
+_EXACT_INTEGERS = 1 << 53
+_DOUBLE_BYTES = 8
 
 
 @attrs.frozen
 class NumberCodec(ColumnCodec):
-    """Numbers of fixed length.
+    """Integers of fixed length.
 
     Attributes:
         type: The Arrow type of the column.
@@ -57,6 +63,47 @@ class NumberCodec(ColumnCodec):
         column = number_array(self.type, numbers_at(cells.data, cells.starts, self.form), present)
         return Decoded(column, np.where(present, ends, cells.starts), odd & present)
 
+    def _fits(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_integer(kind))
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not pa.types.is_integer(column.type):
+            return None
+        values = numbers_of(column)
+        form = np.dtype(self.form)
+        declined = nulls_of(column)
+        if values.dtype.itemsize > form.itemsize:
+            limits = np.iinfo(form)
+            declined |= (values < limits.min) | (values > limits.max)
+        return EncodedColumn((number_bytes(values, form.str),), declined)
+
+
+@attrs.frozen
+class FloatCodec(NumberCodec):
+    """Floats of 32 or 64 bits."""
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not self._fits(column.type):
+            return None
+        values = numbers_of(column).astype(np.float64)
+        declined = nulls_of(column) | _inexact(column)
+        if self.size == _DOUBLE_BYTES:
+            return EncodedColumn((number_bytes(values, self.form),), declined)
+        with np.errstate(over="ignore"):
+            rounded = values.astype(np.float32)
+        return EncodedColumn((number_bytes(rounded, self.form),), declined | (np.isinf(rounded) & ~np.isinf(values)))
+
+
+def _inexact(column: pa.Array) -> Flags:
+    """Return which integers a double might round; these are left to the serializer."""
+    if not pa.types.is_integer(column.type):
+        return np.zeros(len(column), dtype=bool)
+    values = numbers_of(column)
+    return np.asarray((values > _EXACT_INTEGERS) | (values < -_EXACT_INTEGERS))
+
 
 @attrs.frozen
 class BooleanCodec(ColumnCodec):
@@ -81,6 +128,14 @@ class BooleanCodec(ColumnCodec):
         ends, odd = cells.skipped(1)
         values = cells.data[cells.starts]
         return Decoded(pa.array(values == 1), ends, odd | (values > 1))
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_boolean(kind))
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not pa.types.is_boolean(column.type):
+            return None
+        return EncodedColumn((numbers_of(column).astype(np.uint8).reshape(-1, 1),), nulls_of(column))
 
 
 @attrs.frozen
@@ -179,6 +234,18 @@ class StringCodec(TextCodec):
                 found.append(None)
                 odd[row] = True
         return Decoded(pc.replace_with_mask(text, pa.array(others), pa.array(found, pa.string())), ends, odd)
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return is_text(kind)
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not is_text(column.type):
+            return None
+        declined = nulls_of(column)
+        column = pc.fill_null(column, "") if column.null_count else column
+        declined |= ~np.asarray(pc.string_is_ascii(column).to_numpy(zero_copy_only=False), dtype=bool)
+        lengths = numbers_of(pc.binary_length(column)).astype(np.int64)
+        return EncodedColumn((varints(lengths + 1), pc.cast(column, pa.large_binary())), declined)
 
 
 @attrs.frozen

@@ -1,39 +1,43 @@
-"""Columns of arrays, lists, sets, maps, tuples, Either, and of optional and time-stamped values.
+"""Columns of arrays, lists, sets and maps; and the table, also of the structs (`struct_columns`).
 
 byte array             binary
 list, set, array, map  array, map; the elements of a set have no defined order
-tuple                  struct f0, f1, …
-either                 struct is_left, left, right
-ttl                    struct last_access_ms, value
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..columns.bytes_at import byte_strings, none, number_array, numbers_at
-from ..columns.codec import ColumnCodec, Decoded, not_in_column, told_at
+from ..columns.codec import ColumnCodec, Decoded, not_in_column, taken, told_at
+from ..columns.encoded import EncodedColumn, nulls_of, number_bytes, numbers_of
 from ..columns.factory import plain
+from ..columns.kinds import is_array, is_binary, wrong
 from ..columns.optional import OptionalCodec
-from ..columns.parts import Part, StructCodec, struct_array
+from ..columns.parts import Part, StructCodec
 from ..columns.repeated import counted, separated
+from ..errors import ValueNotConvertible, cause_text, shown
 from ..primitives.columns import long_codec
 from .arrays import BytesSerializer, PrimitiveArraySerializer
-from .either import EitherSerializer, Left
+from .either import EitherSerializer
 from .lists import ArrayListSerializer, ListSerializer, SetSerializer
 from .maps import MapSerializer
 from .object_arrays import GenericArraySerializer, StringArraySerializer
 from .optional import OptionalSerializer
+from .struct_columns import STAMPED, EitherCodec, TtlCodec, TupleCodec
 from .ttl import TtlSerializer
 from .tuples import TupleSerializer
 
 if TYPE_CHECKING:
-    from ..columns.codec import Cells
+    from collections.abc import Iterator
+
+    from ..columns.codec import Cells, Taker
+    from ..columns.encoded import Singly
     from ..columns.factory import Codecs, ColumnTable
 
 
@@ -54,6 +58,17 @@ class BinaryCodec(ColumnCodec):
         odd = odd | (sizes < 0) | (begins + sizes > cells.limits)
         ends = np.where(odd, begins, begins + sizes)
         return Decoded(byte_strings(cells.data, begins, ends), ends, odd)
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return is_binary(kind)
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not is_binary(column.type):
+            return None
+        declined = nulls_of(column)
+        column = pc.fill_null(column, b"") if column.null_count else column
+        lengths = numbers_of(pc.binary_length(column))
+        return EncodedColumn((number_bytes(lengths, ">i4"), pc.cast(column, pa.large_binary())), declined)
 
 
 @attrs.frozen
@@ -82,55 +97,27 @@ class ListCodec(ColumnCodec):
         offsets = number_array(pa.int32(), found.offsets.astype(np.int32))
         return Decoded(pa.ListArray.from_arrays(offsets, found.column, type=self.kind), found.ends, found.odd)
 
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        if not is_array(kind):
+            yield path, wrong(self.serializer, kind, "an array")
+            return
+        yield from self.element.mismatches(kind.value_type, f"{path}[]")
 
-@attrs.frozen
-class MapCodec(ColumnCodec):
-    """Maps.
+    def taker(self) -> Taker | None:
+        element = self.element.taker()
+        return None if element is None else lambda value: [taken(element, item) for item in value]
 
-    Attributes:
-        pair: The codec of the stored pairs of key and value.
-    """
-
-    pair: PairCodec
-
-    @property
-    def _key(self) -> ColumnCodec:
-        return self.pair.parts[0].codec
-
-    @property
-    def _value(self) -> ColumnCodec:
-        return self.pair.parts[1].codec
-
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.map_(pa.field("key", self._key.kind, nullable=False), pa.field("value", self._value.kind))
-
-    def _told(self, value: Any) -> Any:
-        pairs = []
-        for name, item in value.items():
-            key = told_at(self._key, name, "<key>")
-            if key is None:
-                raise not_in_column(value, "has a null key, which no map of Spark has", "leave the state out")
-            pairs.append((key, told_at(self._value, item, "{}")))
-        return pairs
-
-    def decode(self, cells: Cells) -> Decoded:
-        found = counted(self.pair, cells)
-        keys, values = found.column.flatten()
-        if keys.null_count:  # Arrow does not allow null keys: reading singly finds the row
-            return Decoded(pa.nulls(len(cells), self.kind), found.ends, ~none(len(cells)))
-        offsets = number_array(pa.int32(), found.offsets.astype(np.int32))
-        column = pa.MapArray.from_arrays(offsets, keys, values, type=self.kind)
-        return Decoded(column, found.ends, found.odd)
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        yield self.element, kind.value_type, f"{path}[]"
 
 
 @attrs.frozen
-class TupleCodec(StructCodec):
-    """Tuples: the fields, without bytes between them."""
+class SetCodec(ListCodec):
+    """Sets."""
 
-    def _told(self, value: Any) -> Any:
-        pairs = enumerate(zip(self.parts, value, strict=True))
-        return {part.name: told_at(part.codec, item, f"({index})") for index, (part, item) in pairs}
+    def taker(self) -> Taker:
+        element = self.element.taker()
+        return lambda value: _set_of([taken(element, item) for item in value])
 
 
 @attrs.frozen
@@ -143,43 +130,75 @@ class PairCodec(StructCodec):
 
 
 @attrs.frozen
-class TtlCodec(StructCodec):
-    """Values with the time of their last access."""
-
-    def _told(self, value: Any) -> Any:
-        return {"last_access_ms": value.last_access_ms, "value": self.parts[1].codec.tell(value.value)}
-
-
-@attrs.frozen
-class EitherCodec(ColumnCodec):
-    """Either values: a flag, and the value of the side that it names.
+class MapCodec(ColumnCodec):
+    """Maps.
 
     Attributes:
-        left: The codec of values after the flag 1.
-        right: The codec of values after the flag 0.
+        key: The codec of the keys.
+        value: The codec of the values.
+        pair: The codec of the stored pairs of key and value.
     """
 
-    left: ColumnCodec
-    right: ColumnCodec
+    key: ColumnCodec
+    value: ColumnCodec
+    pair: PairCodec
 
     @property
     def kind(self) -> pa.DataType:
-        return pa.struct([("is_left", pa.bool_()), ("left", self.left.kind), ("right", self.right.kind)])
+        return pa.map_(pa.field("key", self.key.kind, nullable=False), pa.field("value", self.value.kind))
 
     def _told(self, value: Any) -> Any:
-        if isinstance(value, Left):
-            return {"is_left": True, "left": told_at(self.left, value.value, "<left>")}
-        return {"is_left": False, "right": told_at(self.right, value.value, "<right>")}
+        pairs = []
+        for name, item in value.items():
+            key = told_at(self.key, name, "<key>")
+            if key is None:
+                raise not_in_column(value, "has a null key, which no map of Spark has", "leave the state out")
+            pairs.append((key, told_at(self.value, item, "{}")))
+        return pairs
 
     def decode(self, cells: Cells) -> Decoded:
-        begins, odd = cells.skipped(1)
-        flags = cells.data[cells.starts]
-        odd |= flags > 1
-        left = self.left.decode_some(cells.moved(begins), flags == 1)
-        right = self.right.decode_some(cells.moved(begins), flags != 1)
-        columns = [pa.array(flags == 1), left.column, right.column]
-        column = struct_array(self.kind, columns, len(cells))
-        return Decoded(column, np.maximum(left.ends, right.ends), odd | left.odd | right.odd)
+        found = counted(self.pair, cells)
+        keys, values = found.column.flatten()
+        if keys.null_count:  # Arrow does not allow null keys: reading singly finds the row
+            return Decoded(pa.nulls(len(cells), self.kind), found.ends, ~none(len(cells)))
+        offsets = number_array(pa.int32(), found.offsets.astype(np.int32))
+        column = pa.MapArray.from_arrays(offsets, keys, values, type=self.kind)
+        return Decoded(column, found.ends, found.odd)
+
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        if not pa.types.is_map(kind):
+            yield path, wrong(self.serializer, kind, "a map")
+            return
+        yield from self.key.mismatches(kind.key_type, f"{path}{{key}}")
+        yield from self.value.mismatches(kind.item_type, f"{path}{{}}")
+
+    def taker(self) -> Taker:
+        key, value = self.key.taker(), self.value.taker()
+        return lambda pairs: _map_of([(taken(key, name), taken(value, item)) for name, item in pairs])
+
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        yield self.key, kind.key_type, f"{path}{{key}}"
+        yield self.value, kind.item_type, f"{path}{{}}"
+
+
+def _set_of(items: list[Any]) -> frozenset[Any]:
+    try:
+        found = frozenset(items)
+    except TypeError as error:
+        raise ValueNotConvertible(f"{shown(items)} cannot be a set: {cause_text(error)}") from error
+    if len(found) != len(items):
+        raise ValueNotConvertible(f"{shown(items)} holds an element twice, and a set is declared")
+    return found
+
+
+def _map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    try:
+        found = dict(entries)
+    except TypeError as error:
+        raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {cause_text(error)}") from error
+    if len(found) != len(entries):
+        raise ValueNotConvertible(f"{shown(entries)} holds a key twice")
+    return found
 
 
 def list_state_codec(codecs: Codecs, serializer: ListSerializer[Any]) -> ListCodec:
@@ -197,21 +216,26 @@ def _list(codecs: Codecs, serializer: Any) -> ColumnCodec:
     return ListCodec(serializer, element, element)
 
 
-def _flagged_list(null_flag: int, codecs: Codecs, serializer: Any) -> ColumnCodec:
+def _object_array(codecs: Codecs, serializer: GenericArraySerializer[Any]) -> ColumnCodec:
     element = codecs.of(serializer.element)
-    return ListCodec(serializer, element, OptionalCodec(serializer.element, element, null_flag=null_flag))
+    return ListCodec(serializer, element, OptionalCodec(serializer.element, element, null_flag=0))
+
+
+def _set(codecs: Codecs, serializer: SetSerializer[Any]) -> ColumnCodec:
+    element = codecs.of(serializer.element)
+    return SetCodec(serializer, element, OptionalCodec(serializer.element, element))
 
 
 def _map(codecs: Codecs, serializer: MapSerializer[Any, Any]) -> ColumnCodec:
-    value = OptionalCodec(serializer.value, codecs.of(serializer.value))
-    return MapCodec(serializer, PairCodec(serializer, (Part("key", codecs.of(serializer.key)), Part("value", value))))
+    key, value = codecs.of(serializer.key), codecs.of(serializer.value)
+    parts = (Part("key", key), Part("value", OptionalCodec(serializer.value, value)))
+    return MapCodec(serializer, key, value, PairCodec(serializer, parts))
 
 
 def _tuple(codecs: Codecs, serializer: TupleSerializer) -> ColumnCodec:
-    if not serializer.fields:  # it is stored as one byte
-        return codecs.other(serializer)
     parts = tuple(Part(f"f{index}", codecs.of(field)) for index, field in enumerate(serializer.fields))
-    return TupleCodec(serializer, parts)
+    codec = TupleCodec(serializer, parts)
+    return codec if parts else codecs.other(serializer, codec)  # one without fields is stored as one byte
 
 
 def _either(codecs: Codecs, serializer: EitherSerializer) -> ColumnCodec:
@@ -219,7 +243,7 @@ def _either(codecs: Codecs, serializer: EitherSerializer) -> ColumnCodec:
 
 
 def _ttl(codecs: Codecs, serializer: TtlSerializer[Any]) -> ColumnCodec:
-    return TtlCodec(serializer, (Part("last_access_ms", long_codec()), Part("value", codecs.of(serializer.value))))
+    return TtlCodec(serializer, (Part(STAMPED[0], long_codec()), Part(STAMPED[1], codecs.of(serializer.value))))
 
 
 COLUMNS: ColumnTable = {
@@ -229,8 +253,8 @@ COLUMNS: ColumnTable = {
     ArrayListSerializer: _list,
     PrimitiveArraySerializer: _list,
     StringArraySerializer: _list,
-    SetSerializer: partial(_flagged_list, 1),
-    GenericArraySerializer: partial(_flagged_list, 0),
+    SetSerializer: _set,
+    GenericArraySerializer: _object_array,
     MapSerializer: _map,
     TupleSerializer: _tuple,
     EitherSerializer: _either,

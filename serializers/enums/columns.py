@@ -10,11 +10,13 @@ import pyarrow as pa
 from ..columns.bytes_at import numbers_at
 from ..columns.codec import Decoded
 from ..columns.factory import plain
+from ..columns.kinds import is_text
 from ..columns.scalars import TextCodec
 from .serializers import EnumSerializer, JavaEnumSerializer
+from .symbols import Symbol
 
 if TYPE_CHECKING:
-    from ..columns.codec import Cells
+    from ..columns.codec import Cells, Taker
     from ..columns.factory import ColumnTable
 
 
@@ -36,6 +38,12 @@ class EnumCodec(TextCodec):
         outside = (ordinals < 0) | (ordinals >= len(symbols))
         names = pa.array(symbols, pa.string()).take(pa.array(ordinals, mask=outside))
         return Decoded(names, ends, odd | outside)
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return is_text(kind)
+
+    def taker(self) -> Taker:
+        return lambda value: Symbol(value) if isinstance(value, str) else value
 
 
 COLUMNS: ColumnTable = {

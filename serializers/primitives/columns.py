@@ -10,6 +10,7 @@ A big number that does not fit is an error; the exact codec returns it as text, 
 from __future__ import annotations
 
 import decimal
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +22,9 @@ import pyarrow.compute as pc
 from ..columns.bytes_at import bitmap, numbers_at
 from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column
 from ..columns.factory import plain
-from ..columns.scalars import BooleanCodec, NumberCodec, StringCodec, TextCodec
+from ..columns.kinds import is_text
+from ..columns.scalars import BooleanCodec, FloatCodec, NumberCodec, StringCodec, TextCodec
+from ..errors import ValueNotConvertible, shown
 from .big_numbers import DecimalSerializer, split_decimal
 from .numeric import (
     BigIntSerializer,
@@ -37,12 +40,14 @@ from .text import CharSerializer, StringSerializer
 
 if TYPE_CHECKING:
     from ..columns.bytes_at import Flags, Places
-    from ..columns.codec import Cells
+    from ..columns.codec import Cells, Taker
     from ..columns.factory import Codecs, ColumnTable
     from ..serializer import TypeSerializer
 
 _SCALE, _DIGITS = 18, 38
 _LONG_BYTES = 8
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _EXACTLY = decimal.Context(
     prec=_DIGITS, traps=[decimal.Inexact, decimal.Rounded, decimal.InvalidOperation, decimal.Overflow]
 )
@@ -60,6 +65,9 @@ class CharCodec(TextCodec):
         ends, odd = cells.skipped(2)
         units = numbers_at(cells.data, cells.starts, ">u2")
         return Decoded(_CHARS.take(pa.array(units & 0x7F)), ends, odd | (units > 0x7F))
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return is_text(kind)
 
 
 _CHARS = pa.array([chr(code) for code in range(128)])
@@ -83,6 +91,12 @@ class BigIntCodec(ColumnCodec):
     def decode(self, cells: Cells) -> Decoded:
         values, valid, ends, odd = _big_integers(cells)
         return Decoded(_decimals(self.kind, values, valid), ends, odd)
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return is_text(kind) or bool(pa.types.is_integer(kind)) or (bool(pa.types.is_decimal(kind)) and kind.scale == 0)
+
+    def taker(self) -> Taker:
+        return lambda value: int(_number_of(value, _INTEGER))
 
 
 @attrs.frozen
@@ -115,6 +129,12 @@ class DecimalCodec(ColumnCodec):
             column = some if rows.all() else pc.replace_with_mask(column, pa.array(rows), some)
         return Decoded(column, ends, odd)
 
+    def _fits(self, kind: pa.DataType) -> bool:
+        return is_text(kind) or bool(pa.types.is_decimal(kind))
+
+    def taker(self) -> Taker:
+        return _number_of
+
 
 def _big_integers(cells: Cells) -> tuple[Places, Flags, Places, Flags]:
     """Return the values that fit 64 bits, which rows are not null, the positions after the values, and the odd rows."""
@@ -138,6 +158,18 @@ def _decimals(kind: pa.DataType, values: Places, valid: Flags | None = None) -> 
     return pa.Array.from_buffers(kind, len(values), [nulls, pa.py_buffer(wide)])
 
 
+def _number_of(value: Any, form: re.Pattern[str] = _NUMBER) -> Any:
+    """Return a big number from text, which an exact read returns: with all digits, and its scale."""
+    if not isinstance(value, str):
+        return value
+    try:
+        if form.fullmatch(value) is not None:
+            return decimal.Decimal(value)
+    except decimal.DecimalException:  # the exponent is out of bounds
+        pass
+    raise ValueNotConvertible(f"{shown(value)} is no such number", advice="write it with ASCII digits: 12.50, 1.2E+3")
+
+
 @attrs.frozen
 class ExactNumberCodec(TextCodec):
     """Big numbers as text: all digits, with the stored scale."""
@@ -159,6 +191,10 @@ def _number(kind: pa.DataType, stored: str, _: Codecs, serializer: TypeSerialize
     return NumberCodec(serializer, kind, stored)
 
 
+def _float(kind: pa.DataType, stored: str, _: Codecs, serializer: TypeSerializer[Any]) -> ColumnCodec:
+    return FloatCodec(serializer, kind, stored)
+
+
 def _big(codec: type[ColumnCodec], codecs: Codecs, serializer: TypeSerializer[Any]) -> ColumnCodec:
     return ExactNumberCodec(serializer) if codecs.exact else codec(serializer)
 
@@ -168,8 +204,8 @@ COLUMNS: ColumnTable = {
     ShortSerializer: partial(_number, pa.int16(), ">i2"),
     IntSerializer: partial(_number, pa.int32(), ">i4"),
     LongSerializer: partial(_number, pa.int64(), ">i8"),
-    FloatSerializer: partial(_number, pa.float32(), ">f4"),
-    DoubleSerializer: partial(_number, pa.float64(), ">f8"),
+    FloatSerializer: partial(_float, pa.float32(), ">f4"),
+    DoubleSerializer: partial(_float, pa.float64(), ">f8"),
     BooleanSerializer: plain(BooleanCodec),
     BigIntSerializer: partial(_big, BigIntCodec),
     DecimalSerializer: partial(_big, DecimalCodec),

@@ -12,17 +12,27 @@ import numpy as np
 import pyarrow as pa
 
 from ..columns.bytes_at import spread
-from ..columns.codec import ColumnCodec, Decoded, told_at
-from ..columns.optional import OptionalCodec
+from ..columns.codec import ColumnCodec, Decoded, taken, told_at
+from ..columns.encoded import EncodedColumn, nulls_of, together
+from ..columns.kinds import names_of, wrong
+from ..columns.optional import OptionalCodec, behind_flag
 from ..columns.parts import Part, decode_parts, struct_array, struct_of
+from ..columns.scalars import TextCodec
 from ..layout import NULL_RECORD, PLAIN_RECORD
+from ..views import DataOutputView
 from .pojo import PojoSerializer
+from .recursive import RecordReference
 from .serializers import DescribedRecordSerializer, RecordSerializer
+from .values import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ..columns.bytes_at import Flags, Places
-    from ..columns.codec import Cells
+    from ..columns.codec import Cells, Taker
+    from ..columns.encoded import Matrix, Singly
     from ..columns.factory import Codecs, ColumnTable
+    from .fields import RecordField
 
 
 @attrs.frozen
@@ -35,6 +45,7 @@ class RecordCodec(ColumnCodec):
         others: The fields of each subclass by its name, each with the name of its column.
     """
 
+    serializer: DescribedRecordSerializer[Any]
     name: str
     parts: tuple[Part, ...]
     others: tuple[tuple[str, tuple[tuple[str, Part], ...]], ...] = ()
@@ -77,6 +88,82 @@ class RecordCodec(ColumnCodec):
             columns = [first, *columns, *(pa.nulls(len(cells), field.type) for field in rest)]
         return struct_array(self.kind, columns, len(cells)), ends, odd
 
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        if not pa.types.is_struct(kind):
+            yield path, wrong(self.serializer, kind, "a struct")
+            return
+        for field, codec, name in self._columns(names_of(kind)):
+            if name:
+                yield from codec.mismatches(kind.field(name).type, f"{path}.{field.name}")
+            elif field.default is None:
+                yield f"{path}.{field.name}", f"there is no column for the field {field.name!r}, and it has no default"
+
+    def taker(self) -> Taker:
+        takers = {part.name: part.codec.taker() for part in self.parts}
+
+        def take(value: dict[str, Any]) -> Record:
+            fields = {}
+            for field in self.serializer.fields:
+                name = column_of_field(field, list(value))
+                if name:
+                    fields[field.name] = taken(takers[field.name], value[name])
+                else:
+                    fields[field.name] = field.default.make() if field.default else None
+            return Record(self.name, fields)
+
+        return take
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not pa.types.is_struct(column.type):
+            return None
+        names = names_of(column.type)
+        found = dict(zip(names, column.flatten(), strict=True))
+        plain: Matrix = np.full((len(column), 1), PLAIN_RECORD, dtype=np.uint8)
+        encoded = [EncodedColumn((plain,), nulls_of(column))]
+        for field, codec, name in self._columns(names):
+            if not name:
+                encoded.append(_constant(field, len(column)))
+            elif field.optional:
+                encoded.append(behind_flag(codec, found[name], b"\1", singly))
+            else:
+                part = codec.encode(found[name], singly)
+                flag: Matrix = np.zeros((len(column), 1), dtype=np.uint8)
+                encoded.append(EncodedColumn((flag, *part.pieces), part.declined | nulls_of(found[name])))
+        return together(encoded, np.zeros(len(column), dtype=bool))
+
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        for _, codec, name in self._columns(names_of(kind)):
+            if name:
+                yield codec, kind.field(name).type, f"{path}.{name}"
+
+    def _columns(self, names: Sequence[str]) -> Iterator[tuple[RecordField, ColumnCodec, str]]:
+        """Yield each field with its codec and its column, "" if it has none."""
+        for field, part in zip(self.serializer.fields, self.parts, strict=True):
+            yield field, part.codec, column_of_field(field, names)
+
+
+def _constant(field: RecordField, count: int) -> EncodedColumn:
+    """Encode a field without a column: its null flag and its default."""
+    value = field.default.make() if field.default else None
+    target = DataOutputView()
+    if value is not None:
+        field.serializer.serialize(value, target)
+    data = b"\1" if value is None else b"\0" + target.getvalue()
+    return EncodedColumn((np.tile(np.frombuffer(data, np.uint8), (count, 1)),), np.zeros(count, dtype=bool))
+
+
+@attrs.frozen
+class ReferenceCodec(TextCodec):
+    """Records within themselves: a column holds them only as a part of the JSON of the whole record."""
+
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        yield path, "is of a record within itself, which no column holds; a function can give the objects"
+
+
+def column_of_field(field: RecordField, names: Sequence[str]) -> str:
+    """Return the column of a record's field: the one with its Python name, else its name in the state; "" if none."""
+    return next((name for name in (field.attribute, field.name) if name and name in names), "")
+
 
 def _record(codecs: Codecs, serializer: DescribedRecordSerializer[Any]) -> ColumnCodec:
     parts = _fields(codecs, serializer)
@@ -103,7 +190,12 @@ def _fields(codecs: Codecs, serializer: DescribedRecordSerializer[Any]) -> tuple
     return tuple(Part(field.name, codecs.of(field.serializer)) for field in serializer.fields)
 
 
+def _reference(codecs: Codecs, serializer: RecordReference) -> ColumnCodec:
+    return codecs.other(serializer, ReferenceCodec(serializer))
+
+
 COLUMNS: ColumnTable = {
     RecordSerializer: _record,
     PojoSerializer: _record,
+    RecordReference: _reference,
 }

@@ -11,14 +11,17 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column, told_at
+from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column, taken, told_at
+from ..columns.kinds import names_of, wrong
 from ..columns.parts import Part, struct_array, struct_of
 from .serializers import RowSerializer
-from .values import RowKind
+from .values import Row, RowKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..columns.bytes_at import Flags
-    from ..columns.codec import Cells
+    from ..columns.codec import Cells, Taker
     from ..columns.factory import Codecs, ColumnTable
 
 _KIND_BITS = 2
@@ -34,6 +37,7 @@ class RowCodec(ColumnCodec):
         tells_kind: Whether the struct has `row_kind`; otherwise a row of another kind than INSERT is an error.
     """
 
+    serializer: RowSerializer
     parts: tuple[Part, ...]
     has_kind: bool
     tells_kind: bool = False
@@ -69,6 +73,33 @@ class RowCodec(ColumnCodec):
             columns.append(pa.array([RowKind.INSERT.name], pa.string()).take(pa.array(np.zeros(len(cells), np.int32))))
         return Decoded(struct_array(self.kind, columns, len(cells)), ends, odd)
 
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        count, names = len(self.parts), names_of(kind)
+        if not pa.types.is_struct(kind) or not (self.serializer.names or len(names) == count):
+            yield path, wrong(self.serializer, kind, f"a struct of {count} fields")
+            return
+        for index, (column, part) in enumerate(zip(self.serializer.columns, self.parts, strict=True)):
+            if column.name and column.name not in names:
+                yield f"{path}.{column.name}", f"there is no column for the row's {column.name!r}"
+                continue
+            place = names.index(column.name) if column.name else index
+            yield from part.codec.mismatches(kind.field(place).type, path + self.serializer.step(index))
+
+    def taker(self) -> Taker:
+        takers = [part.codec.taker() for part in self.parts]
+        names = self.serializer.names
+
+        def take(value: dict[str, Any]) -> Row[*tuple[Any, ...]]:
+            items = [value[name] for name in names] if names else value.values()
+            return Row._of([taken(*pair) for pair in zip(takers, items, strict=True)], names)  # noqa: SLF001 - its factory
+
+        return take
+
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        for index, (column, part) in enumerate(zip(self.serializer.columns, self.parts, strict=True)):
+            field = kind.field(column.name or index)
+            yield part.codec, field.type, f"{path}.{field.name}"
+
 
 def _bit(cells: Cells, bit: int) -> Flags:
     flags: Flags = (cells.data[cells.starts + bit // 8] & (0x80 >> bit % 8)) != 0
@@ -76,13 +107,12 @@ def _bit(cells: Cells, bit: int) -> Flags:
 
 
 def _row(codecs: Codecs, serializer: RowSerializer) -> ColumnCodec:
-    if not serializer.columns:
-        return codecs.other(serializer)
     parts = tuple(
         Part(column.name or f"f{index}", codecs.of(column.serializer))
         for index, column in enumerate(serializer.columns)
     )
-    return RowCodec(serializer, parts, serializer.supports_row_kind, tells_kind=codecs.exact)
+    codec = RowCodec(serializer, parts, serializer.supports_row_kind, tells_kind=codecs.exact)
+    return codec if parts else codecs.other(serializer, codec)
 
 
 COLUMNS: ColumnTable = {RowSerializer: _row}

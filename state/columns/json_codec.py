@@ -16,7 +16,11 @@ from ...serializers.columns.scalars import TextCodec
 from ..savepoint.json_encoding import tagger_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from ...serializers.columns.codec import ColumnCodec, Taker
 
 
 def all_codecs(*, exact: bool = False) -> Codecs:
@@ -26,7 +30,13 @@ def all_codecs(*, exact: bool = False) -> Codecs:
 
 @attrs.frozen(slots=False)
 class JsonCodec(TextCodec):
-    """Values without a column type of their own, as JSON."""
+    """Values without a column type of their own: read as JSON, and written one by one.
+
+    Attributes:
+        taken: The codec of the values that the serializer takes from a column; None: it takes any.
+    """
+
+    taken: ColumnCodec | None = None
 
     @cached_property
     def _tagger(self) -> Callable[[Any], Any]:
@@ -34,3 +44,12 @@ class JsonCodec(TextCodec):
 
     def _told(self, value: Any) -> Any:
         return super()._told(json.dumps(self._tagger(value), sort_keys=True))
+
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        return iter(()) if self.taken is None else self.taken.mismatches(kind, path)
+
+    def taker(self) -> Taker | None:
+        return None if self.taken is None else self.taken.taker()
+
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        return iter(()) if self.taken is None else self.taken.within(kind, path)

@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stateshift import BigInt, Either, JavaDate, Row, serializer_for
@@ -19,7 +19,8 @@ from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.hints import Array
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.state.columns.json_codec import all_codecs
+from stateshift.state.bootstrap.column_bytes import encode_column
+from stateshift.state.columns.json_codec import JsonCodec, all_codecs
 from stateshift.state.columns.machine_code import flat_decoder
 from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
@@ -105,6 +106,25 @@ def test_a_block_of_values_of_any_type_is_what_its_serializer_reads(same, data, 
     pieces = storable(serializer, data.draw(st.lists(values_of(hint), max_size=6)))
 
     check(serializer, pieces, same, exact=exact)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_a_column_that_was_read_is_written_as_the_same_values(same, data):
+    hint = data.draw(types() | st.sampled_from(OTHERS))
+    serializer = serializer_for(hint).snapshot_configuration().restore_serializer()
+    codec = all_codecs().of(serializer)
+    assume(not isinstance(codec, JsonCodec))
+    cells = cells_of(storable(serializer_for(hint), data.draw(st.lists(values_of(hint), max_size=6))))
+    read = codec.decode(cells)
+    column = read.column.filter(pa.array(~read.odd))
+
+    encoded = encode_column(serializer, column)
+
+    assert [] == list(codec.mismatches(codec.kind))
+    pieces = encoded.join()
+    for row in np.flatnonzero(~encoded.declined).tolist():
+        assert same(column[row].as_py(), serializer.deserialize(DataInputView(pieces[row].as_py())))
 
 
 @settings(max_examples=150)
