@@ -7,7 +7,8 @@ import built_in
 import pyarrow as pa
 import pytest
 
-from stateshift.serializers.families import Ability, families
+from stateshift.serializers.columns.scalars import NumberCodec
+from stateshift.serializers.families import Ability, Family, families
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.columns.json_codec import JsonCodec, all_codecs
 
@@ -45,3 +46,12 @@ def test_a_subclass_has_no_codec_of_its_base_but_takes_its_values(exact):
     assert isinstance(codec, JsonCodec)
     assert list(codec.mismatches(pa.int32())) == []
     assert [("", "is a string, and long is declared")] == list(codec.mismatches(pa.string()))
+
+
+COLUMNS = {Shifted: lambda _, serializer: NumberCodec(serializer, pa.int64(), ">u8")}
+
+
+def test_a_family_of_ones_own_has_its_codecs(monkeypatch):
+    monkeypatch.setitem(families.registered, __name__, Family(__name__, columns=f"{__name__}:COLUMNS"))
+
+    assert NumberCodec(Shifted(), pa.int64(), ">u8") == all_codecs().of(Shifted())
