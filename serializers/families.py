@@ -40,11 +40,13 @@ class Ability(enum.StrEnum):
 
     The tables:
         REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
+        COLUMNS: Serializer class -> function (codecs, serializer) -> `ColumnCodec`.
         STRATEGIES: Serializer class -> function (drawing, serializer) -> hypothesis strategy of its values.
         HINTS: Type, or generic origin -> serializer, or function (hint, arguments) -> serializer of a generic hint.
     """
 
     REWRITES = "rewrites"
+    COLUMNS = "columns"
     STRATEGIES = "strategies"
     HINTS = "hints"
 
@@ -79,6 +81,7 @@ class Family:
         rules: (stored kind, new kind) -> the place of a function that takes the new serializer and the stored snapshot.
             It returns a result, or None where it does not apply. A kind may be `ANY`.
         rewrites: The place of the table of `Ability.REWRITES`.
+        columns: The place of the table of `Ability.COLUMNS`.
         strategies: The place of the table of `Ability.STRATEGIES`.
         hints: The place of the table of `Ability.HINTS`.
         classes: The place of a function that returns the serializer of a class that no table has as a hint, or None.
@@ -88,6 +91,7 @@ class Family:
     snapshots: tuple[str, ...] = ()
     rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
     rewrites: str = _place()
+    columns: str = _place()
     strategies: str = _place()
     hints: str = _place()
     classes: str = _place()

@@ -9,6 +9,7 @@ FAMILY = Family(
     snapshots=(".arrays", ".either", ".lists", ".maps", ".object_arrays", ".optional", ".ttl", ".ttl_aware", ".tuples"),
     rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".ttl_aware:judged_within"},
     rewrites=".rewrites:REWRITES",
+    columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     hints=".hints:HINTS",
 )

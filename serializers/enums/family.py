@@ -8,6 +8,7 @@ FAMILY = Family(
     __package__,
     snapshots=(".serializers",),
     rewrites=".rewrites:REWRITES",
+    columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     classes=".hints:serializer_of_class",
 )

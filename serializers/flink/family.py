@@ -7,6 +7,7 @@ from ..families import Family
 FAMILY = Family(
     __package__,
     snapshots=(".avro", ".kryo", ".timers", ".void", ".windows"),
+    columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     hints=".hints:HINTS",
 )

@@ -8,4 +8,5 @@ FAMILY = Family(
     __package__,
     snapshots=(".serializers",),
     rules={("pickle", ANY): ".moves:from_pickle", (ANY, "pickle"): ".moves:to_pickle"},
+    columns=".columns:COLUMNS",
 )

@@ -8,6 +8,7 @@ FAMILY = Family(
     __package__,
     snapshots=(".big_numbers", ".numeric", ".text"),
     rewrites=".rewrites:REWRITES",
+    columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     hints=".hints:HINTS",
 )

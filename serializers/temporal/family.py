@@ -8,6 +8,7 @@ FAMILY = Family(
     __package__,
     snapshots=(".java_sql", ".java_time"),
     rewrites=".rewrites:REWRITES",
+    columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     hints=".hints:HINTS",
 )

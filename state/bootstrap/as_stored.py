@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
+from ...serializers.containers.arrays import PrimitiveArraySerializer
 from ...serializers.containers.either import EitherSerializer, Left
-from ...serializers.containers.lists import SetSerializer
+from ...serializers.containers.lists import ListSerializer, SetSerializer
 from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.ttl import TtlSerializer
 from ...serializers.containers.tuples import TupleSerializer
@@ -28,7 +30,6 @@ from ..savepoint.entries import read_separated
 from ..savepoint.entry_keys import decode, encode
 from ..savepoint.value_readers import value_reader
 from ..transcode.objects import SEPARATOR
-from .column_types import SEQUENCES
 
 if TYPE_CHECKING:
     import decimal
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 1000
 """The most digits that are added to a decimal to keep its scale: a stored scale may be as large as two billion."""
 _LOSING = {"decimal", "set"}
+_SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, GenericArraySerializer)
 _PRESENT, _NULL = b"\0", b"\1"
 
 
@@ -171,7 +173,7 @@ _FORMS: tuple[tuple[Any, Callable[[StoredForms, Any, Any, Any], Any]], ...] = (
     (DescribedRecordSerializer, StoredForms._record),  # noqa: SLF001
     (RowSerializer, StoredForms._row),  # noqa: SLF001
     (TupleSerializer, StoredForms._tuple),  # noqa: SLF001
-    (SEQUENCES, StoredForms._items),  # noqa: SLF001
+    (_SEQUENCES, StoredForms._items),  # noqa: SLF001
     (SetSerializer, StoredForms._set),  # noqa: SLF001
     (MapSerializer, StoredForms._map),  # noqa: SLF001
     (TtlSerializer, StoredForms._stamped),  # noqa: SLF001

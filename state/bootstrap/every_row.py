@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...serializers.columns.encoded import nulls_of
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, shown
 from ..savepoint.entry_keys import decode, encode
 from ..transcode.objects import SEPARATOR
-from .column_bytes import encode_column, encode_values, nulls_of
+from .column_bytes import encode_column, encode_values
 
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...serializers.columns.kinds import is_array, spark_name
 from ...serializers.containers.arrays import BytesSerializer
 from ...serializers.containers.lists import ListSerializer
 from ...serializers.containers.maps import MapSerializer
@@ -37,7 +38,6 @@ from ...serializers.temporal.java_time import (
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from .column_types import is_array, spark_name
 
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer

@@ -19,15 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
+from ...serializers.columns.encoded import join_pieces, number_bytes
+from ...serializers.columns.kinds import is_array
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ..key_groups import key_group, key_hasher, prefix_size
 from ..savepoint.entry_keys import encode, length_bytes
 from ..transcode.entry_values import entry_values, map_value
-from .column_bytes import encode_column, join_pieces, number_bytes
+from .column_bytes import encode_column
 from .column_order import order_bytes
-from .column_types import is_array
 from .column_values import python_values
 from .every_row import encode_lists, patched, refuse_null, required
 from .key_columns import hash_column, key_groups_of

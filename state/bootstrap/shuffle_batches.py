@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...serializers.columns.encoded import binary_of, offsets_of
 from ..migration.shuffle_batches import PARCEL_BYTES
-from .column_bytes import binary_of, offsets_of
 from .streams import checksums, joined
 
 if TYPE_CHECKING:

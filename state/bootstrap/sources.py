@@ -8,13 +8,15 @@ import attrs
 import pyarrow as pa
 
 from ...compat.description import StateDescription, StateKind
+from ...serializers.columns.kinds import is_array, spark_name
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError, StateNotFound, located
 from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.wording import meant
 from .column_order import can_order
-from .column_types import column_of_field, fields_by_default, is_array, mismatches, spark_name
+from .column_types import fields_by_default, mismatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,6 +9,7 @@ import attrs
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
 from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.records.columns import column_of_field
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant
 from ..descriptors import (
@@ -21,7 +22,7 @@ from ..descriptors import (
 )
 from ..job import OPERATOR_ID, Job, Operator
 from ..key_groups import has_stable_hash
-from .column_types import column_of_field, structs_in, unscaled_in
+from .column_types import structs_in, unscaled_in
 from .inferred import inferred_serializer
 from .sources import find_keyed_state, find_operator
 from .state_columns import StateColumns

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
+from ...serializers.columns.encoded import join_pieces, number_bytes, offsets_of, spread
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..key_groups import key_group_range
@@ -25,7 +26,6 @@ from ..savepoint.new_streams import keyed_header
 from ..storage.publish import stream_name
 from ..storage.sink import StoredBytes, StreamSink
 from ..transcode.objects import SEPARATOR
-from .column_bytes import join_pieces, number_bytes, offsets_of, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

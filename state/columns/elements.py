@@ -13,27 +13,28 @@ import numpy as np
 import pyarrow as pa
 
 from ...compat.description import StateKind
+from ...serializers.columns.bytes_at import MOST_BYTES, padded
+from ...serializers.columns.codec import Cells, told_at
 from ...serializers.errors import StateShiftError, shown
 from ..savepoint.entries import read_broadcast
 from ..savepoint.entry_keys import decode
 from ..savepoint.value_readers import value_reader
-from .bytes_at import MOST_BYTES, padded
-from .form import Cells, told_at
-from .forms import Forms
+from .json_codec import all_codecs
+from .machine_code import flat_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...serializers.columns.codec import ColumnCodec
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..transcode.choice import ExecutorName
-    from .form import ColumnForm
 
 
 @attrs.frozen
 class ListColumns:
     """The columns of an operator's list state."""
 
-    value: ColumnForm
+    value: ColumnCodec
 
     @property
     def schema(self) -> pa.Schema:
@@ -47,7 +48,7 @@ class ListColumns:
         raw, data = padded(*elements)
         ends = np.cumsum([len(element) for element in elements], dtype=np.int64)
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        cells = Cells(raw, data, starts, ends, executor)
+        cells = Cells(raw, data, starts, ends, flat_decoder(executor))
         singly = singly or len(raw) > MOST_BYTES
         found = self.value.decode_singly(cells) if singly else self.value.decode(cells)
         odd = found.odd | (found.ends != ends)
@@ -73,8 +74,8 @@ class ListColumns:
 class BroadcastColumns:
     """The columns of a broadcast state."""
 
-    key: ColumnForm
-    value: ColumnForm
+    key: ColumnCodec
+    value: ColumnCodec
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,13 +98,13 @@ class BroadcastColumns:
 
 def list_columns(kind: StateKind, value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False) -> ListColumns:
     """Return the columns of a list state; raises `OldReaderUnavailable` where no serializer reads its values."""
-    return ListColumns(Forms(exact).of(value_reader(kind, value)))
+    return ListColumns(all_codecs(exact=exact).of(value_reader(kind, value)))
 
 
 def broadcast_columns(
     key: TypeSerializerConfigSnapshot[Any], value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False
 ) -> BroadcastColumns:
     """Return the columns of a broadcast state; raises as `list_columns`."""
-    forms = Forms(exact)
+    codecs = all_codecs(exact=exact)
     reader = value_reader(StateKind.BROADCAST, value)
-    return BroadcastColumns(forms.of(key.restore_serializer()), forms.of(reader))
+    return BroadcastColumns(codecs.of(key.restore_serializer()), codecs.of(reader))

@@ -8,54 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numba.extending import register_jitable
 
+from ...serializers.columns.flat import TEXT, Flat
 from ..transcode.machine import PADDING, address, compiled
 from ..transcode.memory import copy, is_ascii, load, store
 
 if TYPE_CHECKING:
-    from .bytes_at import Bytes, Flags, Places
+    from ...serializers.columns.bytes_at import Bytes, Flags, Places
 
-TEXT = 0
-"""The size of a part that is a string."""
 _MOST_SHIFT = 35
 _ODD, _NULL = -1, -1
-
-
-@attrs.frozen
-class Flat:
-    """Decoded parts of many rows; the first three lists have one item for each part.
-
-    Attributes:
-        numbers: For a number its big-endian bytes in each row, 0 where it is null; empty for a string.
-        texts: For a string the offsets of the rows, with the end of the last row, and the bytes of all rows.
-        present: Whether each row has a value.
-        ends: The position after the last part of each row.
-        odd: Whether each row is odd: it could not be decoded.
-    """
-
-    numbers: list[Bytes]
-    texts: list[tuple[np.ndarray[Any, Any], Bytes]]
-    present: list[Flags]
-    ends: Places
-    odd: Flags
 
 
 def decode_flat(
     data: Bytes, starts: Places, limits: Places, present: Flags, sizes: list[int], flagged: list[bool]
 ) -> Flat:
-    """Decode parts.
-
-    Args:
-        data: The padded bytes.
-        starts: The position of the first part in each row.
-        limits: The position that each row must not go past.
-        present: Whether each row has a value; the others take no bytes, and all their parts are null.
-        sizes: For each part the number of bytes of a number, or `TEXT`.
-        flagged: For each part whether it has a null flag before it.
-    """
+    """Decode parts; arguments and result as of `DecodeFlat`."""
     rows, parts = len(starts), len(sizes)
     bases = np.cumsum([0, *(size * rows + PADDING for size in sizes)])
     fixed = np.empty(bases[-1], np.uint8)

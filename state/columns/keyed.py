@@ -16,21 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 from ...compat.description import StateKind
+from ...serializers.columns.bytes_at import MOST_BYTES, none, number_array, numbers_at
+from ...serializers.columns.codec import told_at
+from ...serializers.columns.optional import OptionalCodec
+from ...serializers.columns.scalars import NothingCodec
+from ...serializers.containers.columns import list_state_codec
 from ...serializers.errors import StateShiftError, located, shown
-from ...serializers.primitives.numeric import LongSerializer
+from ...serializers.primitives.columns import long_codec
 from ..key_groups import prefix_size
 from ..savepoint.entries import EntryDecoder
 from ..savepoint.entry_keys import decode
-from .bytes_at import MOST_BYTES, none, number_array, numbers_at
-from .form import told_at
-from .forms import Forms
-from .optional import OptionalForm
-from .scalars import NothingForm, NumberForm
+from .json_codec import all_codecs
 
 if TYPE_CHECKING:
+    from ...serializers.columns.bytes_at import Flags, Places
+    from ...serializers.columns.codec import Cells, ColumnCodec
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .bytes_at import Flags, Places
-    from .form import Cells, ColumnForm
     from .runs import Run
 
 _SIGN = -(1 << 63)
@@ -42,18 +43,18 @@ class KeyedColumns:
 
     Attributes:
         reader: Reads an entry as objects.
-        key: The form of the keys.
-        namespace: The form of the namespaces.
-        user_key: The form of the keys within a map; None for other kinds of state.
-        value: The form of the values; None for timers.
+        key: The codec of the keys.
+        namespace: The codec of the namespaces.
+        user_key: The codec of the keys within a map; None for other kinds of state.
+        value: The codec of the values; None for timers.
         max_parallelism: The number of key groups.
     """
 
     reader: EntryDecoder
-    key: ColumnForm
-    namespace: ColumnForm
-    user_key: ColumnForm | None
-    value: ColumnForm | None
+    key: ColumnCodec
+    namespace: ColumnCodec
+    user_key: ColumnCodec | None
+    value: ColumnCodec | None
     max_parallelism: int
 
     @classmethod
@@ -75,29 +76,29 @@ class KeyedColumns:
             namespace: The snapshot of the state's namespaces; for timers None, as it is within `value`.
             value: The snapshot in the state's metadata; for list and map state that of the whole list or map.
             max_parallelism: The number of key groups.
-            exact: As in `Forms`.
+            exact: As in `Codecs`.
         """
-        forms = Forms(exact)
+        codecs = all_codecs(exact=exact)
         reader = entry_reader(kind, key, namespace, value, max_parallelism)
         whole: Any = reader.value
-        user_key: ColumnForm | None = None
-        told: ColumnForm | None = None
+        user_key: ColumnCodec | None = None
+        told: ColumnCodec | None = None
         if kind is StateKind.LIST:
-            told = forms.separated(whole)
+            told = list_state_codec(codecs, whole)
         elif kind is StateKind.MAP:
-            user_key, told = forms.of(whole.key), OptionalForm(whole.value, forms.of(whole.value))
+            user_key, told = codecs.of(whole.key), OptionalCodec(whole.value, codecs.of(whole.value))
         elif kind is not StateKind.TIMERS:
-            told = forms.of(whole)
-        return cls(reader, forms.of(reader.key), forms.of(reader.namespace), user_key, told, max_parallelism)
+            told = codecs.of(whole)
+        return cls(reader, codecs.of(reader.key), codecs.of(reader.namespace), user_key, told, max_parallelism)
 
     @property
     def is_namespaced(self) -> bool:
         """Whether there is a column `namespace`."""
-        return not isinstance(self.namespace, NothingForm)
+        return not isinstance(self.namespace, NothingCodec)
 
     @property
-    def forms(self) -> dict[str, ColumnForm]:
-        """The forms of the columns after `key_group`, by name."""
+    def codecs(self) -> dict[str, ColumnCodec]:
+        """The codecs of the columns after `key_group`, by name."""
         found = {"key": self.key}
         if self.is_namespaced:
             found["namespace"] = self.namespace
@@ -105,12 +106,12 @@ class KeyedColumns:
             found["user_key"] = self.user_key
         if self.value is not None:
             return found | {"value": self.value}
-        return found | {"timestamp_ms": NumberForm(LongSerializer(), pa.int64(), ">i8")}
+        return found | {"timestamp_ms": long_codec()}
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the columns."""
-        fields = [pa.field(name, form.kind) for name, form in self.forms.items()]
+        fields = [pa.field(name, codec.kind) for name, codec in self.codecs.items()]
         return pa.schema([pa.field("key_group", pa.int32()), *fields])
 
     def batch(self, run: Run, *, singly: bool = False) -> pa.RecordBatch:
@@ -143,8 +144,8 @@ class KeyedColumns:
             stamps = numbers_at(cells.data, cells.starts, ">i8") ^ _SIGN
             cells, short = cells.skipped_to(8)
             odd |= short
-        for name, form in (("key", self.key), ("namespace", self.namespace)):
-            found = form.decode(cells)
+        for name, codec in (("key", self.key), ("namespace", self.namespace)):
+            found = codec.decode(cells)
             odd |= found.odd
             begins, cells = cells.starts, cells.moved(found.ends)
             if self.reader.keys.is_ambiguous:
@@ -170,8 +171,8 @@ class KeyedColumns:
         order = np.arange(len(run))
         order[rows] = len(run) + np.arange(len(rows))
         found = []
-        for index, (name, form) in enumerate(self.forms.items()):
-            others = form.array([one[name] for one in told])
+        for index, (name, codec) in enumerate(self.codecs.items()):
+            others = codec.array([one[name] for one in told])
             found.append(pa.concat_arrays([columns[index], others]).take(pa.array(order)) if columns else others)
         return found
 

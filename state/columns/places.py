@@ -13,7 +13,7 @@ from ..transcode.framed import find_entries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .bytes_at import Bytes, Places
+    from ...serializers.columns.bytes_at import Bytes, Places
 
 
 def places_of(

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from .bytes_at import padded
-from .form import Cells
+from ...serializers.columns.bytes_at import padded
+from ...serializers.columns.codec import Cells
+from .machine_code import flat_decoder
 from .places import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ...serializers.columns.bytes_at import Bytes, Flags, Places
     from ..savepoint.blocks import Block
     from ..transcode.choice import ExecutorName
-    from .bytes_at import Bytes, Flags, Places
 
 RUN_BYTES = 4 << 20
 _RUN_ENTRIES = 1 << 16
@@ -57,12 +58,12 @@ class Run:
     @property
     def keys(self) -> Cells:
         """The positions of the keys."""
-        return Cells(self.raw, self.data, self.key_starts, self.key_ends, self.executor)
+        return Cells(self.raw, self.data, self.key_starts, self.key_ends, flat_decoder(self.executor))
 
     @property
     def values(self) -> Cells:
         """The positions of the values."""
-        return Cells(self.raw, self.data, self.value_starts, self.value_ends, self.executor)
+        return Cells(self.raw, self.data, self.value_starts, self.value_ends, flat_decoder(self.executor))
 
     def picked(self, rows: Flags) -> Run:
         """Return a run of some of the entries."""

@@ -22,7 +22,7 @@ from stateshift.state.columns.table import StateTable
 
 
 def same(told, value):  # noqa: C901, PLR0912 - a case a type
-    """Whether a column's value is that of an object; by the objects alone, without forms or serializers."""
+    """Whether a column's value is that of an object; by the objects alone, without codecs or serializers."""
     match value:
         case None | VoidNamespace() | GlobalWindow():
             return told is None

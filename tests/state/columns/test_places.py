@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift.serializers.columns.bytes_at import padded
 from stateshift.serializers.errors import CorruptSavepoint
-from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.places import places_of
 from stateshift.state.transcode.choice import ExecutorName
 

@@ -5,20 +5,22 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stateshift import Array, BigInt, Either, JavaDate, Row, serializer_for
 from stateshift.compat.testing.strategies import types, values_of
+from stateshift.serializers.columns.bytes_at import padded
+from stateshift.serializers.columns.codec import Cells
+from stateshift.serializers.columns.parts import struct_array
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.state.columns.bytes_at import padded
-from stateshift.state.columns.form import Cells
-from stateshift.state.columns.forms import Forms
-from stateshift.state.columns.nested import struct_array
+from stateshift.state.bootstrap.column_bytes import encode_column
+from stateshift.state.columns.json_codec import JsonCodec, all_codecs
+from stateshift.state.columns.machine_code import flat_decoder
 from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
 
@@ -55,7 +57,8 @@ def cells_of(pieces, gap=b""):
     """The places of values with a gap before each."""
     raw, data = padded(*(gap + piece for piece in pieces))
     ends = np.cumsum([len(gap) + len(piece) for piece in pieces], dtype=np.int64)
-    return Cells(raw, data, ends - np.array([len(piece) for piece in pieces], dtype=np.int64), ends, choose_executor(0))
+    starts = ends - np.array([len(piece) for piece in pieces], dtype=np.int64)
+    return Cells(raw, data, starts, ends, flat_decoder(choose_executor(0)))
 
 
 def written(serializer, value):
@@ -78,11 +81,11 @@ def storable(serializer, values):
 def check(serializer, pieces, same, *, exact):
     """Decode by block, and compare with what the restored serializer reads."""
     restored = serializer.snapshot_configuration().restore_serializer()
-    form = Forms(exact).of(restored)
+    codec = all_codecs(exact=exact).of(restored)
     cells = cells_of(pieces, b"\x7f\x80")
-    fast, singly = form.decode(cells), form.decode_singly(cells)
+    fast, singly = codec.decode(cells), codec.decode_singly(cells)
 
-    assert form.kind == fast.column.type == singly.column.type
+    assert codec.kind == fast.column.type == singly.column.type
     assert len(pieces) == len(fast.column)
     fast.column.validate(full=True)
     for row in np.flatnonzero(~fast.odd).tolist():
@@ -104,6 +107,25 @@ def test_a_block_of_values_of_any_type_is_what_its_serializer_reads(same, data, 
     check(serializer, pieces, same, exact=exact)
 
 
+@settings(max_examples=100)
+@given(st.data())
+def test_a_column_that_was_read_is_written_as_the_same_values(same, data):
+    hint = data.draw(types() | st.sampled_from(OTHERS))
+    serializer = serializer_for(hint).snapshot_configuration().restore_serializer()
+    codec = all_codecs().of(serializer)
+    assume(not isinstance(codec, JsonCodec))
+    cells = cells_of(storable(serializer_for(hint), data.draw(st.lists(values_of(hint), max_size=6))))
+    read = codec.decode(cells)
+    column = read.column.filter(pa.array(~read.odd))
+
+    encoded = encode_column(serializer, column)
+
+    assert [] == list(codec.mismatches(codec.kind))
+    pieces = encoded.join()
+    for row in np.flatnonzero(~encoded.declined).tolist():
+        assert same(column[row].as_py(), serializer.deserialize(DataInputView(pieces[row].as_py())))
+
+
 @settings(max_examples=150)
 @given(st.data())
 def test_damage_is_odd_and_nothing_worse(data):
@@ -113,10 +135,10 @@ def test_damage_is_odd_and_nothing_worse(data):
     pieces = [bytearray(piece) for piece in pieces if piece]
     for piece in pieces:
         piece[data.draw(st.integers(0, len(piece) - 1))] = data.draw(st.sampled_from([0, 1, 2, 4, 0x7F, 0x80, 0xFF]))
-    form = Forms().of(serializer.snapshot_configuration().restore_serializer())
+    codec = all_codecs().of(serializer.snapshot_configuration().restore_serializer())
     cells = cells_of([bytes(piece[: data.draw(st.integers(0, len(piece)))]) for piece in pieces])
 
-    found = form.decode(cells)
+    found = codec.decode(cells)
 
     found.column.validate(full=True)
     assert (found.ends[~found.odd] <= cells.limits[~found.odd]).all()
@@ -158,10 +180,10 @@ LETTERS = st.sampled_from([*"a\x7f\x80߿ࠀ㿿䀀\uffff𐀀𝄞\U0010ffff", *map
 
 @given(st.lists(st.lists(LETTERS, max_size=5).map("".join), min_size=1, max_size=5))
 def test_letters_of_every_length_are_what_the_serializer_reads(values):
-    form = Forms().of(serializer_for(str))
+    codec = all_codecs().of(serializer_for(str))
     cells = cells_of([written(serializer_for(str), value) for value in values])
 
-    fast, singly = form.decode(cells), form.decode_singly(cells)
+    fast, singly = codec.decode(cells), codec.decode_singly(cells)
 
     assert fast.odd.tolist() == singly.odd.tolist()
     assert fast.column.filter(pa.array(~fast.odd)) == singly.column.filter(pa.array(~singly.odd))
@@ -170,9 +192,9 @@ def test_letters_of_every_length_are_what_the_serializer_reads(values):
 
 def test_half_of_a_surrogate_pair_is_odd():
     serializer = serializer_for(str)
-    form = Forms().of(serializer)
+    codec = all_codecs().of(serializer)
 
-    found = form.decode(cells_of([written(serializer, value) for value in ("a", "\ud800", "b")]))
+    found = codec.decode(cells_of([written(serializer, value) for value in ("a", "\ud800", "b")]))
 
     assert [False, True, False] == found.odd.tolist()
     assert pa.string() == found.column.type

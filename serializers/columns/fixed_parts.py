@@ -13,16 +13,16 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ..transcode.choice import ExecutorName
 from .bytes_at import PADDING, bitmap, matrix_at, none, number_array
-from .optional import OptionalForm
-from .scalars import BooleanForm, NumberForm, StringForm
+from .flat import TEXT
+from .optional import OptionalCodec
+from .scalars import BooleanCodec, NumberCodec, StringCodec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .bytes_at import Flags, Places
-    from .form import Cells, ColumnForm
+    from .codec import Cells, ColumnCodec
 
 _LEAST = 2
 
@@ -42,35 +42,35 @@ class Parts:
     odd: Flags
 
 
-def decode_flat(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
+def decode_flat(codecs: Sequence[ColumnCodec], cells: Cells) -> Parts | None:
     """Decode the leading numbers, booleans and strings by machine code; return None if it does not apply.
 
     Args:
-        forms: The forms of the parts.
+        codecs: The codecs of the parts.
         cells: The positions of the first part in each row.
     """
-    if cells.executor is not ExecutorName.NUMBA:
+    if cells.decode_flat is None:
         return None
-    bare: list[ColumnForm] = []
+    bare: list[ColumnCodec] = []
     flagged: list[bool] = []
-    for form in forms:
-        inner = form.value if isinstance(form, OptionalForm) and form.null_flag == 1 and not form.padding else form
-        if not isinstance(inner, NumberForm | BooleanForm) and type(inner) is not StringForm:
+    for codec in codecs:
+        inner = (
+            codec.value if isinstance(codec, OptionalCodec) and codec.null_flag == 1 and not codec.padding else codec
+        )
+        if not isinstance(inner, NumberCodec | BooleanCodec) and type(inner) is not StringCodec:
             break
         bare.append(inner)
-        flagged.append(inner is not form)
-    if len(bare) < _LEAST and not any(isinstance(form, StringForm) for form in bare):
+        flagged.append(inner is not codec)
+    if len(bare) < _LEAST and not any(isinstance(codec, StringCodec) for codec in bare):
         return None
-    from . import flat_numba
-
-    sizes = [flat_numba.TEXT if isinstance(form, StringForm) else form.size for form in bare]
-    found = flat_numba.decode_flat(cells.data, cells.starts, cells.limits, ~none(len(cells)), sizes, flagged)
+    sizes = [TEXT if isinstance(codec, StringCodec) else codec.size for codec in bare]
+    found = cells.decode_flat(cells.data, cells.starts, cells.limits, ~none(len(cells)), sizes, flagged)
     columns, odd = [], found.odd
-    for form, number, text, there in zip(bare, found.numbers, found.texts, found.present, strict=True):
-        if isinstance(form, NumberForm):
-            values = number.view(form.form).astype(np.dtype(form.form).newbyteorder("="))
-            columns.append(number_array(form.type, values, there))
-        elif isinstance(form, BooleanForm):
+    for codec, number, text, there in zip(bare, found.numbers, found.texts, found.present, strict=True):
+        if isinstance(codec, NumberCodec):
+            values = number.view(codec.form).astype(np.dtype(codec.form).newbyteorder("="))
+            columns.append(number_array(codec.type, values, there))
+        elif isinstance(codec, BooleanCodec):
             columns.append(pa.array(number == 1, mask=None if there.all() else ~there))
             odd |= number > 1
         else:
@@ -79,21 +79,21 @@ def decode_flat(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
     return Parts(columns, found.ends, odd)
 
 
-def decode_numbers(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
+def decode_numbers(codecs: Sequence[ColumnCodec], cells: Cells) -> Parts | None:
     """Decode the leading numbers and booleans; return None where they are few, or one of them is null."""
     formats: list[str] = []
     offsets: list[int] = []
     flags: list[int] = []
-    numbers: list[NumberForm | BooleanForm] = []
+    numbers: list[NumberCodec | BooleanCodec] = []
     size = 0
-    for form in forms:
-        inner = form.value if isinstance(form, OptionalForm) and form.null_flag else form
-        if not isinstance(inner, NumberForm | BooleanForm) or size + 1 + inner.size > PADDING:
+    for codec in codecs:
+        inner = codec.value if isinstance(codec, OptionalCodec) and codec.null_flag else codec
+        if not isinstance(inner, NumberCodec | BooleanCodec) or size + 1 + inner.size > PADDING:
             break
-        if inner is not form:
+        if inner is not codec:
             flags.append(size)
             size += 1
-        formats.append(inner.form if isinstance(inner, NumberForm) else "u1")
+        formats.append(inner.form if isinstance(inner, NumberCodec) else "u1")
         offsets.append(size)
         numbers.append(inner)
         size += inner.size
@@ -112,7 +112,7 @@ def decode_numbers(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
     columns = []
     for name, number in zip(names, numbers, strict=True):
         values = found[name]
-        if isinstance(number, NumberForm):
+        if isinstance(number, NumberCodec):
             columns.append(number_array(number.type, values.astype(values.dtype.newbyteorder("="))))
         else:
             columns.append(pa.array(values == 1))

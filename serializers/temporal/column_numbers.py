@@ -1,32 +1,21 @@
 """Conversion of columns of dates and times to the numbers that Flink stores, without making an object of any value.
 
 A Spark timestamp with a time zone is an instant, one without (`timestamp_ntz`) a local datetime; Arrow counts both in
-ticks of some unit since 1970. Values that do not fit, or may not fit, are declined: see `column_bytes`.
+ticks of some unit since 1970. Values that do not fit, or may not fit, are declined.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.temporal.java_sql import DateSerializer, SqlTimestampSerializer
-from ...serializers.temporal.java_time import (
-    LONG_NULL,
-    InstantSerializer,
-    LocalDateSerializer,
-    LocalDateTimeSerializer,
-    LocalTimeSerializer,
-)
-from .column_types import fits_temporal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...serializers.serializer import TypeSerializer
+from ..columns.encoded import EncodedColumn, nulls_of, number_bytes
+from .java_time import LONG_NULL
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -48,12 +37,21 @@ class TemporalNumbers:
     declined: np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def temporal_numbers(serializer: TypeSerializer[Any], column: pa.Array) -> TemporalNumbers | None:
-    """Return the numbers that encode a column; None if its serializer must write each value."""
-    kind = column.type
-    split = _SPLITTERS.get(type(serializer))
-    if split is None or not fits_temporal(serializer, kind):
+Split = Callable[[Numbers, int], TemporalNumbers]
+"""Splits ticks, of which so many are in a second, or days."""
+
+
+def encoded(split: Split, column: pa.Array) -> EncodedColumn | None:
+    """Return the bytes of a column; None if its serializer must write each value."""
+    numbers = _split(split, column)
+    if numbers is None:
         return None
+    pieces = tuple(number_bytes(values, form) for values, form in numbers.parts)
+    return EncodedColumn(pieces, numbers.declined | nulls_of(column))
+
+
+def _split(split: Split, column: pa.Array) -> TemporalNumbers | None:
+    kind = column.type
     if pa.types.is_date32(kind):
         return split(_ticks(pc.cast(column, pa.int32())), 1)
     per_second = _PER_SECOND.get(getattr(kind, "unit", ""))
@@ -71,23 +69,27 @@ def _nothing(numbers: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.zeros(len(numbers), dtype=bool)
 
 
-def _instants(ticks: Numbers, per_second: int) -> TemporalNumbers:
+def instants(ticks: Numbers, per_second: int) -> TemporalNumbers:
+    """Return seconds and nanoseconds."""
     seconds, rest = np.divmod(ticks, per_second)
     return TemporalNumbers(((seconds, ">i8"), (rest * (_NANOS // per_second), ">i4")), _nothing(ticks))
 
 
-def _millis(ticks: Numbers, per_second: int) -> TemporalNumbers:
+def millis(ticks: Numbers, per_second: int) -> TemporalNumbers:
+    """Return milliseconds."""
     millis, finer = np.divmod(ticks, per_second // 1000)
     return TemporalNumbers(((millis, ">i8"),), (finer != 0) | (millis == LONG_NULL))
 
 
-def _timestamps(ticks: Numbers, per_second: int) -> TemporalNumbers:
+def timestamps(ticks: Numbers, per_second: int) -> TemporalNumbers:
+    """Return milliseconds, and nanoseconds of the second."""
     millis = ticks // (per_second // 1000)
     nanos = ticks % per_second * (_NANOS // per_second)
     return TemporalNumbers(((millis, ">i8"), (nanos, ">i4")), millis == LONG_NULL)
 
 
-def _dates(days: Numbers, _: int) -> TemporalNumbers:
+def dates(days: Numbers, _: int) -> TemporalNumbers:
+    """Return year, month and day."""
     date = days.astype("datetime64[D]")
     month = date.astype("datetime64[M]")
     year = date.astype("datetime64[Y]").astype(np.int64) + 1970
@@ -99,7 +101,8 @@ def _dates(days: Numbers, _: int) -> TemporalNumbers:
     return TemporalNumbers(numbers, _nothing(days))
 
 
-def _times(ticks: Numbers, per_second: int) -> TemporalNumbers:
+def times(ticks: Numbers, per_second: int) -> TemporalNumbers:
+    """Return hour, minute, second and nanoseconds."""
     seconds, rest = np.divmod(ticks, per_second)
     minutes, second = np.divmod(seconds, 60)
     hour, minute = np.divmod(minutes, 60)
@@ -107,17 +110,7 @@ def _times(ticks: Numbers, per_second: int) -> TemporalNumbers:
     return TemporalNumbers(numbers, (seconds < 0) | (seconds >= _DAY_SECONDS))
 
 
-def _datetimes(ticks: Numbers, per_second: int) -> TemporalNumbers:
+def datetimes(ticks: Numbers, per_second: int) -> TemporalNumbers:
+    """Return the parts of date and time."""
     days, rest = np.divmod(ticks, per_second * _DAY_SECONDS)
-    return TemporalNumbers((*_dates(days, 1).parts, *_times(rest, per_second).parts), _nothing(ticks))
-
-
-_SPLITTERS: dict[type, Callable[[Numbers, int], TemporalNumbers]] = {
-    InstantSerializer: _instants,
-    DateSerializer: _millis,
-    SqlTimestampSerializer: _timestamps,
-    LocalDateSerializer: _dates,
-    LocalTimeSerializer: _times,
-    LocalDateTimeSerializer: _datetimes,
-}
-"""By exact type: a subclass may write other bytes."""
+    return TemporalNumbers((*dates(days, 1).parts, *times(rest, per_second).parts), _nothing(ticks))

@@ -5,26 +5,43 @@
     java.sql.Date, java.sql.Time                 bigint: milliseconds since 1970, in an unknown time zone
 
 Spark stores microseconds. A value with nanoseconds, or outside the years that Spark supports, is an error; the exact
-form returns times as text in ISO 8601, to the nanosecond.
+codec returns times as text in ISO 8601, to the nanosecond.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.temporal.java_time import LONG_NULL
-from ...serializers.temporal.values import TemporalValue
-from .bytes_at import number_array, numbers_at
-from .form import EXACT, ColumnForm, Decoded, not_in_column
-from .scalars import TextForm
+from ..columns.bytes_at import number_array, numbers_at
+from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column
+from ..columns.factory import plain
+from ..columns.kinds import spark_name
+from ..columns.scalars import TextCodec
+from ..wording import one
+from . import column_numbers
+from .java_sql import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
+from .java_time import (
+    LONG_NULL,
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+    TemporalSerializer,
+)
+from .values import TemporalValue
 
 if TYPE_CHECKING:
-    from .bytes_at import Flags, Places
-    from .form import Cells
+    from collections.abc import Callable, Iterator
+
+    from ..columns.bytes_at import Flags, Places
+    from ..columns.codec import Cells, Taker
+    from ..columns.encoded import EncodedColumn, Singly
+    from ..columns.factory import Codecs, ColumnTable
 
 _MICROS, _NANOS = 1_000_000, 1_000_000_000
 _DAY_SECONDS = 86_400
@@ -33,6 +50,8 @@ _MOST_YEAR = 290_000
 """A year well within the range of microseconds in 64 bits."""
 _INT_NULL = -(2**31)
 _SHORT_NULL, _BYTE_NULL = -32768, -128
+_ZONE = "which a cast makes in the session's time zone"
+_NO_ZONE = "is {0}, which does not tell the time zone of a {1}; a function can give {2}(milliseconds), as a bigint does"
 
 
 def exact_of(serializer: Any, value: Any) -> TemporalValue:
@@ -42,7 +61,7 @@ def exact_of(serializer: Any, value: Any) -> TemporalValue:
 
 
 @attrs.frozen
-class ExactTimeForm(TextForm):
+class ExactTimeCodec(TextCodec):
     """Times as text in ISO 8601, to the nanosecond."""
 
     def _told(self, value: Any) -> Any:
@@ -50,7 +69,7 @@ class ExactTimeForm(TextForm):
 
 
 @attrs.frozen
-class MomentForm(ColumnForm):
+class MomentCodec(ColumnCodec):
     """Moments: seconds or milliseconds since 1970, and nanoseconds of the second where they are stored.
 
     Attributes:
@@ -91,6 +110,21 @@ class MomentForm(ColumnForm):
         micros = np.where(fits, seconds, 0) * _MICROS + np.where(fits, nanos, 0) // 1000
         return Decoded(number_array(self.kind, micros, valid), ends, odd | valid & ~fits)
 
+    def _fits(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
+
+    def _wanted(self, kind: pa.DataType) -> str:
+        if pa.types.is_timestamp(kind):
+            return f"a timestamp, {_ZONE}; as it is, it is a NaiveDatetime"
+        return f"a timestamp, {_ZONE}" if pa.types.is_date(kind) else "a timestamp"
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if self.per_second == 1:
+            split = column_numbers.instants
+        else:
+            split = column_numbers.timestamps if self.has_nanos else column_numbers.millis
+        return column_numbers.encoded(split, column) if self._fits(column.type) else None
+
 
 def _micros(value: object, seconds: int, nanos: int) -> int:
     if nanos % 1000:
@@ -101,7 +135,7 @@ def _micros(value: object, seconds: int, nanos: int) -> int:
 
 
 @attrs.frozen
-class DateForm(ColumnForm):
+class DateCodec(ColumnCodec):
     """Dates: i32 year, i8 month, i8 day."""
 
     @property
@@ -120,6 +154,15 @@ class DateForm(ColumnForm):
         ends, odd = cells.skipped(6)
         days, valid, fits = _days(cells, cells.starts)
         return Decoded(number_array(self.kind, days.astype(np.int32), valid), ends, odd | valid & ~fits)
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_date(kind))
+
+    def _wanted(self, kind: pa.DataType) -> str:
+        return f"a date, {_ZONE}" if pa.types.is_timestamp(kind) and kind.tz else "a date"
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        return column_numbers.encoded(column_numbers.dates, column) if self._fits(column.type) else None
 
 
 def _days_of(value: object, year: int, month: int, day: int) -> int:
@@ -144,7 +187,7 @@ def _days(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
 
 
 @attrs.frozen
-class TimeForm(ColumnForm):
+class TimeCodec(ColumnCodec):
     """Times of day: i8 hour, i8 minute, i8 second, i32 nanoseconds."""
 
     @property
@@ -165,6 +208,15 @@ class TimeForm(ColumnForm):
         micros, valid, fits = _clock(cells, cells.starts)
         return Decoded(number_array(self.kind, micros * 1000, valid), ends, odd | valid & ~fits)
 
+    def _fits(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_time(kind))
+
+    def _wanted(self, kind: pa.DataType) -> str:
+        return "a time"
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        return column_numbers.encoded(column_numbers.times, column) if self._fits(column.type) else None
+
 
 def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
     """Return the microseconds of the day, which rows are not null, and which are a valid time in whole microseconds."""
@@ -178,7 +230,7 @@ def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
 
 
 @attrs.frozen
-class DateTimeForm(ColumnForm):
+class DateTimeCodec(ColumnCodec):
     """Dates with times, without a time zone: a date, a time."""
 
     day_bytes: ClassVar[int] = 6
@@ -205,10 +257,21 @@ class DateTimeForm(ColumnForm):
         total = np.where(fits, days, 0) * (_DAY_SECONDS * _MICROS) + micros
         return Decoded(number_array(self.kind, total, valid), ends, odd | valid & ~fits)
 
+    def _fits(self, kind: pa.DataType) -> bool:
+        return bool(pa.types.is_timestamp(kind)) and kind.tz is None
+
+    def _wanted(self, kind: pa.DataType) -> str:
+        return f"a timestamp_ntz, {_ZONE}" if pa.types.is_timestamp(kind) else "a timestamp_ntz"
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        return column_numbers.encoded(column_numbers.datetimes, column) if self._fits(column.type) else None
+
 
 @attrs.frozen
-class MillisForm(ColumnForm):
+class MillisCodec(ColumnCodec):
     """Values that `java.sql` stores as a moment in the time zone of its JVM: milliseconds since 1970."""
+
+    serializer: TemporalSerializer
 
     @property
     def kind(self) -> pa.DataType:
@@ -225,3 +288,29 @@ class MillisForm(ColumnForm):
         ends, odd = cells.skipped(8)
         millis = numbers_at(cells.data, cells.starts, ">i8")
         return Decoded(number_array(self.kind, millis, millis != LONG_NULL), ends, odd)
+
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        if not pa.types.is_integer(kind):
+            given = self.serializer.value_class.__name__
+            yield path, _NO_ZONE.format(one(spark_name(kind)), self.serializer.describe(), given)
+
+    def taker(self) -> Taker:
+        return self.serializer.value_class
+
+
+def _time(
+    make: Callable[[TemporalSerializer], ColumnCodec], codecs: Codecs, serializer: TemporalSerializer
+) -> ColumnCodec:
+    return ExactTimeCodec(serializer) if codecs.exact else make(serializer)
+
+
+COLUMNS: ColumnTable = {
+    InstantSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1, has_nanos=True)),
+    DateSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1000, has_nanos=False)),
+    SqlTimestampSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1000, has_nanos=True)),
+    LocalDateSerializer: partial(_time, DateCodec),
+    LocalTimeSerializer: partial(_time, TimeCodec),
+    LocalDateTimeSerializer: partial(_time, DateTimeCodec),
+    SqlDateSerializer: plain(MillisCodec),
+    SqlTimeSerializer: plain(MillisCodec),
+}

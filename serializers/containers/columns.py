@@ -1,0 +1,262 @@
+"""Columns of arrays, lists, sets and maps; and the table, also of the structs (`struct_columns`).
+
+byte array             binary
+list, set, array, map  array, map; the elements of a set have no defined order
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..columns.bytes_at import byte_strings, none, number_array, numbers_at
+from ..columns.codec import ColumnCodec, Decoded, not_in_column, taken, told_at
+from ..columns.encoded import EncodedColumn, nulls_of, number_bytes, numbers_of
+from ..columns.factory import plain
+from ..columns.kinds import is_array, is_binary, wrong
+from ..columns.optional import OptionalCodec
+from ..columns.parts import Part, StructCodec
+from ..columns.repeated import counted, separated
+from ..errors import ValueNotConvertible, cause_text, shown
+from ..primitives.columns import long_codec
+from .arrays import BytesSerializer, PrimitiveArraySerializer
+from .either import EitherSerializer
+from .lists import ArrayListSerializer, ListSerializer, SetSerializer
+from .maps import MapSerializer
+from .object_arrays import GenericArraySerializer, StringArraySerializer
+from .optional import OptionalSerializer
+from .struct_columns import STAMPED, EitherCodec, TtlCodec, TupleCodec
+from .ttl import TtlSerializer
+from .tuples import TupleSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..columns.codec import Cells, Taker
+    from ..columns.encoded import Singly
+    from ..columns.factory import Codecs, ColumnTable
+
+
+@attrs.frozen
+class BinaryCodec(ColumnCodec):
+    """Byte arrays: i32 n, n bytes."""
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.binary()
+
+    def _told(self, value: Any) -> Any:
+        return bytes(value)
+
+    def decode(self, cells: Cells) -> Decoded:
+        begins, odd = cells.skipped(4)
+        sizes = numbers_at(cells.data, cells.starts, ">i4").astype(np.int64)
+        odd = odd | (sizes < 0) | (begins + sizes > cells.limits)
+        ends = np.where(odd, begins, begins + sizes)
+        return Decoded(byte_strings(cells.data, begins, ends), ends, odd)
+
+    def _fits(self, kind: pa.DataType) -> bool:
+        return is_binary(kind)
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        if not is_binary(column.type):
+            return None
+        declined = nulls_of(column)
+        column = pc.fill_null(column, b"") if column.null_count else column
+        lengths = numbers_of(pc.binary_length(column))
+        return EncodedColumn((number_bytes(lengths, ">i4"), pc.cast(column, pa.large_binary())), declined)
+
+
+@attrs.frozen
+class ListCodec(ColumnCodec):
+    """Lists, arrays and sets.
+
+    Attributes:
+        element: The codec of the elements.
+        item: The codec of the stored elements: in sets and object arrays with a null flag before each.
+        is_separated: Whether the lists are values of a list state, which have no count.
+    """
+
+    element: ColumnCodec
+    item: ColumnCodec
+    is_separated: bool = False
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.list_(pa.field("element", self.element.kind))
+
+    def _told(self, value: Any) -> Any:
+        return [told_at(self.element, item, "[]") for item in value]
+
+    def decode(self, cells: Cells) -> Decoded:
+        found = (separated if self.is_separated else counted)(self.item, cells)
+        offsets = number_array(pa.int32(), found.offsets.astype(np.int32))
+        return Decoded(pa.ListArray.from_arrays(offsets, found.column, type=self.kind), found.ends, found.odd)
+
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        if not is_array(kind):
+            yield path, wrong(self.serializer, kind, "an array")
+            return
+        yield from self.element.mismatches(kind.value_type, f"{path}[]")
+
+    def taker(self) -> Taker | None:
+        element = self.element.taker()
+        return None if element is None else lambda value: [taken(element, item) for item in value]
+
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        yield self.element, kind.value_type, f"{path}[]"
+
+
+@attrs.frozen
+class SetCodec(ListCodec):
+    """Sets."""
+
+    def taker(self) -> Taker:
+        element = self.element.taker()
+        return lambda value: _set_of([taken(element, item) for item in value])
+
+
+@attrs.frozen
+class PairCodec(StructCodec):
+    """Decoded entries of a map: key and value."""
+
+    def _told(self, value: Any) -> Any:
+        key, item = value
+        return {"key": self.parts[0].codec.tell(key), "value": self.parts[1].codec.tell(item)}
+
+
+@attrs.frozen
+class MapCodec(ColumnCodec):
+    """Maps.
+
+    Attributes:
+        key: The codec of the keys.
+        value: The codec of the values.
+        pair: The codec of the stored pairs of key and value.
+    """
+
+    key: ColumnCodec
+    value: ColumnCodec
+    pair: PairCodec
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.map_(pa.field("key", self.key.kind, nullable=False), pa.field("value", self.value.kind))
+
+    def _told(self, value: Any) -> Any:
+        pairs = []
+        for name, item in value.items():
+            key = told_at(self.key, name, "<key>")
+            if key is None:
+                raise not_in_column(value, "has a null key, which no map of Spark has", "leave the state out")
+            pairs.append((key, told_at(self.value, item, "{}")))
+        return pairs
+
+    def decode(self, cells: Cells) -> Decoded:
+        found = counted(self.pair, cells)
+        keys, values = found.column.flatten()
+        if keys.null_count:  # Arrow does not allow null keys: reading singly finds the row
+            return Decoded(pa.nulls(len(cells), self.kind), found.ends, ~none(len(cells)))
+        offsets = number_array(pa.int32(), found.offsets.astype(np.int32))
+        column = pa.MapArray.from_arrays(offsets, keys, values, type=self.kind)
+        return Decoded(column, found.ends, found.odd)
+
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        if not pa.types.is_map(kind):
+            yield path, wrong(self.serializer, kind, "a map")
+            return
+        yield from self.key.mismatches(kind.key_type, f"{path}{{key}}")
+        yield from self.value.mismatches(kind.item_type, f"{path}{{}}")
+
+    def taker(self) -> Taker:
+        key, value = self.key.taker(), self.value.taker()
+        return lambda pairs: _map_of([(taken(key, name), taken(value, item)) for name, item in pairs])
+
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        yield self.key, kind.key_type, f"{path}{{key}}"
+        yield self.value, kind.item_type, f"{path}{{}}"
+
+
+def _set_of(items: list[Any]) -> frozenset[Any]:
+    try:
+        found = frozenset(items)
+    except TypeError as error:
+        raise ValueNotConvertible(f"{shown(items)} cannot be a set: {cause_text(error)}") from error
+    if len(found) != len(items):
+        raise ValueNotConvertible(f"{shown(items)} holds an element twice, and a set is declared")
+    return found
+
+
+def _map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    try:
+        found = dict(entries)
+    except TypeError as error:
+        raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {cause_text(error)}") from error
+    if len(found) != len(entries):
+        raise ValueNotConvertible(f"{shown(entries)} holds a key twice")
+    return found
+
+
+def list_state_codec(codecs: Codecs, serializer: ListSerializer[Any]) -> ListCodec:
+    """Return the codec of the values of a list state, which have a byte between the elements."""
+    element = codecs.of(serializer.element)
+    return ListCodec(serializer, element, element, is_separated=True)
+
+
+def _optional(codecs: Codecs, serializer: OptionalSerializer[Any]) -> ColumnCodec:
+    return OptionalCodec(serializer, codecs.of(serializer.value), serializer.padding)
+
+
+def _list(codecs: Codecs, serializer: Any) -> ColumnCodec:
+    element = codecs.of(serializer.element)
+    return ListCodec(serializer, element, element)
+
+
+def _object_array(codecs: Codecs, serializer: GenericArraySerializer[Any]) -> ColumnCodec:
+    element = codecs.of(serializer.element)
+    return ListCodec(serializer, element, OptionalCodec(serializer.element, element, null_flag=0))
+
+
+def _set(codecs: Codecs, serializer: SetSerializer[Any]) -> ColumnCodec:
+    element = codecs.of(serializer.element)
+    return SetCodec(serializer, element, OptionalCodec(serializer.element, element))
+
+
+def _map(codecs: Codecs, serializer: MapSerializer[Any, Any]) -> ColumnCodec:
+    key, value = codecs.of(serializer.key), codecs.of(serializer.value)
+    parts = (Part("key", key), Part("value", OptionalCodec(serializer.value, value)))
+    return MapCodec(serializer, key, value, PairCodec(serializer, parts))
+
+
+def _tuple(codecs: Codecs, serializer: TupleSerializer) -> ColumnCodec:
+    parts = tuple(Part(f"f{index}", codecs.of(field)) for index, field in enumerate(serializer.fields))
+    codec = TupleCodec(serializer, parts)
+    return codec if parts else codecs.other(serializer, codec)  # one without fields is stored as one byte
+
+
+def _either(codecs: Codecs, serializer: EitherSerializer) -> ColumnCodec:
+    return EitherCodec(serializer, codecs.of(serializer.left), codecs.of(serializer.right))
+
+
+def _ttl(codecs: Codecs, serializer: TtlSerializer[Any]) -> ColumnCodec:
+    return TtlCodec(serializer, (Part(STAMPED[0], long_codec()), Part(STAMPED[1], codecs.of(serializer.value))))
+
+
+COLUMNS: ColumnTable = {
+    BytesSerializer: plain(BinaryCodec),
+    OptionalSerializer: _optional,
+    ListSerializer: _list,
+    ArrayListSerializer: _list,
+    PrimitiveArraySerializer: _list,
+    StringArraySerializer: _list,
+    SetSerializer: _set,
+    GenericArraySerializer: _object_array,
+    MapSerializer: _map,
+    TupleSerializer: _tuple,
+    EitherSerializer: _either,
+    TtlSerializer: _ttl,
+}
