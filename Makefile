@@ -24,10 +24,11 @@ test: $(INSTALLED) ## all tests but those of real Flink and most of the faults; 
 	@$(PY) -m stateshift warm-up > /dev/null # else each of the two processes compiles the same
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
-lint: $(INSTALLED) ## ruff (rules and format), and the import contract
+lint: $(INSTALLED) ## ruff (rules and format), the import contract, and that families stay by themselves
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@.venv/bin/lint-imports --no-cache
+	@$(PY) .ci/families.py
 
 types: $(PYRIGHT) .cache/stateshift ## mypy, strict, on the source; mypy and pyright on code of users
 	@MYPYPATH=.cache $(PY) -m mypy -p stateshift
