@@ -39,9 +39,12 @@ class Ability(enum.StrEnum):
 
     The tables:
         REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
+        JSON_FORMS: Snapshot class -> function (snapshot) -> function that converts a value to JSON. The form of a base
+            counts as well. A class of values is also a key: where their snapshot has no form, they have this.
     """
 
     REWRITES = "rewrites"
+    JSON_FORMS = "json_forms"
 
 
 @attrs.frozen
@@ -56,12 +59,14 @@ class Family:
         rules: (stored kind, new kind) -> the place of a function that takes the new serializer and the stored snapshot.
             It returns a result, or None where it does not apply. A kind may be `ANY`.
         rewrites: The place of the table of `Ability.REWRITES`.
+        json_forms: The place of the table of `Ability.JSON_FORMS`.
     """
 
     package: str
     snapshots: tuple[str, ...] = ()
     rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
     rewrites: str = ""
+    json_forms: str = ""
 
     def table(self, ability: Ability) -> Mapping[type, Any]:
         """Return the table of an ability; it is empty where the family has none."""
@@ -132,6 +137,22 @@ class Families:
         """Return what the family of a class has registered for exactly this class; None if there is nothing."""
         family = self._family_of(cls)
         return None if family is None else family.table(ability).get(cls)
+
+    def find_nearest(self, ability: Ability, cls: type) -> Any:
+        """Return what is registered for a class or, if nothing is, for the first of its bases for which something is.
+
+        It is for what only concerns values: a subclass may write other bytes.
+        """
+        for base in cls.__mro__[:-1]:
+            found = self.find(ability, base)
+            if found is not None:
+                return found
+        return None
+
+    def tables(self, ability: Ability) -> Iterator[Mapping[type, Any]]:
+        """Yield the table of each family, for look-ups of classes that do not say by their module where they belong."""
+        for families in self._in_order():
+            yield from (family.table(ability) for family in families.values())
 
     def _family_of(self, cls: type) -> Family | None:
         """Return the family of the innermost package around a class."""

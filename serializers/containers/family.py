@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".arrays", ".either", ".lists", ".maps", ".object_arrays", ".optional", ".ttl", ".ttl_aware", ".tuples"),
     rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".ttl_aware:judged_within"},
     rewrites=".rewrites:REWRITES",
+    json_forms=".json_forms:JSON_FORMS",
 )

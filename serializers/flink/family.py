@@ -7,4 +7,5 @@ from ..families import Family
 FAMILY = Family(
     __package__,
     snapshots=(".avro", ".kryo", ".timers", ".void", ".windows"),
+    json_forms=".json_forms:JSON_FORMS",
 )

@@ -8,4 +8,5 @@ FAMILY = Family(
     __package__,
     snapshots=(".serializers",),
     rules={("pickle", ANY): ".moves:from_pickle", (ANY, "pickle"): ".moves:to_pickle"},
+    json_forms=".json_forms:JSON_FORMS",
 )

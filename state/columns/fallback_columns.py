@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..savepoint.json_encoding import tagger_of
+from ...serializers.json_forms import tagger_of
 from .form import ColumnForm
 from .scalars import TextForm
 
