@@ -41,10 +41,14 @@ class Ability(enum.StrEnum):
         REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
         JSON_FORMS: Snapshot class -> function (snapshot) -> function that converts a value to JSON. The form of a base
             counts as well. A class of values is also a key: where their snapshot has no form, they have this.
+        SOURCES: Snapshot class -> type hint in source that `init` writes, or function (source, snapshot, use) -> hint.
+        NULLS: Snapshot class -> function (nulls, value, snapshot) that looks into a value for nulls, for `init`.
     """
 
     REWRITES = "rewrites"
     JSON_FORMS = "json_forms"
+    SOURCES = "sources"
+    NULLS = "nulls"
 
 
 @attrs.frozen
@@ -60,6 +64,8 @@ class Family:
             It returns a result, or None where it does not apply. A kind may be `ANY`.
         rewrites: The place of the table of `Ability.REWRITES`.
         json_forms: The place of the table of `Ability.JSON_FORMS`.
+        sources: The place of the table of `Ability.SOURCES`.
+        nulls: The place of the table of `Ability.NULLS`.
     """
 
     package: str
@@ -67,6 +73,8 @@ class Family:
     rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
     rewrites: str = ""
     json_forms: str = ""
+    sources: str = ""
+    nulls: str = ""
 
     def table(self, ability: Ability) -> Mapping[type, Any]:
         """Return the table of an ability; it is empty where the family has none."""

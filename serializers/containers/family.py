@@ -10,4 +10,6 @@ FAMILY = Family(
     rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".ttl_aware:judged_within"},
     rewrites=".rewrites:REWRITES",
     json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
+    nulls=".sources:NULLS",
 )

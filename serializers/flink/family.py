@@ -8,4 +8,5 @@ FAMILY = Family(
     __package__,
     snapshots=(".avro", ".kryo", ".timers", ".void", ".windows"),
     json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
 )

@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".big_numbers", ".numeric", ".text"),
     rewrites=".rewrites:REWRITES",
     json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
 )

@@ -9,4 +9,6 @@ FAMILY = Family(
     snapshots=(".serializers",),
     rewrites=".rewrites:REWRITES",
     json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
+    nulls=".sources:NULLS",
 )

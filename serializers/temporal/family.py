@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".java_sql", ".java_time"),
     rewrites=".rewrites:REWRITES",
     json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
 )
