@@ -247,7 +247,7 @@ def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
 
 
 def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[Any] | None) -> dict[str, Any]:
-    from ..state.savepoint.json_encoding import tagger_of
+    from ..serializers.json_forms import tagger_of
 
     tagged = (lambda _: None) if snapshot is None or values_are_redacted() else tagger_of(snapshot)
 

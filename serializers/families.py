@@ -41,12 +41,19 @@ class Ability(enum.StrEnum):
     The tables:
         REWRITES: Serializer class -> function (writer, reader, conversion) -> `ByteRewrite` or None.
         COLUMNS: Serializer class -> function (codecs, serializer) -> `ColumnCodec`.
+        JSON_FORMS: Snapshot class -> function (snapshot) -> function that converts a value to JSON. The form of a base
+            counts as well. A class of values is also a key: where their snapshot has no form, they have this.
+        SOURCES: Snapshot class -> type hint in source that `init` writes, or function (source, snapshot, use) -> hint.
+        NULLS: Snapshot class -> function (nulls, value, snapshot) that looks into a value for nulls, for `init`.
         STRATEGIES: Serializer class -> function (drawing, serializer) -> hypothesis strategy of its values.
         HINTS: Type, or generic origin -> serializer, or function (hint, arguments) -> serializer of a generic hint.
     """
 
     REWRITES = "rewrites"
     COLUMNS = "columns"
+    JSON_FORMS = "json_forms"
+    SOURCES = "sources"
+    NULLS = "nulls"
     STRATEGIES = "strategies"
     HINTS = "hints"
 
@@ -82,6 +89,9 @@ class Family:
             It returns a result, or None where it does not apply. A kind may be `ANY`.
         rewrites: The place of the table of `Ability.REWRITES`.
         columns: The place of the table of `Ability.COLUMNS`.
+        json_forms: The place of the table of `Ability.JSON_FORMS`.
+        sources: The place of the table of `Ability.SOURCES`.
+        nulls: The place of the table of `Ability.NULLS`.
         strategies: The place of the table of `Ability.STRATEGIES`.
         hints: The place of the table of `Ability.HINTS`.
         classes: The place of a function that returns the serializer of a class that no table has as a hint, or None.
@@ -92,6 +102,9 @@ class Family:
     rules: Mapping[tuple[str, str], str] = attrs.field(factory=dict)
     rewrites: str = _place()
     columns: str = _place()
+    json_forms: str = _place()
+    sources: str = _place()
+    nulls: str = _place()
     strategies: str = _place()
     hints: str = _place()
     classes: str = _place()
@@ -207,6 +220,22 @@ class Families:
         """Return what the family of a class has registered for exactly this class; None if there is nothing."""
         family = self._family_of(cls)
         return None if family is None else family.table(ability).get(cls)
+
+    def find_nearest(self, ability: Ability, cls: type) -> Any:
+        """Return what is registered for a class or, if nothing is, for the first of its bases for which something is.
+
+        It is for what only concerns values: a subclass may write other bytes.
+        """
+        for base in cls.__mro__[:-1]:
+            found = self.find(ability, base)
+            if found is not None:
+                return found
+        return None
+
+    def tables(self, ability: Ability) -> Iterator[Mapping[type, Any]]:
+        """Yield the table of each family, for look-ups of classes that do not say by their module where they belong."""
+        for families in self._in_order():
+            yield from (family.table(ability) for family in families.values())
 
     def _family_of(self, cls: type) -> Family | None:
         """Return the family of the innermost package around a class."""

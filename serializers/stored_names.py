@@ -41,7 +41,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "stateshift.serializers.avro_counterpart": ("stateshift.serializers.avro.counterpart",),
     "stateshift.serializers.avro_counterpart_values": ("stateshift.serializers.avro.counterpart_values",),
     "stateshift.serializers.avro_defaults": ("stateshift.serializers.avro.defaults",),
-    "stateshift.serializers.avro_json": ("stateshift.serializers.avro.json_form",),
+    "stateshift.serializers.avro_json": ("stateshift.serializers.avro.json_forms",),
     "stateshift.serializers.avro_logical": ("stateshift.serializers.avro.logical_types",),
     "stateshift.serializers.avro_recipes": ("stateshift.serializers.avro.rewrites",),
     "stateshift.serializers.avro_resolution": ("stateshift.serializers.avro.resolution",),

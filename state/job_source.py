@@ -11,17 +11,17 @@ from ..serializers.containers.ttl import TtlSerializerSnapshot
 from ..serializers.containers.ttl_aware import without_ttl_awareness
 from ..serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
-from .source_text import WIDTH, Expression, Group, Names, comment, plain, quoted, statement
-from .source_types import BUILTINS, NoSourceError, TypeSource
+from ..serializers.source_text import WIDTH, Expression, Group, Names, comment, plain, quoted, statement
+from ..serializers.type_source import BUILTINS, NoSourceError, TypeSource
 from .stored_nulls import LOOKED_AT, look_for_nulls
 from .timers import USER_TIMERS, queue_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ..serializers.type_source import Snapshot
     from .savepoint.reader import Savepoint, SavepointOperator
     from .savepoint.states import SavepointState
-    from .source_types import Snapshot
 
 _FACE = (
     "AggregatingStateDescriptor", "Array", "BigInt", "Char", "Either", "Field", "Float32", "GlobalWindow", "Instant",

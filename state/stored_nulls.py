@@ -1,28 +1,13 @@
-"""The record fields and containers of a savepoint that hold nulls.
-
-Flink's snapshots do not record it, so the first entries of each state are read.
-"""
+"""The nulls in a savepoint: the first entries of each state are read."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from ..compat.description import StateKind
-from ..serializers.containers.either import JavaEitherSerializerSnapshot, Right
-from ..serializers.containers.lists import MapSerializerSnapshot, SetSerializerSnapshot
-from ..serializers.containers.optional import NullableSerializerSnapshot
-from ..serializers.containers.sequences import SequenceSnapshot
-from ..serializers.containers.ttl import TtlSerializerSnapshot
-from ..serializers.containers.ttl_aware import without_ttl_awareness
-from ..serializers.containers.tuples import TupleSerializerSnapshot
 from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
-from ..serializers.records.recursion import followed, snapshots
-from ..serializers.records.serializers import RecordSnapshot
-from ..serializers.rows.serializers import RowSerializerSnapshot
-from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.stored_nulls import StoredNulls
 from .savepoint.entries import EntryDecoder
 from .savepoint.keyed_readers import open_keyed
 from .savepoint.meta_info import NAMESPACE_SERIALIZER
@@ -30,8 +15,6 @@ from .savepoint.state_kinds import info_snapshot
 from .savepoint.states import keyed_handles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .savepoint.blocks import Block
     from .savepoint.reader import Savepoint, SavepointOperator
@@ -43,79 +26,6 @@ LOOKED_AT = 1000
 
 MOST_BYTES = 1 << 26
 """How many bytes of each operator's streams are read."""
-
-
-@attrs.frozen
-class StoredNulls:
-    """The fields and containers in which a null was found.
-
-    Attributes:
-        fields: The record fields that were null at least once, as (class, field).
-        containers: Maps with null values and sets with null elements, as the bytes of their snapshots.
-    """
-
-    fields: set[tuple[str, str]] = attrs.field(factory=set)
-    containers: set[bytes] = attrs.field(factory=set)
-
-    def has_field(self, record_name: str, field: str) -> bool:
-        """Whether this field of a record was null at least once."""
-        return (record_name, field) in self.fields
-
-    def has_item(self, container: Snapshot) -> bool:
-        """Whether a value of this kind of map, or an element of this kind of set, was null at least once."""
-        return snapshot_to_bytes(container) in self.containers
-
-    def look(self, value: Any, snapshot: Snapshot) -> None:
-        """Find the nulls in a value, as the generic reader of its snapshot returns it."""
-        snapshot = without_ttl_awareness(snapshot)
-        if isinstance(snapshot, TtlSerializerSnapshot) and value is not None:
-            value, snapshot = value.value, without_ttl_awareness(snapshot.nested[1])
-        if isinstance(snapshot, NullableSerializerSnapshot):
-            snapshot = without_ttl_awareness(snapshot.nested[0])
-        if value is None:
-            return
-        if isinstance(snapshot, MapSerializerSnapshot | SetSerializerSnapshot) and _has_null(value):
-            self.containers.add(snapshot_to_bytes(snapshot))
-        with followed(snapshot) as found:
-            if isinstance(found, RecordSnapshot):
-                with snapshots.entered(found.circle):
-                    self._look_into_record(value, found)
-        for item, item_snapshot in _items(value, snapshot):
-            self.look(item, item_snapshot)
-
-    def _look_into_record(self, value: Any, snapshot: RecordSnapshot) -> None:
-        found = _class_of(value._type_name, snapshot) or snapshot  # noqa: SLF001 - public despite the underscore
-        for field in found.stored_fields():
-            if value[field.name] is None:
-                self.fields.add((found.record_name(), field.name))
-            self.look(value[field.name], field.snapshot)
-
-
-def _has_null(value: Any) -> bool:
-    items = value.values() if isinstance(value, dict) else value
-    return any(getattr(item, "value", item) is None for item in items)
-
-
-def _items(value: Any, snapshot: Snapshot) -> Iterator[tuple[Any, Snapshot]]:
-    if isinstance(snapshot, SequenceSnapshot):
-        yield from ((item, snapshot.element_snapshot()) for item in value)
-    elif isinstance(snapshot, SetSerializerSnapshot):
-        yield from ((item, snapshot.nested[0]) for item in value)
-    elif isinstance(snapshot, JavaEitherSerializerSnapshot):
-        yield value.value, snapshot.nested[isinstance(value, Right)]
-    elif isinstance(snapshot, MapSerializerSnapshot):
-        for entry in value.items():
-            yield from zip(entry, snapshot.nested, strict=True)
-    elif isinstance(snapshot, TupleSerializerSnapshot | RowSerializerSnapshot):
-        yield from zip(value, snapshot.nested, strict=True)
-
-
-def _class_of(name: str, snapshot: RecordSnapshot) -> RecordSnapshot | None:
-    """Find the snapshot of the class `name`: the declared class or one of its subclasses."""
-    if snapshot.record_name() == name:
-        return snapshot
-    subclasses = (*snapshot.registered_subclasses(), *snapshot.unregistered_subclasses())
-    return next((found for _, subclass in subclasses if (found := _class_of(name, subclass))), None)
 
 
 def look_for_nulls(savepoint: Savepoint, *, entries: int = LOOKED_AT, size_bytes: int = MOST_BYTES) -> StoredNulls:

@@ -8,4 +8,5 @@ FAMILY = Family(
     __package__,
     snapshots=(".serializers",),
     rewrites=".rewrites:REWRITES",
+    json_forms=".json_forms:JSON_FORMS",
 )

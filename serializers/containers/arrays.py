@@ -99,6 +99,7 @@ class BytePrimitiveArraySerializerSnapshot(FlinkSnapshot[bytes]):
 
     snapshot_id: ClassVar[str] = ARRAY + "BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"
     kind: ClassVar[str] = "bytes"
+    java_class: ClassVar[str] = "[B"
 
     def describe(self) -> str:
         return "bytes"
@@ -238,6 +239,7 @@ class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's boolean[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "BooleanPrimitiveArraySerializer$BooleanPrimitiveArraySerializerSnapshot"
+    java_class: ClassVar[str] = "[Z"
     element: ClassVar[TypeSerializer[Any]] = BooleanSerializer()
 
 
@@ -246,6 +248,7 @@ class CharPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's char[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "CharPrimitiveArraySerializer$CharPrimitiveArraySerializerSnapshot"
+    java_class: ClassVar[str] = "[C"
     element: ClassVar[TypeSerializer[Any]] = CharSerializer()
 
 
@@ -254,6 +257,7 @@ class ShortPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's short[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "ShortPrimitiveArraySerializer$ShortPrimitiveArraySerializerSnapshot"
+    java_class: ClassVar[str] = "[S"
     element: ClassVar[TypeSerializer[Any]] = ShortSerializer()
 
 
@@ -262,6 +266,7 @@ class IntPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's int[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "IntPrimitiveArraySerializer$IntPrimitiveArraySerializerSnapshot"
+    java_class: ClassVar[str] = "[I"
     element: ClassVar[TypeSerializer[Any]] = IntSerializer()
 
 
@@ -270,6 +275,7 @@ class LongPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's long[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "LongPrimitiveArraySerializer$LongPrimitiveArraySerializerSnapshot"
+    java_class: ClassVar[str] = "[J"
     element: ClassVar[TypeSerializer[Any]] = LongSerializer()
 
 
@@ -278,6 +284,7 @@ class FloatPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's float[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "FloatPrimitiveArraySerializer$FloatPrimitiveArraySerializerSnapshot"
+    java_class: ClassVar[str] = "[F"
     element: ClassVar[TypeSerializer[Any]] = FloatSerializer()
 
 
@@ -286,6 +293,7 @@ class DoublePrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's double[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "DoublePrimitiveArraySerializer$DoublePrimitiveArraySerializerSnapshot"
+    java_class: ClassVar[str] = "[D"
     element: ClassVar[TypeSerializer[Any]] = DoubleSerializer()
 
 

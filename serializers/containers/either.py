@@ -140,6 +140,7 @@ class JavaEitherSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.JavaEitherSerializerSnapshot"
     kind: ClassVar[str] = "either"
+    java_class: ClassVar[str] = "org.apache.flink.types.Either"
     nested_count: ClassVar[int] = 2
     steps: ClassVar[tuple[str, ...]] = _STEPS
 

@@ -12,4 +12,7 @@ FAMILY = Family(
     columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     hints=".hints:HINTS",
+    json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
+    nulls=".sources:NULLS",
 )

@@ -231,6 +231,7 @@ class ListSerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSnapshot[A
 
     snapshot_id: ClassVar[str] = BASE + "ListSerializerSnapshot"
     kind: ClassVar[str] = "list"
+    java_class: ClassVar[str] = "java.util.List"
     nested_count: ClassVar[int] = 1
     steps: ClassVar[tuple[str, ...]] = (_STEP,)
 
@@ -264,6 +265,7 @@ class SetSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     snapshot_id: ClassVar[str] = BASE + "SetSerializerSnapshot"
     kind: ClassVar[str] = "set"
+    java_class: ClassVar[str] = "java.util.Set"
     nested_count: ClassVar[int] = 1
     steps: ClassVar[tuple[str, ...]] = (_STEP,)
 

@@ -170,6 +170,7 @@ class MapSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     snapshot_id: ClassVar[str] = BASE + "MapSerializerSnapshot"
     kind: ClassVar[str] = "map"
+    java_class: ClassVar[str] = "java.util.Map"
     nested_count: ClassVar[int] = 2
     steps: ClassVar[tuple[str, ...]] = (_KEY, _VALUE)
 

@@ -18,6 +18,7 @@ from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, add_st
 from ..registry import register_snapshot
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from .java_classes import java_class_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,6 +166,11 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     padding: int = 0
+
+    @property
+    def java_class(self) -> str:
+        """The Java class of the values that are not null."""
+        return java_class_of(self.nested[0])
 
     def write_outer_snapshot(self, target: DataOutputView) -> None:
         target.write_int(self.padding)

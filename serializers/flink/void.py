@@ -43,6 +43,7 @@ class VoidSerializerSnapshot(FlinkSnapshot[None]):
 
     snapshot_id: ClassVar[str] = BASE + "VoidSerializer$VoidSerializerSnapshot"
     kind: ClassVar[str] = "void"
+    java_class: ClassVar[str] = "java.lang.Void"
 
     def describe(self) -> str:
         return "void"

@@ -9,4 +9,5 @@ FAMILY = Family(
     snapshots=(".serializers",),
     rules={("pickle", ANY): ".moves:from_pickle", (ANY, "pickle"): ".moves:to_pickle"},
     columns=".columns:COLUMNS",
+    json_forms=".json_forms:JSON_FORMS",
 )

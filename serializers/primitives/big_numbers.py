@@ -118,6 +118,7 @@ class BigDecSerializerSnapshot(FlinkSnapshot[decimal.Decimal]):
 
     snapshot_id: ClassVar[str] = BASE + "BigDecSerializer$BigDecSerializerSnapshot"
     kind: ClassVar[str] = "decimal"
+    java_class: ClassVar[str] = "java.math.BigDecimal"
 
     def describe(self) -> str:
         return "decimal"

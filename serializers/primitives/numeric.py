@@ -297,6 +297,7 @@ class BooleanSerializerSnapshot(FlinkSnapshot[bool]):
 
     snapshot_id: ClassVar[str] = BASE + "BooleanSerializer$BooleanSerializerSnapshot"
     kind: ClassVar[str] = "boolean"
+    java_class: ClassVar[str] = "java.lang.Boolean"
 
     def describe(self) -> str:
         return "boolean"
@@ -310,6 +311,7 @@ class ByteSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `ByteSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "ByteSerializer$ByteSerializerSnapshot"
+    java_class: ClassVar[str] = "java.lang.Byte"
     number: ClassVar[str] = "byte"
 
     def restore_serializer(self) -> TypeSerializer[int]:
@@ -321,6 +323,7 @@ class ShortSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `ShortSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "ShortSerializer$ShortSerializerSnapshot"
+    java_class: ClassVar[str] = "java.lang.Short"
     number: ClassVar[str] = "short"
 
     def restore_serializer(self) -> TypeSerializer[int]:
@@ -332,6 +335,7 @@ class IntSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `IntSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "IntSerializer$IntSerializerSnapshot"
+    java_class: ClassVar[str] = "java.lang.Integer"
     number: ClassVar[str] = "int"
 
     def restore_serializer(self) -> TypeSerializer[int]:
@@ -343,6 +347,7 @@ class LongSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `LongSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "LongSerializer$LongSerializerSnapshot"
+    java_class: ClassVar[str] = "java.lang.Long"
     number: ClassVar[str] = "long"
 
     def restore_serializer(self) -> TypeSerializer[int]:
@@ -354,6 +359,7 @@ class FloatSerializerSnapshot(NumberSnapshot[float]):
     """Snapshot of `FloatSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "FloatSerializer$FloatSerializerSnapshot"
+    java_class: ClassVar[str] = "java.lang.Float"
     number: ClassVar[str] = "float"
 
     def restore_serializer(self) -> TypeSerializer[float]:
@@ -365,6 +371,7 @@ class DoubleSerializerSnapshot(NumberSnapshot[float]):
     """Snapshot of `DoubleSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "DoubleSerializer$DoubleSerializerSnapshot"
+    java_class: ClassVar[str] = "java.lang.Double"
     number: ClassVar[str] = "double"
 
     def restore_serializer(self) -> TypeSerializer[float]:
@@ -376,6 +383,7 @@ class BigIntSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `BigIntSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "BigIntSerializer$BigIntSerializerSnapshot"
+    java_class: ClassVar[str] = "java.math.BigInteger"
     number: ClassVar[str] = "bigint"
 
     def restore_serializer(self) -> TypeSerializer[int]:

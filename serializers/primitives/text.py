@@ -171,6 +171,7 @@ class StringSerializerSnapshot(FlinkSnapshot[str]):
 
     snapshot_id: ClassVar[str] = BASE + "StringSerializer$StringSerializerSnapshot"
     kind: ClassVar[str] = "string"
+    java_class: ClassVar[str] = "java.lang.String"
 
     def describe(self) -> str:
         return "string"
@@ -208,6 +209,7 @@ class CharSerializerSnapshot(FlinkSnapshot[str]):
 
     snapshot_id: ClassVar[str] = BASE + "CharSerializer$CharSerializerSnapshot"
     kind: ClassVar[str] = "char"
+    java_class: ClassVar[str] = "java.lang.Character"
 
     def describe(self) -> str:
         return "char"

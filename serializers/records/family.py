@@ -11,4 +11,7 @@ FAMILY = Family(
     columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     classes=".hints:serializer_of_class",
+    json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
+    nulls=".sources:NULLS",
 )

@@ -232,6 +232,7 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.RowSerializer$RowSerializerSnapshot"
     kind: ClassVar[str] = "row"
+    java_class: ClassVar[str] = "org.apache.flink.types.Row"
     outer_version: ClassVar[int] = 4
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()

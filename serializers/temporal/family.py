@@ -11,4 +11,6 @@ FAMILY = Family(
     columns=".columns:COLUMNS",
     strategies=".strategies:STRATEGIES",
     hints=".hints:HINTS",
+    json_forms=".json_forms:JSON_FORMS",
+    sources=".sources:SOURCES",
 )

@@ -94,6 +94,7 @@ class DateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `DateSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "DateSerializer$DateSerializerSnapshot"
+    java_class: ClassVar[str] = "java.util.Date"
     words: ClassVar[str] = "java.util.Date"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, 1000)
     serializer: ClassVar[type[TemporalSerializer]] = DateSerializer
@@ -104,6 +105,7 @@ class SqlDateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlDateSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "SqlDateSerializer$SqlDateSerializerSnapshot"
+    java_class: ClassVar[str] = "java.sql.Date"
     words: ClassVar[str] = "java.sql.Date"
     meaning: ClassVar[Meaning] = Meaning(DATE, _IN_ZONE_OF_JVM, 0)
     serializer: ClassVar[type[TemporalSerializer]] = SqlDateSerializer
@@ -114,6 +116,7 @@ class SqlTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlTimeSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "SqlTimeSerializer$SqlTimeSerializerSnapshot"
+    java_class: ClassVar[str] = "java.sql.Time"
     words: ClassVar[str] = "java.sql.Time"
     meaning: ClassVar[Meaning] = Meaning(TIME, _IN_ZONE_OF_JVM, 1000)
     serializer: ClassVar[type[TemporalSerializer]] = SqlTimeSerializer
@@ -124,6 +127,7 @@ class SqlTimestampSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlTimestampSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot"
+    java_class: ClassVar[str] = "java.sql.Timestamp"
     words: ClassVar[str] = "java.sql.Timestamp"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, 1_000_000_000)
     serializer: ClassVar[type[TemporalSerializer]] = SqlTimestampSerializer

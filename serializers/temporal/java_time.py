@@ -248,6 +248,7 @@ class InstantSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `InstantSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "InstantSerializer$InstantSerializerSnapshot"
+    java_class: ClassVar[str] = "java.time.Instant"
     words: ClassVar[str] = "instant"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, _NANOS)
     serializer: ClassVar[type[TemporalSerializer]] = InstantSerializer
@@ -258,6 +259,7 @@ class LocalDateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalDateSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "LocalDateSerializer$LocalDateSerializerSnapshot"
+    java_class: ClassVar[str] = "java.time.LocalDate"
     words: ClassVar[str] = "date"
     meaning: ClassVar[Meaning] = Meaning(DATE, "", 0)
     serializer: ClassVar[type[TemporalSerializer]] = LocalDateSerializer
@@ -268,6 +270,7 @@ class LocalTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalTimeSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "LocalTimeSerializer$LocalTimeSerializerSnapshot"
+    java_class: ClassVar[str] = "java.time.LocalTime"
     words: ClassVar[str] = "time"
     meaning: ClassVar[Meaning] = Meaning(TIME, "", _NANOS)
     serializer: ClassVar[type[TemporalSerializer]] = LocalTimeSerializer
@@ -278,6 +281,7 @@ class LocalDateTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalDateTimeSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot"
+    java_class: ClassVar[str] = "java.time.LocalDateTime"
     words: ClassVar[str] = "local datetime"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, "", _NANOS)
     serializer: ClassVar[type[TemporalSerializer]] = LocalDateTimeSerializer

@@ -13,7 +13,7 @@ import attrs
 
 from ...serializers.columns.factory import Codecs
 from ...serializers.columns.scalars import TextCodec
-from ..savepoint.json_encoding import tagger_of
+from ...serializers.json_forms import tagger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

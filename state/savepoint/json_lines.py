@@ -15,19 +15,20 @@ from ...serializers.containers.sequences import STEP, SequenceSnapshot
 from ...serializers.containers.ttl_aware import without_ttl_awareness
 from ...serializers.errors import CorruptSavepoint
 from ...serializers.escaping import json_text
+from ...serializers.json_forms import tagger_of
 from ...serializers.views import DataInputView
 from .entries import each_entry, each_separated
 from .entry_keys import decode
-from .json_encoding import place_tagger, tagger_of
+from .json_encoding import place_tagger
 from .long_texts import PIECE_BYTES, SortedLines, held
 from .value_readers import step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from ...serializers.json_forms import Tagger
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .entries import EntryDecoder
-    from .json_encoding import Tagger
     from .keyed_readers import KeyedReader
     from .reader import SavepointOperator
     from .states import SavepointState

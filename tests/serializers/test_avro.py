@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.avro.json_form import to_json
+from stateshift.serializers.avro.json_forms import to_json
 from stateshift.serializers.avro.schema import parse
 from stateshift.serializers.views import DataInputView, DataOutputView
 

@@ -20,12 +20,12 @@ import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, shown
 from stateshift.serializers.hints import serializer_for
+from stateshift.serializers.pickled.json_forms import tagged_pickle
 from stateshift.serializers.pickled.opened import FromPickle
 from stateshift.serializers.pickled.shapes import Fingerprint, Shape
 from stateshift.serializers.pickled.unpickling import Names, open_pickle, trusting
 from stateshift.serializers.pickled.values import PickledValue
 from stateshift.serializers.stored_names import qualified_name
-from stateshift.state.savepoint.opened_json import tagged_pickle
 
 
 class Call:

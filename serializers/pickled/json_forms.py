@@ -1,4 +1,4 @@
-"""Pickled values as JSON: unopened, or with the content of the pickle where their class is trusted.
+"""JSON forms of pickled values: unopened, or with the content of the pickle where their class is trusted.
 
     $pickle  class that the state declares, and the pickle in hexadecimal
     $object  class, and attributes by name, or arguments by position, or both
@@ -14,17 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import StateShiftError, ValueNotConvertible
-from ...serializers.pickled.unfolding import Unfolding
-from ...serializers.pickled.unpickling import Unmade, trusted_names, unmade
-from ...serializers.primitives.big_numbers import decimal_of
+from ..errors import StateShiftError, ValueNotConvertible
+from ..primitives.big_numbers import decimal_of
+from .serializers import PickledSnapshot
+from .unfolding import Unfolding
+from .unpickling import Unmade, trusted_names, unmade
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...serializers.pickled.values import PickledValue
+    from ..json_forms import JsonFormTable, Tagger
+    from .values import PickledValue
 
 _DEEPEST = 150  # levels of the value; the JSON writer allows a thousand levels of JSON
+
+
+def _pickle(_: PickledSnapshot) -> Tagger:
+    return tagged_pickle
 
 
 def tagged_pickle(value: PickledValue) -> dict[str, Any]:
@@ -98,3 +104,6 @@ class _Tree:
         told: dict[str, Any] = {"class": str(getattr(type(value), "stored_name", ""))}
         told |= {"arguments": self._all(arguments, depth)} if arguments else {}
         return told | ({"attributes": attributes} if attributes else {})
+
+
+JSON_FORMS: JsonFormTable = {PickledSnapshot: _pickle}

@@ -1,4 +1,4 @@
-"""Avro's JSON encoding of values, which exports show.
+"""The JSON form of Avro values: Avro's own JSON encoding, which exports show.
 
 Bytes are text with one code point per byte; a non-null value of a union is an object with the branch's name; values of
 logical types are the numbers or text that are stored. Source: Avro 1.12 specification, "JSON Encoding".
@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from . import logical_types as avro_logical
 from .codec import choose_branch
+from .schema import parse
+from .serializers import AvroSnapshot
 
 if TYPE_CHECKING:
+    from ..json_forms import JsonFormTable, Tagger
     from .schema import Node
+
+
+def _avro(snapshot: AvroSnapshot) -> Tagger:
+    return lambda value: {"$avro": to_json(parse(snapshot.schema), value)}
 
 
 def to_json(node: Node, value: Any) -> Any:
@@ -34,3 +41,6 @@ def to_json(node: Node, value: Any) -> Any:
     if isinstance(raw, float) and not math.isfinite(raw):
         return "NaN" if math.isnan(raw) else "Infinity" if raw > 0 else "-Infinity"
     return raw
+
+
+JSON_FORMS: JsonFormTable = {AvroSnapshot: _avro}

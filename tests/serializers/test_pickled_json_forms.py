@@ -11,8 +11,8 @@ import pytest
 
 from stateshift import PickledValue
 from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, UntrustedCode
+from stateshift.serializers.pickled.json_forms import tagged_pickle
 from stateshift.serializers.pickled.unpickling import trusting
-from stateshift.state.savepoint.opened_json import tagged_pickle
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

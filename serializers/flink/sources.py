@@ -1,0 +1,22 @@
+"""What `init` writes for namespaces, and for what is always null."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .void import VoidSerializerSnapshot
+from .windows import (
+    GlobalWindowSerializerSnapshot,
+    TimeWindowSerializerSnapshot,
+    VoidNamespaceSerializerSnapshot,
+)
+
+if TYPE_CHECKING:
+    from ..type_source import SourceTable
+
+SOURCES: SourceTable = {
+    VoidSerializerSnapshot: "None",
+    TimeWindowSerializerSnapshot: "TimeWindow",
+    VoidNamespaceSerializerSnapshot: "VoidNamespace",
+    GlobalWindowSerializerSnapshot: "GlobalWindow",
+}
