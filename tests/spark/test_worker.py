@@ -7,11 +7,12 @@ import sys
 BEGUN = """
 import gc, json
 from stateshift.serializers.errors import values_are_redacted
+from stateshift.serializers.registry import Additions
 from stateshift.spark.worker import begin_work
 
 frozen = []
 for redacted in (True, False):
-    begin_work({}, redacted=redacted)
+    begin_work(Additions(), redacted=redacted)
     frozen.append(gc.get_freeze_count())
     left = [[] for _ in range(1_000)]  # by a task
 print(json.dumps({"frozen": frozen, "redacted": values_are_redacted()}))
