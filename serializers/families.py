@@ -58,7 +58,7 @@ class Ability(enum.StrEnum):
     HINTS = "hints"
 
 
-_ONLY_HERE = frozenset({Ability.STRATEGIES})
+_ONLY_HERE = frozenset({Ability.STRATEGIES, Ability.SOURCES, Ability.NULLS})
 """What no worker asks for."""
 
 

@@ -42,6 +42,8 @@ from stateshift.serializers.families import Ability, families
 from stateshift.serializers.primitives.numeric import ByteSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.rewrite import Fixed, Sequence, Widened, rewrite_of
+from stateshift.state.columns.table import StateTable
+from stateshift.state.savepoint.json_encoding import tagged_rows
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.transcode.byte_rewrites import program_of
 from stateshift.state.transcode.framing import entry_framing
@@ -137,6 +139,10 @@ def files_of(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != LINEAGE}
 
 
+def column_of(table):
+    return [row["value"] for piece in table.slices(1, None) for batch in table.read(piece) for row in batch.to_pylist()]
+
+
 def programs(place, job):
     """What the block transcoder compiles for each state."""
     states = plan(check(Savepoint.open(place).describe(), job.describe())).operators[0].states
@@ -191,6 +197,19 @@ class TestAbilities:
         places = {getattr(FAMILY, ability) for ability in Ability if ability is not Ability.STRATEGIES}
 
         assert places - {""} == set(FAMILY.with_tables()._found)
+
+    def test_its_values_are_exported_and_are_columns(self, tmp_path):
+        with SavepointWriter(tmp_path / "sp", job_of(Money)) as writer:
+            writer.put("till", "balance", "me", Money(1234, "EUR"))
+            writer.put("till", "baskets", "me", [("tea", Money(5, "XTS"))])
+        operator = Savepoint.open(tmp_path / "sp").operator("till")
+
+        exported = {name: [row[1] for row in tagged_rows(operator, operator.state(name))] for name in STATES}
+        columns = {name: column_of(StateTable.of(operator, name)) for name in ("balance", "baskets")}
+
+        assert [{"$money": [1234, "EUR"]}] == exported["balance"]
+        assert [[{"$tuple": ["tea", {"$money": [5, "XTS"]}]}]] == exported["baskets"]
+        assert {"balance": ["EUR 12.34"], "baskets": [[{"f0": "tea", "f1": "XTS 0.05"}]]} == columns
 
     def test_a_rewrite_is_found_within_other_types(self):
         assert Sequence((Widened(4, 8), Fixed(3))) == rewrite_of(NARROW, widened, WIDE)
