@@ -198,12 +198,12 @@ def _unknown(hint: object) -> DeclarationError:
     name = getattr(hint, "__qualname__", None) or str(hint)
     if isinstance(hint, TypeVar):
         return DeclarationError(
-            "a generic type hint does not say of what", advice="write it with its types: Array[int]"
+            "a generic type hint needs type arguments", advice="write it with its types: Array[int]"
         )
     if isinstance(hint, str):
-        return DeclarationError(f"{hint!r} is a text, and no type", advice="write the type itself, without quotes")
+        return DeclarationError(f"{hint!r} is a string, not a type", advice="give the type itself, without quotes")
     if hint in (*_CONTAINERS, tuple, Either, Row):
-        return DeclarationError(f"{name} does not say of what", advice=f"write {name}[...] with its item types")
+        return DeclarationError(f"{name} needs type arguments", advice=f"write {name}[...] with its item types")
     return DeclarationError(
         f"no serializer is known for {name}",
         advice=f"use one of {_SUPPORTED}; or register_serializer({name}, …); or Annotated[{name}, YourSerializer()]",
@@ -357,4 +357,4 @@ def _check_defaults(
     check_in_time(lambda: check_default(where, field.default, encode))
     check_in_time(lambda: check_default(f"{where} (on_none)", on_none, encode))
     if field.default == Default(None) and not optional:
-        raise DeclarationError(f"{where} has the default None and is not declared optional", advice="write … | None")
+        raise DeclarationError(f"{where} has the default None but is not declared optional", advice="write … | None")

@@ -60,13 +60,14 @@ if TYPE_CHECKING:
 
 SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, GenericArraySerializer)
 _FOR_FUNCTIONS: dict[type, str] = {
-    RecordReference: "is of a record within itself, which no column holds; a function can give the objects",
+    RecordReference: "is a record that contains itself, which a column cannot hold; use a function that returns the "
+    "objects",
 }
 STAMPED, WINDOW, EITHER = ("last_access_ms", "value"), ("start", "end"), ("is_left", "left", "right")
-_NO_ZONE = "is {0}, which does not tell the time zone of a {1}; a function can give {2}(milliseconds), as a bigint does"
+_NO_ZONE = "is {0}, which lacks the time zone of a {1}; use a function that returns {2}(milliseconds), or a bigint"
 _NO_STAMP = (
-    "has no time of last access, as a struct of last_access_ms and value has; "
-    "a function can give TtlValue(last_access_ms, value)"
+    "has no time of last access: use a struct of last_access_ms and value, or a function that returns "
+    "TtlValue(last_access_ms, value)"
 )
 _INTEGERS = (ByteSerializer, ShortSerializer, IntSerializer, LongSerializer)
 _SPARK_NAMES = {
@@ -133,8 +134,8 @@ def _stamp_mismatches(serializer: TtlSerializer[Any], kind: pa.DataType, path: s
 
 def _either_mismatches(serializer: EitherSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
     if _names_of(kind) != EITHER or not pa.types.is_boolean(kind.field(0).type):
-        what = "is of one type, and one of two is declared, which a struct of is_left, left and right tells"
-        yield path, f"{what}; a function can give Left(value) or Right(value)"
+        what = "is of one type, but one of two is declared: use a struct of is_left, left and right"
+        yield path, f"{what}, or a function that returns Left(value) or Right(value)"
         return
     yield from mismatches(serializer.left, kind.field(1).type, f"{path}.left")
     yield from mismatches(serializer.right, kind.field(2).type, f"{path}.right")

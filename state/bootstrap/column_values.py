@@ -93,7 +93,7 @@ def value_reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if isinstance(value, NotInPython):
             raise ValueNotConvertible(
-                f"Python has no such value: {value.why}",
+                f"Python cannot represent the value: {value.why}",
                 advice="leave out arrays and maps with dates that are not in the years 1 to 9999, or with nanoseconds",
             )
         return _read(reader, value)
@@ -193,7 +193,9 @@ def _number_of(value: Any, form: re.Pattern[str] = _NUMBER) -> Any:
             return decimal.Decimal(value)
     except decimal.DecimalException:  # the exponent is out of bounds
         pass
-    raise ValueNotConvertible(f"{shown(value)} is no such number", advice="write it with ASCII digits: 12.50, 1.2E+3")
+    raise ValueNotConvertible(
+        f"{shown(value)} is not such a number", advice="write it with ASCII digits: 12.50, 1.2E+3"
+    )
 
 
 def _set_of(items: list[Any]) -> frozenset[Any]:
@@ -202,7 +204,7 @@ def _set_of(items: list[Any]) -> frozenset[Any]:
     except TypeError as error:
         raise ValueNotConvertible(f"{shown(items)} cannot be a set: {cause_text(error)}") from error
     if len(found) != len(items):
-        raise ValueNotConvertible(f"{shown(items)} holds an element twice, and a set is declared")
+        raise ValueNotConvertible(f"{shown(items)} contains an element twice, but a set is declared")
     return found
 
 
@@ -212,5 +214,5 @@ def _map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
     except TypeError as error:
         raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {cause_text(error)}") from error
     if len(found) != len(entries):
-        raise ValueNotConvertible(f"{shown(entries)} holds a key twice")
+        raise ValueNotConvertible(f"{shown(entries)} contains a key twice")
     return found

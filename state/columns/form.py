@@ -158,7 +158,7 @@ def read_one(serializer: TypeSerializer[Any], source: DataInputView) -> Any:
     except Exception as error:
         raise ValueNotConvertible(
             f"a value cannot be read as {serializer.describe()}: {cause_text(error)}",
-            advice="mend the serializer that is registered for it",
+            advice="fix the serializer that is registered for it",
         ) from error
 
 
@@ -176,4 +176,4 @@ def not_in_column(value: object, why: str, advice: str) -> ValueNotConvertible:
     return ValueNotConvertible(f"{shown(value)} {why}", advice=advice)
 
 
-EXACT = "read it with option('exact', 'true'), which gives such values as they are stored"
+EXACT = "read it with option('exact', 'true'), which returns such values as they are stored"

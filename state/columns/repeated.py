@@ -185,7 +185,7 @@ class MapForm(ColumnForm):
         for name, item in value.items():
             key = told_at(self._key, name, "<key>")
             if key is None:
-                raise not_in_column(value, "has a null key, which no map of Spark has", "leave the state out")
+                raise not_in_column(value, "has a null key, which Spark maps cannot have", "leave the state out")
             pairs.append((key, told_at(self._value, item, "{}")))
         return pairs
 

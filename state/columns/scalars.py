@@ -135,7 +135,7 @@ class TextForm(ColumnForm):
         except UnicodeEncodeError:
             raise not_in_column(
                 value,
-                "holds half of a surrogate pair, which no column of text can",
+                "contains half of a surrogate pair, which a string column cannot hold",
                 "leave the state out, or read it in Python: stateshift.Savepoint",
             ) from None
         return text
@@ -280,7 +280,7 @@ class BigIntForm(ColumnForm):
 
     def _told(self, value: Any) -> Any:
         if abs(value) >= 10**_DIGITS:
-            raise not_in_column(value, f"has more than {_DIGITS} digits, which no decimal of Spark has", EXACT)
+            raise not_in_column(value, f"has more than {_DIGITS} digits, more than a Spark decimal can have", EXACT)
         return decimal.Decimal(value)
 
     def decode(self, cells: Cells) -> Decoded:

@@ -94,9 +94,9 @@ class MomentForm(ColumnForm):
 
 def _micros(value: object, seconds: int, nanos: int) -> int:
     if nanos % 1000:
-        raise not_in_column(str(value), "has nanoseconds, and Spark holds microseconds", EXACT)
+        raise not_in_column(str(value), "has nanoseconds, but Spark has only microseconds", EXACT)
     if abs(seconds) >= _MOST_SECONDS:
-        raise not_in_column(str(value), "is out of the years that Spark holds", EXACT)
+        raise not_in_column(str(value), "is outside the years that Spark supports", EXACT)
     return seconds * _MICROS + nanos // 1000
 
 
@@ -124,7 +124,7 @@ class DateForm(ColumnForm):
 
 def _days_of(value: object, year: int, month: int, day: int) -> int:
     if abs(year) > _MOST_YEAR:
-        raise not_in_column(str(value), "is out of the years that Spark holds", EXACT)
+        raise not_in_column(str(value), "is outside the years that Spark supports", EXACT)
     first = np.datetime64((year - 1970) * 12 + month - 1, "M").astype("datetime64[D]")
     return int(first.astype(np.int64)) + day - 1
 

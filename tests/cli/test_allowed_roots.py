@@ -330,7 +330,7 @@ class TestSecrets:
             lambda: Folder.at(place),
             lambda: Savepoint.open(savepoint, allow_roots=[place]),
         ):
-            with pytest.raises(StorageFailed, match="has credentials in it") as refused:
+            with pytest.raises(StorageFailed, match="contains credentials") as refused:
                 attempt()
             assert "hidden" not in str(refused.value)
 

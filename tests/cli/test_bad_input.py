@@ -209,7 +209,7 @@ def test_a_target_that_is_a_file_is_called_one(run, savepoint_of, tmp_path):
         ran = run("migrate", savepoint_of("rocksdb-account-v1"), target, "--job", "accounts_v2:job")
 
         assert (ran.status, ran.stdout) == (6, "")
-        assert f"{target} cannot be written: it is a file, or lies in one, and no folder" in ran.stderr
+        assert f"{target} cannot be written: it is a file, or inside one, not a folder" in ran.stderr
     assert (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
 
 

@@ -96,18 +96,22 @@ class TestDiff:
 
         ran, recorded = run("diff", folder, folder), run("snapshot", folder, "-o", "state.json")
 
-        assert (1, "unclear: states of 2 operators cannot be told") == (ran.status, ran.stdout.splitlines()[0])
+        assert (1, "unclear: states of 2 operators cannot be read") == (ran.status, ran.stdout.splitlines()[0])
         assert "  what to do: import the module that registers the class (--import MODULE)" in ran.stdout.splitlines()
-        assert 2 == recorded.stderr.count("not all of its state can be told, and recorded: the snapshot class")
+        assert 2 == recorded.stderr.count("not all of its state can be read and recorded: the snapshot class")
 
     @pytest.mark.parametrize(
         ("side", "status", "message"),
         [
-            ("nothing", 2, "'nothing' is not there; give a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a"),
+            (
+                "nothing",
+                2,
+                "'nothing' does not exist; give a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a",
+            ),
             ("", 2, "a side is empty"),
             ("nothing:job", 2, "the module 'nothing' cannot be imported"),
             (".", 3, "there is no savepoint in"),
-            ("accounts_v1.py", 3, "it is no JSON"),
+            ("accounts_v1.py", 3, "not valid JSON"),
             ("file:/nowhere/state.json", 3, "there is no file state.json"),
         ],
     )
@@ -183,7 +187,7 @@ def test_a_huge_file_is_not_read(run, tmp_path):
     ran = run("diff", file, file)
 
     assert 3 == ran.status
-    assert "no file of its kind is larger than" in ran.stderr
+    assert "but files of its kind have at most" in ran.stderr
 
 
 def test_diff_loads_no_spark(savepoint_of, root):

@@ -33,7 +33,7 @@ def test_a_dry_run_tells_new_names(run, savepoint_of, tmp_path):
     )  # fmt: skip
 
     assert answer.status == 0
-    assert "from now on visits" in answer.stdout
+    assert "renamed to visits" in answer.stdout
     assert "operator lists (" in answer.stdout
     assert not (tmp_path / "new").exists()
 
@@ -42,7 +42,7 @@ def test_a_dry_run_tells_new_names(run, savepoint_of, tmp_path):
     ("options", "told"),
     [
         (("--drop", "nothing"), "there is no state 'nothing'; there are: account-state/account"),
-        (("--rename-state", "account=accounts"), "cannot be called 'accounts'"),
+        (("--rename-state", "account=accounts"), "cannot be renamed to 'accounts'"),
         (("--rename-uid", "account-state"), "write --rename-uid OLD=NEW"),
     ],
 )
@@ -111,4 +111,4 @@ def test_a_migration_of_nothing_asks_what_is_to_change(run, savepoint_of, tmp_pa
     ran = run("migrate", savepoint_of("hashmap-long-p1-m128"), tmp_path / "new", "--dry-run")
 
     assert 2 == ran.status
-    assert "to keep the types, say what else is to change: --parallelism" in ran.stderr
+    assert "to keep the types, specify what else to change: --parallelism" in ran.stderr

@@ -291,7 +291,7 @@ def test_damage_within_a_long_value_leaves_no_part_of_its_line(run, tmp_path, da
     with_file = run("export", savepoint, "-o", tmp_path / "entries.jsonl")
 
     assert (3, "") == (ran.status, ran.stdout)
-    assert "what was printed is incomplete" in ran.stderr
+    assert "the printed output is incomplete" in ran.stderr
     assert 3 == with_file.status
     assert "Nothing was written" in with_file.stderr
     assert not (tmp_path / "entries.jsonl").exists()

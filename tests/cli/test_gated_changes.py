@@ -81,7 +81,7 @@ ACCEPTED = {
     "a field is added": (("    note: str", "    more: int = 0\n    note: str"), "stateshift migrate"),
     "a field is renamed with an alias": (("price: Int32", 'cost: Annotated[Int32, Field(aliases=["price"])]'), ""),
     "a number is widened": (('("parts", str, Int32)', '("parts", str, int)'), "stateshift migrate"),
-    "a state is added": (("states=[\n", 'states=[ValueStateDescriptor("new", bool),\n'), "nothing has to be run"),
+    "a state is added": (("states=[\n", 'states=[ValueStateDescriptor("new", bool),\n'), "nothing to run"),
 }
 
 
@@ -175,7 +175,7 @@ class TestAllowed:
         ran = changed(self.REMOVED, "--allow-drift")
 
         assert ACCEPT == ran.status
-        assert "let pass until 2999-12-31: REC-4, never used" in ran.stdout
+        assert "accepted until 2999-12-31: REC-4, never used" in ran.stdout
         assert "accepted: REC-4 of shop/open; before deployment: stateshift migrate" in ran.stdout
 
     def test_a_state_that_is_gone_by_an_override_with_a_reason(self, changed, repository):
@@ -207,7 +207,7 @@ class TestAllowed:
         ran = changed(self.REMOVED, "--allow", "$.coupon")
 
         assert USAGE == ran.status
-        assert "'$.coupon' names no loss" in ran.stderr
+        assert "'$.coupon' is not the name of a loss" in ran.stderr
 
     def test_who_lets_a_field_drop_has_answered_whether_it_was_renamed(self, changed):
         ran = changed(("note: str", "remark: str"), "--allow", "drops:$.note", "--allow-drift")
@@ -259,7 +259,7 @@ class TestForms:
         ("form", "refused", "accepted"),
         [
             ("sarif", '"level": "error"', '"level": "note"'),
-            ("junit", "<failure", "<system-out>must be migrated before the job can start; allowed: drops:$.coupon"),
+            ("junit", "<failure", "<system-out>it must be migrated before the job can start; allowed: drops:$.coupon"),
             ("github", "::error ", "::notice "),
         ],
     )

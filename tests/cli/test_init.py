@@ -12,7 +12,8 @@ def test_what_init_writes_is_checked_as_it_says(run, savepoint_of, job_folder):
     ran = run("init", place, "-o", "accounts.py")
 
     assert 0 == ran.status
-    assert f"written: accounts.py\nsee that it says start: stateshift check {place} --job accounts:job\n" in ran.stdout
+    check = f"stateshift check {place} --job accounts:job"
+    assert f"written: accounts.py\nthe check should report start: {check}\n" in ran.stdout
     assert "class Account:" in (job_folder / "accounts.py").read_text()
     checked = run("check", place, "--job", "accounts:job")
     assert 0 == checked.status
@@ -38,7 +39,7 @@ def test_init_replaces_a_file_only_when_told(run, savepoint_of, job_folder):
     refused = run("init", savepoint_of("rocksdb-account-v1"))
 
     assert 2 == refused.status
-    assert "job.py is there already" in refused.stderr
+    assert "job.py already exists" in refused.stderr
     assert "mine\n" == (job_folder / "job.py").read_text()
     assert 0 == run("init", savepoint_of("rocksdb-account-v1"), "--force").status
     assert "mine\n" != (job_folder / "job.py").read_text()

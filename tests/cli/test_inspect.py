@@ -297,7 +297,7 @@ def test_keys_that_cannot_be_told_apart_are_a_note(run, tmp_path, damage):
     text = run("inspect", tmp_path / "sp", "--keys", "1")
     largest = state_of(run("inspect", tmp_path / "sp", "--keys", "1", "--json"), "op", "s")["largest_keys"]
 
-    note = "keys cannot be told apart: the snapshot stateshift/recall"
+    note = "keys cannot be distinguished: the snapshot stateshift/recall"
     assert ([], note) == (largest["keys"], largest["unknown"][: len(note)])
     assert note in text.stdout
 

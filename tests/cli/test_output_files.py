@@ -71,7 +71,7 @@ class TestFilesThatAreThere:
         forced = write(name, file, "--force")
 
         assert (2, content) == (refused.status, kept)
-        assert "out is there already" in refused.stderr
+        assert "out already exists" in refused.stderr
         assert "--force" in refused.stderr
         assert "Nothing was written." in refused.stderr
         assert 0 == forced.status
@@ -125,7 +125,7 @@ class TestFilesThatAreThere:
         """The savepoint is not even opened."""
         (tmp_path / "out").write_text("mine\n")
 
-        assert "out is there already" in write("export", tmp_path / "out", source=tmp_path / "lost").stderr
+        assert "out already exists" in write("export", tmp_path / "out", source=tmp_path / "lost").stderr
 
     def test_a_link_stays_and_the_file_behind_it_is_replaced(self, write, tmp_path):
         (tmp_path / "real").mkdir()
@@ -231,7 +231,7 @@ class TestPlacesOfState:
 
 
 class TestStreams:
-    """What is no file is written to as it is."""
+    """What is not a file is written to as it is."""
 
     @pytest.mark.parametrize("name", WRITERS)
     @pytest.mark.parametrize("place", ["-", "/dev/stdout"])

@@ -223,7 +223,7 @@ def test_a_plan_that_fails_on_its_sample_tells_neither(run, planted):
 
 @pytest.fixture
 def quarantined(planted, tmp_path):
-    """The same, migrated: its value is no text, and lies in quarantine."""
+    """The same, migrated: its value is not a string, and lies in quarantine."""
     opened, folder = Savepoint.open(planted), Folder.at(tmp_path / "after")
     options = MigrationOptions(bad_values=BadValues.QUARANTINE)
     prepared = prepare(opened, load_job("jobs:not_utf8"), options)

@@ -207,7 +207,7 @@ def test_a_job_without_any_operator_of_the_savepoint_is_an_error_that_names_both
         JobDescription("job", (operator(make, "f", "acounts"),)),
     )
 
-    with pytest.raises(NothingInCommon, match="declares acounts; stored is accounts"):
+    with pytest.raises(NothingInCommon, match="declares acounts; the savepoint has accounts"):
         check(old, new)
 
 

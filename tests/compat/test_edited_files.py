@@ -102,7 +102,7 @@ def test_words_that_are_not_those_of_the_bytes_are_noticed_though_the_seal_was_m
     data = snapshot_to_bytes(serializer_for(int).snapshot_configuration())
     part["bzip2"], part["sha256"] = base64.b64encode(bz2.compress(data)).decode(), hashlib.sha256(data).hexdigest()
 
-    with pytest.raises(CorruptFile, match="the type is told as 'string', and the bytes say long"):
+    with pytest.raises(CorruptFile, match="the type is given as 'string', but the bytes have long"):
         from_json(sealed(document))
 
 
@@ -119,7 +119,7 @@ class TestStamps:
         ["", "head", "3", "٣", "a/b", "..", "a..b", "a\\b", "a\n", "a\x1b[1m", "prod:1", "pröd", "-x", "a" * 200],
     )
     def test_what_could_be_taken_for_something_else_is_no_name(self, name):
-        with pytest.raises(DeclarationError, match="is no name for a stamp"):
+        with pytest.raises(DeclarationError, match="is not a valid name for a stamp"):
             Stamps().stamped(name, "0123456789ab", DAY)
 
     @pytest.mark.parametrize("names", [["../x"], ["a", "a"]], ids=str)
@@ -127,7 +127,7 @@ class TestStamps:
         document = {"format": "stateshift stamps", "version": 2}
         document["stamps"] = [{"name": name, "revision": "0123456789ab", "on": "2026-03-01"} for name in names]
 
-        with pytest.raises(CorruptFile, match="is there twice, or no name"):
+        with pytest.raises(CorruptFile, match="occurs twice, or is not a valid name"):
             Stamps.from_json(json.dumps(document | {SEAL: seal_of(document)}))
 
 

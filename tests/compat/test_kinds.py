@@ -124,12 +124,12 @@ def test_operator_state_keeps_its_kind_state_1():
 
 class TestDeclarations:
     def test_a_bare_function_does_not_say_from_which_kind(self):
-        with pytest.raises(DeclarationError, match="of which kind") as caught:
+        with pytest.raises(DeclarationError, match="the kind of the stored state") as caught:
             ListStateDescriptor("s", int, transform=wrap)
         assert "StateTransform.from_value(…)" in caught.value.advice
 
     def test_its_own_kind_takes_a_converter(self):
-        with pytest.raises(DeclarationError, match="takes list state, which the state is itself"):
+        with pytest.raises(DeclarationError, match="takes list state, but that is already the kind of the state"):
             ListStateDescriptor("s", int, transform=StateTransform.from_list(wrap))
 
     def test_operator_state_takes_none(self):

@@ -176,8 +176,8 @@ def test_a_dry_run_reads_well(planned, make):
         "",
         "operator accounts (0123456789abcdef0123456789abcdef): rewritten",
         "  gone  value  double: copied as bytes",
-        "  level  value  layout 1 -> layout 2: copied as bytes, under a new snapshot in the header",
-        "  visits  value  long -> double: read, converted and written anew",
+        "  level  value  layout 1 -> layout 2: copied as bytes, with a new snapshot in the header",
+        "  visits  value  long -> double: read, converted and rewritten",
         "    $  reader: snapshot",
         "    $  lossy",
     ] == plan_text.text_lines(whole)

@@ -101,7 +101,9 @@ def test_what_is_not_in_the_probe_is_kept_and_said_so(stored_in):
 
 
 def test_a_probe_of_another_job_is_refused_at_once(stored_in):
-    with pytest.raises(NothingInCommon, match="its operators with state are window-list, window-reduce; stored is"):
+    with pytest.raises(
+        NothingInCommon, match="its operators with state are window-list, window-reduce; the savepoint has"
+    ):
         check(stored_in("hashmap-account-v1"), stored_in("hashmap-windows-p2-m128").as_probe())
 
 

@@ -114,7 +114,7 @@ class TestTypes:
         (title,) = {operator["states"][0]["value"] for operator in document["operators"]}
         document["types"][title]["bzip2"] = base64.b64encode(bz2.compress(bytes((64 << 20) + 1))).decode()
 
-        with pytest.raises(CorruptFile, match="or are too many"):
+        with pytest.raises(CorruptFile, match="or are too long"):
             from_json(
                 print_recorded(FORMAT, {k: v for k, v in document.items() if k not in {"format", "version", SEAL}})
             )
@@ -138,7 +138,7 @@ class TestEarlierFiles:
         (text,) = files_of(job(Order)).data.values()
         edited = earlier(text, 2).replace('"parallelism": null', '"parallelism": 7')
 
-        with pytest.raises(CorruptFile, match="not what its seal says"):
+        with pytest.raises(CorruptFile, match="does not match its seal"):
             History.of({"0001_r0.json": edited})
 
 
@@ -162,7 +162,7 @@ class TestWhatIsRead:
         (revision,) = History.of(files).revisions
         files.data.update(files_of(job(int)).data)
 
-        with pytest.raises(CorruptFile, match="it was exchanged while it was read"):
+        with pytest.raises(CorruptFile, match="it was replaced while it was being read"):
             _ = revision.description
 
     def test_an_edit_of_what_is_not_needed_is_noticed_all_the_same(self):

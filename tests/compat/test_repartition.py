@@ -183,7 +183,7 @@ def test_the_numbers_are_flinks():
     for number in (0, 1 << 16, True, "1000"):
         with pytest.raises(DeclarationError, match=r"max parallelism .* is not possible"):
             Repartition(max_parallelism=number)
-    with pytest.raises(DeclarationError, match="a merge is a function of two values"):
+    with pytest.raises(DeclarationError, match="a merge must be a function of two values"):
         Repartition(merge={"s": 1})
 
 
@@ -195,7 +195,7 @@ def test_names_that_are_not_there_are_refused_with_those_that_are(make, stored):
     with pytest.raises(StateNotFound, match="there is no state 'totals'"):
         check(stored(LONG), new, repartition=Repartition(merge={"totals": max}))
     timers = stored(LONG, make.state("timers", TIMERS, TimerSerializer(LONG, VOID)))
-    with pytest.raises(DeclarationError, match="equal timers become one by themselves"):
+    with pytest.raises(DeclarationError, match="equal timers are merged automatically"):
         check(timers, new, repartition=Repartition(merge={"timers": max}))
     lists = stored(None, make.state("s", StateKind.SPLIT_LIST, LONG))
     with pytest.raises(DeclarationError, match="it has no key"):
@@ -210,7 +210,7 @@ def test_an_operator_that_is_not_in_the_job_is_kept_and_cannot_be_named(make, st
 
     kept = plan(check(both, new, repartition=Repartition(max_parallelism=9))).operator("f" * 32)
     assert (None, 0) == (kept.rekeying, kept.max_parallelism)
-    with pytest.raises(DeclarationError, match=r"'other' is not in the job, and so kept with its 128 key groups"):
+    with pytest.raises(DeclarationError, match=r"'other' is not in the job, so it keeps its 128 key groups"):
         check(both, new, repartition=Repartition(max_parallelism={"other": 9}))
 
 
@@ -244,6 +244,6 @@ def test_without_the_option_the_way_out_names_it(make, stored):
 
 
 def test_a_key_converter_goes_with_a_key():
-    with pytest.raises(DeclarationError, match="has a key_converter and no key type"):
+    with pytest.raises(DeclarationError, match="has a key_converter but no key type"):
         Operator("op", key_converter=str)
     assert SerializerDescription.of(STRING).converter is None

@@ -254,7 +254,7 @@ class TestText:
 
         assert "    way back: after migrate --downgrade, which drops $.note" in lines
         assert "way back: of 2 states, the old job can use 1 as they are, 1 after migrate --downgrade" == lines[-2]
-        assert lines[-1].startswith("  as far as the stored types tell")
+        assert lines[-1].startswith("  as far as the stored types show")
 
     def test_a_state_without_one_names_path_and_rule(self):
         lines = self.lines(class_of(id=Int32), class_of(id=int))

@@ -109,7 +109,7 @@ def leaves_the_machine_alone(found: SavepointMetadata) -> bool:
 
 
 def handles() -> list[bytes]:
-    """Savepoints of one stream, which lies elsewhere: absolute, relative, nowhere, in what is no file."""
+    """Savepoints of one stream, which lies elsewhere: absolute, relative, nowhere, in what is not a file."""
     begin = [read_metadata(data) for kind in ("operator", "canonical") for data in seeds.streams(kind)[:1]]
     streams = [RelativeFileHandle(name, 8) for name in (*SPECIAL, "../x", "/etc/passwd", "a\x00b", "\ud800", "")]
     streams += [AbsoluteFileHandle(f"file:{HERE}/{name}", 8) for name in SPECIAL]

@@ -1,4 +1,4 @@
-"""Real Flink restores what was dealt out to other subtasks, and what we compressed."""
+"""Real Flink restores what was redistributed to other subtasks, and what we compressed."""
 
 from __future__ import annotations
 

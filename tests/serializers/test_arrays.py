@@ -95,8 +95,8 @@ class TestBytes:
             (PrimitiveArraySerializer(FloatSerializer()), [1e300], "does not fit a float"),
             (PrimitiveArraySerializer(CharSerializer()), ["ab"], "is not a char"),
             (BOXED, [2**31], "2147483648 does not fit an int"),
-            (StringArraySerializer(), ["a", None], "a null in an array"),
-            (GenericArraySerializer(INT), [1, None], "a null in an array"),
+            (StringArraySerializer(), ["a", None], "found null in an array"),
+            (GenericArraySerializer(INT), [1, None], "found null in an array"),
             (STRINGS, [1], "1 is not a string"),
         ],
     )
@@ -205,9 +205,9 @@ class TestHint:
     def test_what_it_cannot_say_is_refused(self):
         with pytest.raises(DeclarationError, match=r"write bytes instead of Array\[Int8\]"):
             serializer_for(Array[Int8])
-        with pytest.raises(DeclarationError, match="does not say of what"):
+        with pytest.raises(DeclarationError, match="needs type arguments"):
             serializer_for(Array)
-        with pytest.raises(DeclarationError, match="string is no primitive type of Java"):
+        with pytest.raises(DeclarationError, match="string is not a primitive type of Java"):
             PrimitiveArraySerializer(STRING)
 
     @pytest.mark.parametrize(

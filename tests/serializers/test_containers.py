@@ -396,7 +396,7 @@ class TestMaps:
     def test_that_values_and_elements_were_optional_is_not_stored_and_a_null_is_an_error_opt_2(self, ask, read, write):
         cases = [
             (dict[str, int], dict[str, int | None], {"a": None}, "the value at key 'a' of a map is null"),
-            (set[int], set[int | None], {None}, "a null in a set"),
+            (set[int], set[int | None], {None}, "found null in a set"),
         ]
         for new, old, value, message in cases:
             assert ask(serializer_for(new), serializer_for(old)).is_compatible_as_is()

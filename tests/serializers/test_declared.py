@@ -136,8 +136,8 @@ def test_a_kept_default_lets_a_revision_take_over_state_without_the_field(ask):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({".nowhere": {"aliases": []}}, "there is no part '.nowhere'"),
-        ({".fields[0]": {"serializer": 1}}, "'serializer' is nothing that RecordField declares"),
+        ({".nowhere": {"aliases": []}}, "has no part '.nowhere'"),
+        ({".fields[0]": {"serializer": 1}}, "'serializer' is not declared by RecordField"),
         ({".fields[1]": {"default": {"default": "3", "bytes": "AA=="}}}, "the default '3' cannot be read"),
     ],
 )

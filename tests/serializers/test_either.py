@@ -53,7 +53,7 @@ def test_the_hint_names_both_types():
     assert EITHER == serializer_for(Either[str, Int32])
     assert OptionalSerializer(EITHER) == serializer_for(Either[str, Int32] | None)
     assert "either<string, int>" == EITHER.describe()
-    with pytest.raises(DeclarationError, match="Either does not say of what"):
+    with pytest.raises(DeclarationError, match="Either needs type arguments"):
         serializer_for(Either)
     with pytest.raises(DeclarationError, match="union of several types"):
         serializer_for(int | str)

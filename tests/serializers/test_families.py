@@ -264,7 +264,7 @@ class TestValues:
     @pytest.mark.parametrize(
         ("new", "old", "value", "reason"),
         [
-            (AvroSerializer(UUID), str, "pen", "'pen' is no UUID"),
+            (AvroSerializer(UUID), str, "pen", "'pen' is not a UUID"),
             (
                 AvroSerializer({"type": "long", "logicalType": "time-micros"}), LocalTime, LocalTime(1, 2, 3, 4),
                 "'01:02:03.000000004' does not fit long(time-micros)",

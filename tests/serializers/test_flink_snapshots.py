@@ -354,7 +354,7 @@ class TestConfigurations:
                 snap(
                     RUNTIME + "RowSerializer$RowSerializerSnapshot", 3, i32(911108, 4) + b"\1" + i32(1333245, 1, 9**9)
                 ),
-                "387420489 nested snapshots are announced",
+                "387420489 nested snapshots are declared",
             ),
         ],
     )

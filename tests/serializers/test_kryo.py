@@ -30,7 +30,7 @@ def test_all_bytes_of_the_frame_are_the_value(data):
 
 def test_it_writes_no_other_value():
     for other in (b"bytes", KryoBytes("fx.Other", b"")):
-        with pytest.raises(ValueNotConvertible, match=r"no stored value of kryo<fx\.Thing>"):
+        with pytest.raises(ValueNotConvertible, match=r"not a stored value of kryo<fx\.Thing>"):
             SERIALIZER.serialize(other, DataOutputView())
 
 

@@ -46,7 +46,7 @@ def test_a_restored_serializer_keeps_the_padding(stored):
 
 @pytest.mark.parametrize("padding", [4, -1])
 def test_a_padding_that_is_not_the_length_of_the_value_is_refused_when_declared(padding):
-    with pytest.raises(DeclarationError, match=f"padded with {padding} bytes, and the value takes 8"):
+    with pytest.raises(DeclarationError, match=f"padded with {padding} bytes, but the value takes 8"):
         OptionalSerializer(LONG, padding)
 
 

@@ -105,9 +105,9 @@ class TestValues:
                 write(make(shop.Account), shop.Account(function))
 
     def test_a_function_cannot_be_listed(self, shop, write):
-        with pytest.raises(ValueNotConvertible, match="let __reduce__ give a class"):
+        with pytest.raises(ValueNotConvertible, match="let __reduce__ return a class"):
             write(PickleSerializer(shop.Account), shop.Account(len))
-        with pytest.raises(DeclarationError, match=r"references has .*len.*, which is no class"):
+        with pytest.raises(DeclarationError, match=r"references has .*len.*, which is not a class"):
             PickleSerializer(shop.Account, references=(len,))
 
     def test_another_class_and_null_are_refused(self, serializer, write):

@@ -265,7 +265,7 @@ class TestSnapshots:
         lost = RecordSerializer("R", (RecordField("a", RecordReference("Gone")),))
 
         assert ("Gone", "Gone") == (stray.describe(), type_text(stray))
-        with pytest.raises(CorruptSavepoint, match="a reference to the record 'Gone', which is not around it"):
+        with pytest.raises(CorruptSavepoint, match="a reference to the record 'Gone', which does not contain it"):
             read(stray.restore_serializer(), b"\x02")
         with pytest.raises(CorruptSavepoint, match="'Gone'"):
             ask(lost, lost)
@@ -276,7 +276,7 @@ class TestSnapshots:
         twin = RecursiveRecordSnapshot("R", (), (), (RecursiveRecordSnapshot("R"),))
         pointer = RecursiveRecordSnapshot("R", (), (), (RecordReferenceSnapshot("R"),))
 
-        with pytest.raises(CorruptSavepoint, match="two records around R have one name"):
+        with pytest.raises(CorruptSavepoint, match="two records around R have the same name"):
             snapshot_from_bytes(snapshot_to_bytes(twin))
         with pytest.raises(CorruptSavepoint, match="a record is described by a RecordReferenceSnapshot"):
             snapshot_from_bytes(snapshot_to_bytes(pointer))

@@ -133,10 +133,10 @@ class TestBytes:
         ("value", "message", "path"),
         [
             ((5, "a"), r"\(5, 'a'\) is not a Row", "$"),
-            (Row(5), "has 1 columns, and 2 are declared", "$"),
+            (Row(5), "has 1 columns, but 2 are declared", "$"),
             (Row(id=5, other="a"), "has no column 'note'", "$"),
             (Row(5, 6), "6 is not a string", "$.note"),
-            (Row(None, "a"), "null, and is not declared optional", "$.id"),
+            (Row(None, "a"), "null, but not declared optional", "$.id"),
         ],
     )
     def test_a_value_that_does_not_fit_is_told_with_its_step(self, write, value, message, path):
@@ -196,13 +196,13 @@ class TestHint:
         class Converting(NamedTuple):
             a: Annotated[int, Field(on_none=0)]
 
-        with pytest.raises(DeclarationError, match="Row does not say of what"):
+        with pytest.raises(DeclarationError, match="Row needs type arguments"):
             serializer_for(Row)
-        with pytest.raises(DeclarationError, match="int is no class with fields"):
+        with pytest.raises(DeclarationError, match="int is not a class with fields"):
             row_of(int)
         with pytest.raises(DeclarationError, match="columns keep nulls"):
             row_of(Converting)
-        with pytest.raises(DeclarationError, match="stored is a tuple of names"):
+        with pytest.raises(DeclarationError, match="stored must be a tuple of names"):
             row_of({"a": int}, stored="a")
         with pytest.raises(DeclarationError, match="give each column a name of its own"):
             RowSerializer.of([INT, INT], ["a", "a"])

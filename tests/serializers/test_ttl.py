@@ -116,7 +116,7 @@ def test_a_stamp_without_a_reference_time_is_refused_as_a_check_reads_no_clock(a
     result = ask(TtlSerializer(INT), INT)
     AtTime(1000, result.conversion)(5)
 
-    with pytest.raises(DeclarationError, match="nobody has said which"):
+    with pytest.raises(DeclarationError, match="but none was given"):
         result.conversion(5)
 
 

@@ -103,7 +103,7 @@ def test_a_killed_driver_publishes_nothing_and_the_same_command_then_succeeds(
     before = facts_of(source)
     dying = start_python(RUN, source, target)
     worker = waiting_worker(dying, markers)
-    with pytest.raises(TargetExists, match=f"another run is at work in .*, process {dying.pid}, since "):
+    with pytest.raises(TargetExists, match=f"another run is in progress in .*, process {dying.pid}, since "):
         migrate(source, target, options=MigrationOptions(parallelism=3))
     os.kill(dying.pid, signal.SIGKILL)
     dying.wait(timeout=60)

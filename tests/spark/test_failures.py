@@ -295,7 +295,7 @@ def test_a_store_that_always_fails_ends_the_run_with_its_facts(spark, counts, jo
         "    target.touch()",
     )
 
-    with pytest.raises(StorageFailed, match="the folder to write to is not there, or is a file") as caught:
+    with pytest.raises(StorageFailed, match="the folder to write to does not exist, or is a file") as caught:
         migrate(counts(3000), target, job, session=spark)
 
     assert caught.value.where["savepoint"] == str(target)

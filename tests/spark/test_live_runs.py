@@ -201,7 +201,7 @@ def test_whoever_comes_to_the_target_of_a_live_run_is_refused_and_the_run_comple
             outcome = sacred.VERBS[comer](str(scene.folder / "other"), str(scene.target))
             assert scene.names_beside(before) == before, (comer, outcome)
             assert outcome.status == 2, (comer, outcome)
-            assert "another run is at work" in outcome.text, (comer, outcome)
+            assert "another run is in progress" in outcome.text, (comer, outcome)
 
     check_result(scene, kind)
 
@@ -215,7 +215,7 @@ def test_a_bootstrap_that_comes_to_the_target_of_a_live_run_is_refused(kind, sce
         outcome = sacred.called(bootstrap, scene.target, sacred.OLD, source)
         assert scene.names_beside(before) == before
 
-    assert (outcome.status, "another run is at work" in outcome.text) == (2, True), outcome.text
+    assert (outcome.status, "another run is in progress" in outcome.text) == (2, True), outcome.text
     check_result(scene, kind)
 
 
@@ -279,7 +279,7 @@ def test_a_healthy_run_in_another_pid_namespace_is_not_taken_over(who, scene, na
             told = ran.stdout + ran.stderr
             assert scene.names_beside(before) == before, (comer, told)
             assert ran.returncode == 2, (comer, told)
-            assert "another run is at work" in told, (comer, told)
+            assert "another run is in progress" in told, (comer, told)
 
     check_result(scene, "migrate")
 

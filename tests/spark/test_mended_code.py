@@ -118,7 +118,7 @@ def test_all_values_are_by_the_mended_converter_and_what_calls_another_stays_fin
     assert {key: f"total {-key} {PAD}" for key in range(KEYS)} == values(target, "other", "total")
     assert len(by_old) == len(report.redone)
     assert len(finished) - len(by_old) == report.resumed
-    assert {f"{__name__}.convert: the code, or what it calls, is another by now"} == {one.why for one in report.redone}
+    assert {f"{__name__}.convert: the code, or what it calls, has changed since"} == {one.why for one in report.redone}
     assert verify(Savepoint.open(target)).ok
     assert not list(target.glob("*.attempt-*"))
 
@@ -179,7 +179,7 @@ def test_finished_bytes_that_were_damaged_are_done_again_and_told(source, tmp_pa
     report = resume(source, target, job)
 
     assert others
-    assert ["what was finished is damaged or not there"] == [one.why for one in report.redone]
+    assert ["its result is damaged or missing"] == [one.why for one in report.redone]
     assert {key: f"{key} {PAD}" for key in range(KEYS)} == values(target)
     assert verify(Savepoint.open(target)).ok
 
@@ -244,7 +244,7 @@ def test_a_plan_with_code_that_cannot_be_compared_is_refused_with_the_reason(sou
         migrate(source, tmp_path / "new", job, expected=plan)
 
     assert any("uses a builtins.memoryview, which cannot be compared" in one for one in refused.value.differences)
-    assert any("a plan file is refused" in text for line in plan_lines(plan) for text, _ in line)
+    assert any("a run with this plan file will be refused" in text for line in plan_lines(plan) for text, _ in line)
 
 
 def test_merges_belong_to_the_plan(source):

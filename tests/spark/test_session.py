@@ -68,7 +68,7 @@ def test_a_failed_task_is_tried_again(spark):
 def test_a_master_that_is_none_is_refused_before_java_is_looked_for(monkeypatch):
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
 
-    with pytest.raises(StateShiftError, match=r"'nonsense' is no master that Spark knows\n.*local\[\*,4\]"):
+    with pytest.raises(StateShiftError, match=r"'nonsense' is not a master that Spark supports\n.*local\[\*,4\]"):
         session("nonsense")
 
 
@@ -93,7 +93,7 @@ def test_a_session_that_does_not_start_says_why_in_one_error(tmp_path):
 
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    assert (ran.stdout, ran.stderr) == ("Spark does not start: Asked to run locally with 0 threads\n", "")
+    assert (ran.stdout, ran.stderr) == ("Spark did not start: Asked to run locally with 0 threads\n", "")
 
 
 @pytest.mark.slow

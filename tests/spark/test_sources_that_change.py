@@ -158,7 +158,7 @@ class Changing:
 def check_refused(outcome, target):
     """It ended as a run that failed, and nothing was published."""
     assert outcome.status == 6, outcome.text
-    assert "the source changed while it was read" in outcome.text
+    assert "the source changed while it was being read" in outcome.text
     assert "Nothing was published" in outcome.text
     assert "the source is untouched" not in outcome.text
     assert "Corrupt" not in outcome.text
@@ -200,7 +200,7 @@ def test_a_source_with_digests_that_changes_is_told_the_same_in_every_mode(sourc
 
     assert convert.has_changed, "the test has not come to its point"
     assert outcome.status == 6, outcome.text
-    assert "the source changed while it was read" in outcome.text
+    assert "the source changed while it was being read" in outcome.text
     if how is IfTargetExists.REPLACE:
         assert sacred.differences(before, sacred.tree(tmp_path / "new")) == {}
     else:
@@ -232,7 +232,7 @@ def test_a_base_that_changes_between_the_plan_of_a_write_and_its_commit_is_told(
     outcome = sacred.called(write)
 
     assert outcome.status == 6, outcome.text
-    assert "the source changed while it was read" in outcome.text or "base changed" in outcome.text
+    assert "the source changed while it was being read" in outcome.text or "base changed" in outcome.text
     assert not (tmp_path / "new" / "_metadata").exists()
 
 

@@ -44,7 +44,7 @@ def test_a_full_scratch_folder_is_told_with_its_place(monkeypatch):
     told = gave_up(full, "look", operator="counter")
 
     assert type(told) is NoSpaceLeft
-    assert told.what == "no space is left where Spark keeps what it sorts: /small"
+    assert told.what == "no space left in the folder where Spark sorts data: /small"
     assert told.where == {"operator": "counter"}
     assert "SPARK_LOCAL_DIRS" in told.advice
     assert type(gave_up(RuntimeError("other"), "look")) is MigrationFailed

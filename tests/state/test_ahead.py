@@ -38,5 +38,5 @@ def test_what_fails_is_raised_where_the_item_would_have_come():
     reads = ahead(source.read_at(*piece) for piece in [(0, 2), (2, 2), (4, 9), (0, 1)])
 
     assert [b"ab", b"cd"] == [next(reads), next(reads)]
-    with pytest.raises(CorruptSavepoint, match="9 bytes were to be read, and 2 are left"):
+    with pytest.raises(CorruptSavepoint, match="9 bytes were expected, but only 2 are left"):
         next(reads)

@@ -82,9 +82,9 @@ def test_another_process_is_refused_and_told_who_is_at_work(target, owner):
 
     assert f"on {platform.node()}, process {owner.pid}, since 20" in caught.value.what
     assert caught.value.written == "Nothing was written."
-    with pytest.raises(TargetExists, match="another run is at work"):
+    with pytest.raises(TargetExists, match="another run is in progress"):
         clean(target)
-    with pytest.raises(TargetExists, match="another run is at work"), all_or_nothing(Destination(target)):
+    with pytest.raises(TargetExists, match="another run is in progress"), all_or_nothing(Destination(target)):
         pass
     assert len(target.names()) == 1
 
@@ -167,7 +167,7 @@ def test_who_lost_a_claim_is_told_and_does_not_get_it_back(target, monkeypatch):
         beating.join(30)
 
         assert not claim.is_held()
-        with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+        with pytest.raises(MigrationFailed, match="another run took the target over"):
             claim.require()
 
     assert target.names() == ("result",)

@@ -137,9 +137,9 @@ def test_what_is_not_there_is_named_with_what_is(savepoint_of, edits, message):
 @pytest.mark.parametrize(
     ("edits", "message"),
     [
-        ({"rename_states": ["account=accounts"]}, "cannot be called 'accounts'"),
-        ({"rename_uids": ["account-state=account-state-lists"]}, "cannot be called 'account-state-lists'"),
-        ({"rename_states": ["account"]}, "does not say what becomes what"),
+        ({"rename_states": ["account=accounts"]}, "cannot be renamed to 'accounts'"),
+        ({"rename_uids": ["account-state=account-state-lists"]}, "cannot be renamed to 'account-state-lists'"),
+        ({"rename_states": ["account"]}, "is not of the form OLD=NEW"),
     ],
 )
 def test_a_name_that_is_taken_is_refused(savepoint_of, edits, message):

@@ -180,9 +180,9 @@ def test_a_lost_offset_is_noticed():
     for lost in (0, 2):
         with pytest.raises(CorruptSavepoint, match="belong to no key group"):
             list(open_bytes(data, (*offsets[:lost], 0, *offsets[lost + 1 :]), first=10).blocks())
-    with pytest.raises(CorruptSavepoint, match="begin at the same byte"):
+    with pytest.raises(CorruptSavepoint, match="listed with the same offset"):
         open_bytes(data, (offsets[0], offsets[0], offsets[2]), first=10)
-    with pytest.raises(CorruptSavepoint, match="said to begin at byte"):
+    with pytest.raises(CorruptSavepoint, match="is listed at byte"):
         open_bytes(data, (offsets[0], 0, len(data)), first=10)
 
 

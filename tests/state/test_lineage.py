@@ -87,7 +87,7 @@ def test_what_is_no_lineage_is_corrupt_and_says_what_to_do(data):
 
 @pytest.mark.parametrize("form", [1, 3])
 def test_another_format_is_refused_as_such(form):
-    with pytest.raises(UnsupportedFormat, match=f"of format {form}, and this release reads 2") as caught:
+    with pytest.raises(UnsupportedFormat, match=f"has format {form}, but this release reads 2") as caught:
         Lineage.from_json(FULL.to_json().replace(b'"format": 2', b'"format": %d' % form))
     assert "remove the file" in caught.value.advice
 

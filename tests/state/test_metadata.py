@@ -212,7 +212,7 @@ def test_other_versions_are_refused_by_number(version):
 
 
 def test_what_is_no_metadata_is_named_so():
-    with pytest.raises(CorruptSavepoint, match="does not begin"):
+    with pytest.raises(CorruptSavepoint, match="does not start"):
         read_metadata(b"PK\3\4" + bytes(100))
 
 

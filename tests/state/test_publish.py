@@ -132,7 +132,7 @@ def test_what_an_earlier_release_left_is_told_with_the_command_that_removes_it(f
         (folder / name).write_bytes(b"left")
 
     for refused in (lambda: all_or_nothing(into(folder)).__enter__(), lambda: clean(Folder.at(folder))):
-        with pytest.raises(TargetExists, match="2 files that an earlier release of stateshift has left") as caught:
+        with pytest.raises(TargetExists, match="2 files that an earlier release of stateshift left") as caught:
             refused()
         assert sorted(left) == names(folder)
     command = caught.value.advice.partition("remove them: ")[2]
@@ -144,7 +144,7 @@ def test_what_an_earlier_release_left_beside_a_savepoint_is_told_too(taken):
     name = f"{stream_name(OPERATOR, 'keyed', 1)}.done"
     taken.write(name, b"left")
 
-    with pytest.raises(TargetExists, match="that an earlier release of stateshift has left") as caught:
+    with pytest.raises(TargetExists, match="that an earlier release of stateshift left") as caught:
         clean(taken)
     assert f"rm -- {name}" in caught.value.advice
 
@@ -330,7 +330,7 @@ def test_clean_removes_what_a_dead_run_left_and_tells_it(folder, dead):
 def test_clean_never_touches_a_savepoint(taken):
     before = taken.names()
 
-    with pytest.raises(TargetExists, match="nothing that a run has left beside it"):
+    with pytest.raises(TargetExists, match="no run has left files next to it"):
         clean(taken)
 
     assert before == taken.names()
@@ -343,7 +343,7 @@ NOTHING = "Nothing was published: the target has no _metadata."
     ("if_exists", "told", "left"),
     [
         (IfTargetExists.FAIL, NOTHING, False),
-        (IfTargetExists.RESUME, f"{NOTHING} What is finished is kept, to be resumed.", True),
+        (IfTargetExists.RESUME, f"{NOTHING} Finished work is kept, to be resumed.", True),
     ],
 )
 def test_an_interrupt_says_what_was_written(tmp_path, if_exists, told, left):
@@ -379,7 +379,7 @@ def test_an_interrupt_of_a_replacement_says_that_the_old_savepoint_is_there(take
     with pytest.raises(KeyboardInterrupt) as caught:
         run()
 
-    assert [f"Nothing was published: {taken} holds the savepoint that it held."] == caught.value.__notes__
+    assert [f"Nothing was published: {taken} still holds its previous savepoint."] == caught.value.__notes__
     assert before == taken.names()
 
 
@@ -413,7 +413,7 @@ def test_a_run_that_lost_its_target_gives_no_name_and_removes_what_it_wrote_sinc
                 assert f"_late-{claim.folder.run}" in other.folder.names()
                 give_name(claim.folder, attempt["name"], stream_name(OPERATOR, "keyed", 0))
 
-    with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+    with pytest.raises(MigrationFailed, match="another run took the target over"):
         run()
 
     assert ["theirs"] == names(folder)

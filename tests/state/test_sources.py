@@ -43,7 +43,7 @@ def test_a_handle_must_not_lead_out_of_the_folder(tmp_path):
     folder.create()
 
     for path in ("../secret", str(tmp_path / "secret")):
-        with pytest.raises(CorruptSavepoint, match="leaves the folder"):
+        with pytest.raises(CorruptSavepoint, match="outside the folder"):
             read_all(RelativeFileHandle(path, 1), folder)
 
 
@@ -141,5 +141,5 @@ def test_a_local_file_that_ends_early_is_told(tmp_path):
         pieces = file.pieces()
         next(pieces)
         (tmp_path / "stream").write_bytes(bytes(300_000))
-        with pytest.raises(CorruptSavepoint, match="262144 bytes were to be read, and 37856 are left"):
+        with pytest.raises(CorruptSavepoint, match="262144 bytes were expected, but only 37856 are left"):
             next(pieces)

@@ -71,7 +71,7 @@ class TestDeclaring:
         assert queue_parts("event_user-timers") is None
 
     def test_they_need_a_key(self):
-        with pytest.raises(DeclarationError, match="has timers and no key type"):
+        with pytest.raises(DeclarationError, match="has timers but no key type"):
             Operator("op", timers=[TimerServiceDescriptor()])
 
     def test_two_services_of_one_name_and_what_is_no_service_are_refused(self):
@@ -79,7 +79,7 @@ class TestDeclaring:
             Operator("op", key=int, timers=[TimerServiceDescriptor(), TimerServiceDescriptor(namespace=TimeWindow)])
         with pytest.raises(DeclarationError, match="among the timers of"):
             Operator("op", key=int, timers=[ValueStateDescriptor("a", int)])
-        with pytest.raises(DeclarationError, match="not empty"):
+        with pytest.raises(DeclarationError, match="non-empty"):
             TimerServiceDescriptor("")
 
 
@@ -291,5 +291,5 @@ def test_a_timer_lies_in_the_key_group_of_its_key(tmp_path):
 def test_timers_are_not_made_from_rows():
     source = StateColumns("op", EVENT, key_by=("key",), value="at")
 
-    with pytest.raises(DeclarationError, match="holds timers, which are not made from rows"):
+    with pytest.raises(DeclarationError, match="holds timers, which cannot be made from rows"):
         resolve(job_of(int, TimerServiceDescriptor()), [(source, pa.schema({"key": pa.int64(), "at": pa.int64()}))])

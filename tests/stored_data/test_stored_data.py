@@ -186,7 +186,7 @@ class TestOpaque:
     def test_its_revision_holds_the_same_job_to_it_and_sees_no_change(self, stateshift):
         against = ("--job", "stored_shop:opaque", "--against", "state_history")
 
-        assert "accept: every state gets along" in stateshift("opaque", "check", *against)
+        assert "accept: every state is compatible" in stateshift("opaque", "check", *against)
 
     def test_its_types_are_those_of_the_same_job(self, stateshift):
         shown = json.loads(

@@ -190,8 +190,8 @@ class _Drawing:
             case RecordReference():
                 return st.deferred(lambda: self.records[serializer.name])
         raise DeclarationError(
-            f"nothing is known of the values of {serializer.describe()}",
-            advice=f"give a strategy for them: own={{{type(serializer).__name__}: …}}",
+            f"there is no strategy for values of {serializer.describe()}",
+            advice=f"pass one: own={{{type(serializer).__name__}: …}}",
         )
 
     def _nullable(self, serializer: TypeSerializer[Any], is_nullable: bool) -> SearchStrategy[Any]:  # noqa: FBT001 - a flag of the layout

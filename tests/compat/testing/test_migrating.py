@@ -40,7 +40,7 @@ def test_values_become_what_is_expected():
     old, new = order(id=int), order(id=int, note=int)
 
     assert_migrates(old, new, [old(1)], expected=[new(1, 7)])
-    with pytest.raises(AssertionError, match=r"Order\(id=1, note=8\) is expected"):
+    with pytest.raises(AssertionError, match=r"Order\(id=1, note=8\) was expected"):
         assert_migrates(old, new, [old(1)], expected=[new(1, 8)])
 
 

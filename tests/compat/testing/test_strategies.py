@@ -157,7 +157,7 @@ def test_values_of_a_serializer_that_is_not_known_are_asked_for():
     pickled = list[Annotated[object, PickleSerializer(Line)]]
 
     with pytest.raises(
-        StateShiftError, match=r"nothing is known of the values of pickle[^$]*own=\{PickleSerializer: …\}"
+        StateShiftError, match=r"there is no strategy for values of pickle[^$]*own=\{PickleSerializer: …\}"
     ):
         values_of(pickled)
     assert [7] == find(values_of(pickled, own={PickleSerializer: st.just(7)}), len)

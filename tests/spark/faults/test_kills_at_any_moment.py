@@ -278,7 +278,7 @@ def is_so(said):
     told, before, after = said.outcome.text, said.before, said.after
 
     assert "Traceback" not in told.partition("Failed to initialize Python data source writer:")[0], told  # Spark's own
-    assert "another run is at work" not in told, "it is dead"
+    assert "another run is in progress" not in told, "it is dead"
     assert "is not empty" not in told, "what is in it is of the dead run"
     if "has no _metadata" in told or "Nothing was published" in told:
         assert "_metadata" not in after, told

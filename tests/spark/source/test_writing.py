@@ -110,9 +110,9 @@ def test_what_is_wrong_is_told_by_sparks_error_and_nothing_is_left(spark, tmp_pa
         save(twice, tmp_path / "new", operator="o", state="s")
 
     told = str(caught.value)
-    assert "ValueNotConvertible: two rows for one key, and a value state has one value for each" in told
+    assert "ValueNotConvertible: two rows for one key, but a value state has one value per key" in told
     assert "where: operator o, state s, key 0" in told
-    assert "what to do: make it one row for each key: groupBy, dropDuplicates" in told
+    assert "what to do: reduce to one row for each key: groupBy, dropDuplicates" in told
     assert "Nothing was published: the target has no _metadata." in told
     assert not (tmp_path / "new").exists()
 
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_by_sparks_error_and_nothing_is_left(spark, tmp_pa
 ROWS = StructType().add("key", "string").add("value", "long")
 GIVEN = {"path": "new", "operator": "o", "state": "s"}
 OPTIONS = {
-    "an option that is none": ({"bse": "x"}, DeclarationError, "there is no option 'bse' for a write; did you mean"),
+    "an option that is none": ({"bse": "x"}, DeclarationError, "unknown option 'bse' for a write; did you mean"),
     "no operator": ({"operator": ""}, DeclarationError, "the option 'operator' is missing"),
     "no path": ({"path": ""}, DeclarationError, "the option 'path' is missing"),
     "a kind that is none": ({"kind": "set"}, DeclarationError, "the option 'kind' is 'set'"),

@@ -59,7 +59,7 @@ def test_a_number_in_a_map_that_does_not_fit_is_placed_in_the_map(error_of, stat
 
     assert "does not fit an int" in error.what
     assert {"operator": "o", "state": state, "key": "'a'", "path": path} == error.where
-    assert "leave such rows out, or declare a type that holds them" == error.advice
+    assert "remove such rows, or declare a type that can hold them" == error.advice
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_function_that_gives_something_else_is_told_what_to_give(error_of, sta
     error = error_of(state, **arguments)
 
     function = arguments.get("value") or arguments["aggregate"]
-    assert error.advice == f"let {function.__qualname__} give a value of {wanted}, or None where there is to be none"
+    assert error.advice == f"let {function.__qualname__} return a value of {wanted}, or None for no value"
     assert "'a'" == error.where["key"]
 
 

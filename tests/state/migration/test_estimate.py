@@ -89,7 +89,7 @@ def test_a_target_without_room_is_refused_with_both_numbers(savepoint, tmp_path)
     target = Folder.at(tmp_path)
     expected = attrs.evolve(estimate(tasks, savepoint.folder, target, 2), bytes_to_write=1000, free_bytes=1099)
 
-    with pytest.raises(NoSpaceLeft, match=r"has 1,099 bytes free, and the new savepoint needs about 1,100"):
+    with pytest.raises(NoSpaceLeft, match=r"has 1,099 bytes free, but the new savepoint needs about 1,100"):
         expected.require_room(target)
 
     attrs.evolve(expected, free_bytes=1100).require_room(target)

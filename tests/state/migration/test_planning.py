@@ -292,9 +292,9 @@ class TestFile:
             (lambda data: data["options"].update(force=True), "'options' has 'force', which this release does not"),
             (lambda data: data["options"].update(compression="zip"), "'zip' is not a valid Compression"),
             (lambda data: data["options"]["policy"].update(forbid=["all"]), "'all' is not a valid Flag"),
-            (lambda data: data["options"].update(max_bad_values=0), "the options are none"),
+            (lambda data: data["options"].update(max_bad_values=0), "the options are not valid"),
             (lambda data: data["options"].update(trust_stored_serializers="yes"), "should be true or false"),
-            (lambda data: data["options"]["edits"].update(rename_states=["a"]), "a list of pairs of texts"),
+            (lambda data: data["options"]["edits"].update(rename_states=["a"]), "a list of pairs of strings"),
             (lambda data: data["new_types"].update({"from": "air"}), "not from 'air'"),
             (lambda data: data.update(operators=[1]), "'operators' of the document should be a list of objects"),
             (lambda data: data.update(format="stateshift snapshot"), "its format is 'stateshift snapshot'"),
@@ -305,7 +305,7 @@ class TestFile:
             edited(plan, change)
 
     def test_a_later_version_says_so(self, plan):
-        with pytest.raises(UnsupportedFormat, match="of version 9, and this release reads 1"):
+        with pytest.raises(UnsupportedFormat, match="has version 9, but this release reads 1"):
             edited(plan, lambda data: data.update(version=9))
 
     def test_a_name_given_twice_is_refused(self, plan):
@@ -333,7 +333,9 @@ class TestRun:
         assert 5 == prepared.plan.operators[0].parallelism
 
     def test_other_options_are_refused(self, savepoint, plan):
-        with pytest.raises(DeclarationError, match="other options than those given: parallelism, compression"):
+        with pytest.raises(
+            DeclarationError, match="the options of the plan differ from those given: parallelism, compression"
+        ):
             prepare_as_planned(savepoint, WIDER, MigrationOptions(parallelism=5, compression=Compression.SNAPPY), plan)
 
     def test_another_savepoint_is_refused(self, savepoint_of, plan):
@@ -443,7 +445,7 @@ class TestRun:
         assert prepare_as_planned(savepoint, WIDER, DEFAULTS, edited(plan, change)).tasks
 
     def test_a_job_without_a_place_must_be_passed(self, savepoint, plan):
-        with pytest.raises(DeclarationError, match="the plan was made for a job in Python"):
+        with pytest.raises(DeclarationError, match="the plan was made for a Job object in Python"):
             prepare_as_planned(savepoint, None, DEFAULTS, plan)
 
     def test_a_probe_is_known_by_its_content(self, savepoint_of, savepoint_copy, savepoint):
@@ -454,7 +456,7 @@ class TestRun:
         moved = new_side_of(plan.new_types, like=str(savepoint_copy("hashmap-account-v3")))
 
         assert prepare_as_planned(savepoint, moved, DEFAULTS, plan).tasks
-        with pytest.raises(PlanChanged, match="is another savepoint than the one that was planned with"):
+        with pytest.raises(PlanChanged, match="is not the savepoint that the plan was made with"):
             new_side_of(plan.new_types, like=str(savepoint_of("hashmap-account-v2")))
 
 

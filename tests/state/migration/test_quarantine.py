@@ -324,7 +324,7 @@ def test_the_limit_is_that_of_all_tasks_together(tmp_path):
     results = [perform(task, prepared.savepoint.folder, Folder.at(tmp_path / "new")) for task in prepared.tasks]
 
     assert all(sum(count.quarantined for count in result.counts) < 5 for result in results)
-    with pytest.raises(MigrationFailed, match="6 values do not fit their new types, and 5 may go to quarantine"):
+    with pytest.raises(MigrationFailed, match="6 values do not fit their new types, but only 5 may go to quarantine"):
         publish_result(prepared.savepoint, prepared.plan, prepared.tasks, results, Folder.at(tmp_path / "new"))
     assert not (tmp_path / "new" / "_metadata").exists()
 

@@ -372,7 +372,7 @@ def test_an_entry_of_another_key_group_is_found_run_3(tmp_path):
     (task,) = ready.tasks
     moved = attrs.evolve(task.handles[0], first_key_group=1, offsets=task.handles[0].offsets[:-1])
 
-    with pytest.raises(CorruptSavepoint, match="says that it belongs to") as caught:
+    with pytest.raises(CorruptSavepoint, match="is stored as belonging to") as caught:
         perform(attrs.evolve(task, handles=(moved,)), ready.savepoint.folder, Folder.at(tmp_path / "new"))
 
     assert "RUN-3" == caught.value.where["rule"]
@@ -473,7 +473,7 @@ def test_a_plan_file_says_how_keys_are_written_anew_and_a_run_is_held_to_it(tmp_
     assert ({"total": "operator:add"}, [{"path": "$<key>", "flag": "collision_check"}]) == (
         told["merges"], told["flags"],
     )  # fmt: skip
-    with pytest.raises(PlanChanged, match="not what the plan says"):
+    with pytest.raises(PlanChanged, match="the run would not do what the plan describes"):
         prepare_as_planned(source, job_of(str, key_converter=hex), MigrationOptions(), read)
 
 
@@ -565,7 +565,7 @@ def test_a_key_that_is_stored_twice_is_damage_and_no_collision(tmp_path):
     ready = prepared(write_orders(tmp_path / "source", int, range(9)), job_of(str, key_converter=str))
     (task,) = ready.tasks
 
-    with pytest.raises(CorruptSavepoint, match="has two entries where it may have one"):
+    with pytest.raises(CorruptSavepoint, match="has two entries instead of one"):
         perform(attrs.evolve(task, handles=task.handles * 2), ready.savepoint.folder, Folder.at(tmp_path / "new"))
 
 

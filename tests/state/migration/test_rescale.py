@@ -155,7 +155,8 @@ class TestParallelism:
         )
 
         assert any(
-            line.endswith(": rewritten, dealt out to 1 subtask, compressed with snappy") for line in text_lines(changed)
+            line.endswith(": rewritten, redistributed to 1 subtask, compressed with snappy")
+            for line in text_lines(changed)
         )
         assert {(1, "snappy")} == {(o["parallelism"], o["compression"]) for o in to_data(changed)["operators"]}
 

@@ -221,7 +221,7 @@ def test_an_entry_of_another_key_group_is_found_where_entries_are_parsed(tmp_pat
     savepoint = damaged(tmp_path / "old", lambda block: [(bytes([127]) + k[1:], v) for k, v in block.items()])
     (task,) = tasks_for(savepoint, one_state(ValueStateDescriptor("s", int)))
 
-    with pytest.raises(CorruptSavepoint, match="belongs to another") as caught:
+    with pytest.raises(CorruptSavepoint, match="is stored as belonging to another") as caught:
         perform(task, savepoint.folder, Folder.at(tmp_path / "new"))
     assert ("RUN-3", "1", "s") == tuple(caught.value.where[name] for name in ("rule", "key", "state"))
 
@@ -277,7 +277,7 @@ def test_a_serializer_that_does_not_read_what_it_writes_fails_the_proof(tmp_path
     savepoint = written(tmp_path / "old", one_state(old), {1: value})
     (task,) = tasks_for(savepoint, one_state(attrs.evolve(new, converter=int)))
 
-    with pytest.raises(MigrationFailed, match="writes others") as caught:
+    with pytest.raises(MigrationFailed, match="does not write the same bytes") as caught:
         perform(task, savepoint.folder, Folder.at(tmp_path / "new"))
     assert ("RUN-7", "s") == tuple(caught.value.where[name] for name in ("rule", "state"))
 

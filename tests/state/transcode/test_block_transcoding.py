@@ -167,7 +167,7 @@ def test_the_environment_says_who_rewrites_blocks(monkeypatch):
     assert ExecutorName.PLAIN is transcoder(*S2).executor
 
     monkeypatch.setenv(VARIABLE, "abacus")
-    with pytest.raises(DeclarationError, match="'abacus', and names no executor"):
+    with pytest.raises(DeclarationError, match="'abacus', which is not an executor"):
         transcoder(*S2)
 
 
