@@ -50,7 +50,7 @@ def workers(monkeypatch):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_who_was_asked_does_all_of_the_work_and_all_write_the_same(shape, tmp_path, workers):
+def test_the_chosen_executor_does_all_of_the_work_and_all_write_the_same(shape, tmp_path, workers):
     write_savepoint(SHAPES[shape], 3000, tmp_path / "old")
     task, written = task_of(tmp_path / "old", SHAPES[shape]), {}
     for executor, name in BY.items():

@@ -77,7 +77,7 @@ class TestDiff:
         assert 1 == ran.status
         assert "    + $.score     double" in ran.stdout.splitlines()
 
-    def test_another_max_parallelism_is_told(self, run, savepoint_of):
+    def test_another_max_parallelism_is_reported(self, run, savepoint_of):
         ran = run("diff", savepoint_of("hashmap-zoo-p1-m128"), savepoint_of("rocksdb-zoo-p1-m200"))
 
         lines = ran.stdout.splitlines()
@@ -90,7 +90,7 @@ class TestDiff:
         assert 1 == ran.status
         assert "  A and B have no state in common" in ran.stdout.splitlines()
 
-    def test_what_cannot_be_told_is_neither_equal_nor_different(self, run, savepoint_copy, damage):
+    def test_what_cannot_be_read_is_neither_equal_nor_different(self, run, savepoint_copy, damage):
         folder = savepoint_copy("hashmap-windows-p2-m128")
         damage(folder / "_metadata", replace=(b"TimeWindow$Serializer", b"TimeWindow$Serializex"))
 
@@ -115,7 +115,7 @@ class TestDiff:
             ("file:/nowhere/state.json", 3, "there is no file state.json"),
         ],
     )
-    def test_a_side_that_is_none_of_the_three_is_told(self, run, side, status, message):
+    def test_a_side_that_is_none_of_the_three_is_reported(self, run, side, status, message):
         ran = run("diff", side, "accounts_v1:job")
 
         assert status == ran.status
@@ -158,7 +158,7 @@ def test_a_snapshot_without_a_file_goes_to_stdout(run, savepoint_of):
 
 
 @pytest.mark.usefixtures("example_jobs")
-def test_what_was_recorded_is_told(run, tmp_path):
+def test_what_was_recorded_is_reported(run, tmp_path):
     file = tmp_path / "state.json"
 
     text = run("snapshot", "--job", "accounts_v3:job", "-o", file)
@@ -298,7 +298,7 @@ class TestValues:
 
         assert {"  ~ 1  Decimal('1.5') -> Decimal('1.50')", "  ~ 1  0.0 -> -0.0"} < set(lines)
 
-    def test_a_damaged_side_is_told_as_such(self, run, tmp_path, damage):
+    def test_a_damaged_side_is_reported_as_such(self, run, tmp_path, damage):
         written(tmp_path / "a", count=3000)
         other = written(tmp_path / "b", count=3000)
         file = next(file for file in sorted(other.iterdir()) if "keyed" in file.name)

@@ -19,14 +19,14 @@ def target(tmp_path):
     return folder
 
 
-def test_a_check_tells_what_would_be_dropped(run, savepoint_of):
+def test_a_check_shows_what_would_be_dropped(run, savepoint_of):
     answer = run("check", savepoint_of("rocksdb-account-v1"), *ACCOUNTS, "--drop", "version-free")
 
     assert answer.status == 4
     assert "version-free  value  long: dropped, as asked for" in answer.stdout
 
 
-def test_a_dry_run_tells_new_names(run, savepoint_of, tmp_path):
+def test_a_dry_run_reports_new_names(run, savepoint_of, tmp_path):
     answer = run(
         "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *ACCOUNTS, "--dry-run",
         "--rename-uid", "account-state-lists=lists", "--rename-state", "version-free=visits",
@@ -72,7 +72,7 @@ def test_clean_removes_what_a_dead_run_left_and_nothing_else(run, savepoint_of, 
     assert run("clean", savepoint_of("rocksdb-account-v1")).status == 2
 
 
-def test_clean_tells_programs_too(run, target):
+def test_clean_reports_programs_too(run, target):
     left = dead_run(target, "-keyed-0.done")
 
     assert run("clean", target, "--json").data == {"target": str(target), "removed": sorted(left)}

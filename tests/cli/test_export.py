@@ -146,7 +146,7 @@ def test_jsonl_names_namespaces_and_subtasks(run, savepoint_of):
     assert subtasks == [0] * 6 + [1] * 6
 
 
-def test_jsonl_tells_timers_with_their_window_where_they_have_one(run, savepoint_of):
+def test_jsonl_has_timers_with_their_window_if_they_have_one(run, savepoint_of):
     windows = run("export", savepoint_of("rocksdb-windows-p1-m200"), "--state", "_timer_state/event_window-timers")
     plain = run("export", savepoint_of("hashmap-long-p1-m128"), "--state", "_timer_state/processing_user-timers")
 

@@ -97,7 +97,7 @@ class TestHistory:
         assert ["0001_version_1"] == [one["revision"] for one in run("history", "--json").data["revisions"]][:1]
         assert "0002_version_3  Version 3\n" == run("heads").stdout
 
-    def test_two_heads_are_told_and_merged(self, run, recorded):
+    def test_two_heads_are_reported_and_merged(self, run, recorded):
         """K18: a branch that was made before version 3 was recorded has added version 2."""
         hidden = recorded / "0002_version_3.json"
         text = hidden.read_text(encoding="utf-8")
@@ -169,7 +169,7 @@ class TestGate:
 
         assert (START, "") == (ran.status, ran.stderr)
 
-    def test_what_the_gate_refuses_is_told_when_it_is_recorded(self, run, recorded):
+    def test_what_the_gate_refuses_is_reported_when_it_is_recorded(self, run, recorded):
         ran = run("snapshot", "--job", "accounts_v4:job", "-m", "Back")
 
         assert START == ran.status
@@ -223,7 +223,7 @@ class TestGate:
         shown = {form: of_form(printed(form)) for form, of_form in READ_FORMS.items()}
         assert dict.fromkeys(READ_FORMS, problems) == shown
 
-    def test_sarif_points_to_the_job_and_tells_the_rules(self, run, recorded, example_jobs):
+    def test_sarif_points_to_the_job_and_shows_the_rules(self, run, recorded, example_jobs):
         override = 'state = "account-state/account"\nrule = "PRIM-3"\nreason = "emptied"\nexpires = 2999-12-31\n'
         settings(example_jobs, f'[tool.stateshift]\njob = "accounts_v4:job"\n[[tool.stateshift.overrides]]\n{override}')
         ran = gate(run, 4, recorded, "--format", "sarif")
@@ -269,7 +269,7 @@ class TestGate:
         assert USAGE == run("stamp", "head", "1").status
 
     @pytest.mark.usefixtures("recorded")
-    def test_what_nobody_knows_is_a_wrong_usage(self, run):
+    def test_what_is_unknown_is_wrong_usage(self, run):
         ran = gate(run, 3, "nowhere")
 
         assert USAGE == ran.status
@@ -347,7 +347,7 @@ class TestProject:
             ("level = ", "not valid TOML"),
         ],
     )
-    def test_a_wrong_setting_is_told_with_its_file(self, run, recorded, example_jobs, text, words):
+    def test_a_wrong_setting_is_reported_with_its_file(self, run, recorded, example_jobs, text, words):
         settings(example_jobs, f"[tool.stateshift]\n{text}\n")
         ran = gate(run, 3, recorded)
 
@@ -364,7 +364,7 @@ class TestProject:
             ('{override}acount"\nrule = "REC-3"{rest}', "names 'account-state/acount'"),
         ],
     )
-    def test_what_is_for_nothing_is_told(self, run, recorded, example_jobs, text, words):
+    def test_what_is_for_nothing_is_reported(self, run, recorded, example_jobs, text, words):
         rest = '\nreason = "x"\nexpires = 2999-12-31\n'
         text = text.replace("{override}", '[[tool.stateshift.overrides]]\nstate = "account-state/').replace(
             "{rest}", rest

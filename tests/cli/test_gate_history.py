@@ -78,7 +78,7 @@ def test_one_that_the_project_calls_otherwise_now_is_that_of_the_branch(run, com
     assert (START, ["0001_version_3"]) == ((ran := gate(run, "main", "--json")).status, ran.data["revisions"])
 
 
-def test_one_that_begins_anew_in_another_folder_is_not(run, committed):
+def test_a_change_that_starts_a_new_history_in_another_folder_is_not(run, committed):
     shutil.rmtree(committed)
     settings(committed.parent, 'history = "states"')
     run("snapshot", "--job", "accounts_v4:job", "-m", "As if it were the first")

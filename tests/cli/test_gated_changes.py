@@ -188,7 +188,7 @@ class TestAllowed:
         assert " --drop shop/parts, for shop/parts" in ran.stdout
 
     @pytest.mark.parametrize("level", ["NONE", "FORWARD"])
-    def test_what_the_level_lets_pass_is_told_as_lost_all_the_same(self, changed, level):
+    def test_what_the_level_allows_is_still_reported_as_lost(self, changed, level):
         ran = changed(("price: Int32", "price: Float32"), "--level", "NONE", "--allow-drift")
         removed = changed(self.REMOVED, "--level", level, "--allow-drift")
 
@@ -209,7 +209,7 @@ class TestAllowed:
         assert USAGE == ran.status
         assert "'$.coupon' is not the name of a loss" in ran.stderr
 
-    def test_who_lets_a_field_drop_has_answered_whether_it_was_renamed(self, changed):
+    def test_allowing_a_field_to_be_dropped_answers_whether_it_was_renamed(self, changed):
         ran = changed(("note: str", "remark: str"), "--allow", "drops:$.note", "--allow-drift")
 
         assert ACCEPT == ran.status
@@ -241,7 +241,7 @@ class TestForms:
 
     REMOVED = TestAllowed.REMOVED
 
-    def test_json_tells_what_is_lost_what_is_accepted_and_what_migrates(self, changed):
+    def test_json_shows_what_is_lost_what_is_accepted_and_what_migrates(self, changed):
         refused = changed(self.REMOVED, "--json")
         accepted = changed(self.REMOVED, "--json", "--allow", "drops:$.coupon")
 
@@ -282,7 +282,7 @@ def test_what_is_forbidden_is_refused_whatever_is_allowed(changed, flag):
     assert "drops:$.coupon (forbidden)" in ran.stdout
 
 
-def test_what_a_savepoint_would_leave_open_the_history_tells(changed):
+def test_the_history_answers_what_a_savepoint_leaves_open(changed):
     """Flink does not say which fields may be null; the recorded class does, so that nobody has to doubt (REC-17)."""
     ran = changed(("    times: Int32", "    times: Int32\n    more: int = 0"), "--level", "FULL")
 

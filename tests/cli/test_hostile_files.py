@@ -98,7 +98,7 @@ class TestWhatIsNoFile:
         assert_refused(run("export", savepoint), told_of(words), statuses=(2, 3))
 
     @pytest.mark.parametrize("name", ["_stateshift.json", "_serializers.json"])
-    def test_beside_the_metadata_it_is_refused_at_once(self, run, savepoint_copy, special, name):
+    def test_next_to_the_metadata_it_is_refused_at_once(self, run, savepoint_copy, special, name):
         savepoint = savepoint_copy("rocksdb-account-v1")
         words = special(savepoint / name)
 
@@ -204,7 +204,7 @@ class TestFilesOfOurs:
     """Whatever text stands in them, as numbers or as JSON."""
 
     @pytest.mark.parametrize("name", ["_stateshift.json", "_serializers.json"])
-    def test_beside_a_savepoint(self, run, savepoint_copy, content, name):
+    def test_next_to_a_savepoint(self, run, savepoint_copy, content, name):
         savepoint = savepoint_copy("rocksdb-account-v1")
         (savepoint / name).write_bytes(content)
 

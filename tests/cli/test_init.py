@@ -61,7 +61,7 @@ def test_a_folder_that_is_not_there_is_a_usage_error(run, savepoint_of):
 
 
 @pytest.mark.usefixtures("job_folder")
-def test_init_tells_a_program_where_the_job_is(run, savepoint_of):
+def test_init_reports_a_program_where_the_job_is(run, savepoint_of):
     place = str(savepoint_of("hashmap-kryo"))
 
     assert {

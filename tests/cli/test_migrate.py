@@ -185,7 +185,7 @@ class TestRun:
         assert before == files_of(migrated[1])
         assert example_jobs
 
-    def test_inspect_tells_where_it_comes_from(self, run, migrated):
+    def test_inspect_shows_its_origin(self, run, migrated):
         ran = run("inspect", migrated[1], "--json")
 
         assert ran.data["written_by"].startswith("stateshift ")
@@ -244,7 +244,7 @@ class TestWithoutNumba:
 
 
 @pytest.mark.usefixtures("lists_job")
-def test_a_dry_run_tells_what_becomes_of_subtasks_and_tries_elements(run, savepoint_of, tmp_path):
+def test_a_dry_run_shows_what_becomes_of_subtasks_and_tries_elements(run, savepoint_of, tmp_path):
     source = savepoint_of("hashmap-operator-only-p2-m128")
     ran = run("migrate", source, tmp_path / "new", "--job", "lists:job", "--parallelism", 3, "--dry-run")
     too_many = run("migrate", source, tmp_path / "new", "--job", "lists:job", "--parallelism", 129, "--dry-run")

@@ -127,7 +127,7 @@ class TestFilesThatAreThere:
 
         assert "out already exists" in write("export", tmp_path / "out", source=tmp_path / "lost").stderr
 
-    def test_a_link_stays_and_the_file_behind_it_is_replaced(self, write, tmp_path):
+    def test_a_link_stays_and_its_target_is_replaced(self, write, tmp_path):
         (tmp_path / "real").mkdir()
         (tmp_path / "link.json").symlink_to("real/plan.json")
 
@@ -136,7 +136,7 @@ class TestFilesThatAreThere:
         assert Path("real/plan.json") == (tmp_path / "link.json").readlink()
         assert "stateshift plan" == json.loads((tmp_path / "real" / "plan.json").read_text("utf-8"))["format"]
 
-    def test_links_that_lead_in_a_circle_are_wrong_usage(self, write, tmp_path):
+    def test_links_that_form_a_loop_are_wrong_usage(self, write, tmp_path):
         (tmp_path / "one").symlink_to("other")
         (tmp_path / "other").symlink_to("one")
 
@@ -214,7 +214,7 @@ class TestPlacesOfState:
             assert 2 == write("plan", place, "--force", source=source).status
         assert before == (tmp_path / "moved").read_bytes()
 
-    def test_beside_a_savepoint_is_not_in_it(self, write, savepoint_copy):
+    def test_next_to_a_savepoint_is_not_in_it(self, write, savepoint_copy):
         source = savepoint_copy(SOURCE)
 
         assert 0 == write("plan", f"{source}/../plan.json").status
@@ -274,7 +274,7 @@ class TestStreams:
         assert (tmp_path / "pipe").is_fifo()
 
     @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
-    def test_a_full_disk_is_told(self, write):
+    def test_a_full_disk_is_reported(self, write):
         ran = write("snapshot", "/dev/full")
 
         assert 6 == ran.status

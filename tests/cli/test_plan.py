@@ -87,7 +87,7 @@ class TestPlan:
         assert "  with drop pending, parallelism 4, compression snappy" == lines[2]
         assert any("parallelism 2 -> 4; compressed with snappy; Flink restores it" in line for line in lines)
 
-    def test_keys_that_are_given_another_place_are_told(self, run, savepoint_of):
+    def test_keys_that_are_given_another_place_are_reported(self, run, savepoint_of):
         """ROLE-4."""
         ran = run("plan", savepoint_of(SOURCE), "--repartition", "--max-parallelism", "1000")
 
@@ -255,7 +255,7 @@ class TestMigrateByPlan:
         assert message in ran.stderr
         assert f"file {planned}" in ran.stderr
 
-    def test_a_plan_that_is_not_there_is_told(self, planned, dry):
+    def test_a_plan_that_is_not_there_is_reported(self, planned, dry):
         planned.unlink()
 
         ran = dry()

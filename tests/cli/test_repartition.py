@@ -40,14 +40,14 @@ def test_a_check_says_refuse_without_the_option_and_migrate_with_it(run, orders)
     assert f"next: {command}\n" in accepted.stdout
 
 
-def test_a_key_without_rule_and_function_is_told_what_to_do(run, orders):
+def test_a_key_without_rule_and_function_is_reported_with_advice(run, orders):
     ran = run("check", orders, "--job", "keys_job:bare", "--repartition")
 
     assert 1 == ran.status
     assert "say what becomes of a key with a key_converter of the operator" in ran.stdout
 
 
-def test_json_tells_the_reader_and_the_converter_of_keys(run, orders):
+def test_json_shows_the_reader_and_the_converter_of_keys(run, orders):
     ran = run("check", orders, "--job", "keys_job:job", "--repartition", "--max-parallelism", "orders=9", "--json")
 
     (operator,) = ran.data["operators"]
@@ -56,7 +56,7 @@ def test_json_tells_the_reader_and_the_converter_of_keys(run, orders):
     )  # fmt: skip
 
 
-def test_a_dry_run_tells_the_keys_and_tries_one(run, orders):
+def test_a_dry_run_shows_the_keys_and_tries_one(run, orders):
     ran = run("migrate", orders, "new", "--job", "keys_job:job", "--repartition", "--merge", "total=keys_job:both",
               "--max-parallelism", "1000", "--dry-run")  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_a_plan_file_holds_what_is_wanted_of_keys_and_a_run_takes_it(run, orders
         (["--repartition", "--max-parallelism", "9", "--merge", "total=lost_module:add"], 2, "'lost_module' cannot be"),
     ],
 )
-def test_what_cannot_be_meant_is_told(run, orders, options, status, words):
+def test_what_cannot_be_meant_is_reported(run, orders, options, status, words):
     ran = run("migrate", orders, "new", *options)
 
     assert (status, True) == (ran.status, words in ran.stderr), ran.stderr

@@ -48,7 +48,7 @@ class TestNames:
         assert "nobody takes the stored state 'version-free', which is like it  [STATE-7]" in ran.stdout
         assert "--rename-state version-free=versionfree; or if it is meant to begin empty: --allow-empty" in ran.stdout
 
-    def test_what_is_meant_is_said_for_each_side(self, check):
+    def test_suggestions_are_made_for_each_side(self, check):
         empty = ("--allow-empty", "account-state/versionfree")
 
         assert LOOK == check(self.UID, *empty).status

@@ -36,7 +36,7 @@ def stamped(job_folder):
     return job_folder / "stamped"
 
 
-def test_a_check_says_that_the_length_is_not_stored_and_how_to_tell_it_state_5(run, stamped):
+def test_a_check_reports_that_the_length_is_not_stored_and_how_to_declare_it_state_5(run, stamped):
     without, told = (run("check", stamped, "--job", f"ttl_jobs:{job}") for job in ("off", "told"))
 
     assert (4, 4) == (without.status, told.status)
@@ -45,7 +45,7 @@ def test_a_check_says_that_the_length_is_not_stored_and_how_to_tell_it_state_5(r
     assert "what has expired, 1 day after its last access, goes, and is counted  [STATE-5]" in told.stdout
 
 
-def test_a_dry_run_tells_the_reference_time_and_what_becomes_of_stamps_state_5(run, stamped, tmp_path):
+def test_a_dry_run_shows_the_reference_time_and_what_becomes_of_stamps_state_5(run, stamped, tmp_path):
     ran = run("migrate", stamped, tmp_path / "new", "--job", "ttl_jobs:told", *AT, "--dry-run")
 
     assert (0, "") == (ran.status, ran.stderr)
@@ -80,7 +80,7 @@ def test_a_run_counts_what_had_expired_and_another_one_stamps_what_is_left_state
         ("", "'' is not a valid time"),
     ],
 )
-def test_a_reference_time_that_is_none_is_wrong_usage(run, stamped, tmp_path, text, problem):
+def test_an_invalid_reference_time_is_wrong_usage(run, stamped, tmp_path, text, problem):
     ran = run("migrate", stamped, tmp_path / "new", "--job", "ttl_jobs:told", "--reference-time", text)
 
     assert 2 == ran.status

@@ -110,7 +110,7 @@ def test_with_a_master_spark_proves_the_same(savepoint_of):
 
 
 @pytest.mark.spark
-def test_a_master_that_is_none_ends_with_6_and_one_block(savepoint_of):
+def test_an_invalid_master_ends_with_6_and_one_block(savepoint_of):
     command = [
         sys.executable,
         "-m",

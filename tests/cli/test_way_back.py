@@ -60,7 +60,7 @@ class TestNulls:
     OLD, NEW = "times: Int32", "times: Int32 | None"
     LINE = "$.times  optional<int> -> int  a null may be"
 
-    def test_check_tells_it_of_a_savepoint(self, run, version, written):
+    def test_check_reports_it_of_a_savepoint(self, run, version, written):
         place = written("sp", self.OLD, times=3)
         version(self.NEW)
         ran = run("check", place, "--job", "visits:job")
@@ -96,7 +96,7 @@ class TestNulls:
 
         assert REFUSE == run("check", "--job", "visits:job", "--against", "1").status
 
-    def test_a_migration_back_tells_it(self, run, version, written):
+    def test_a_migration_back_reports_it(self, run, version, written):
         version(self.OLD)
         run("snapshot", "--job", "visits:job", "-m", "One")
         place = written("sp", self.NEW, times=None)

@@ -30,7 +30,7 @@ job = Job([operator(at) for at in range(60)])
 
 @pytest.mark.usefixtures("example_jobs")
 class TestFourPlaces:
-    def test_a_check_lists_each_state_and_tells_the_change_once(self, run, savepoint_of):
+    def test_a_check_lists_each_state_and_shows_the_change_once(self, run, savepoint_of):
         asked = ("check", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v2:job")
         short, whole, data = run(*asked), run(*asked, "--all"), run(*asked, "--json").data
 

@@ -287,7 +287,7 @@ def test_a_timer_queue_follows_the_rules_of_keys(judged):
     assert (Decision.REFUSE, [("$<key>", "ROLE-2"), ("$<key>", "PRIM-2")]) == (refused.decision, found(refused))
 
 
-def test_list_state_whose_serializer_tells_no_elements_cannot_migrate(judged, make):
+def test_list_state_whose_serializer_has_no_elements_cannot_migrate(judged, make):
     report = judged(ListSerializer(IntSerializer()), make.Layout(2, "migrates"), StateKind.LIST)
 
     assert (Decision.REFUSE, ("$", "STATE-3")) == (report.decision, found(report)[0])
@@ -353,7 +353,7 @@ def test_a_fallback_serves_where_the_snapshot_cannot_read_3(judged, make):
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_a_fallback_reads_what_lies_behind_the_time_stamp_read_3(judged, make, is_on):
+def test_a_fallback_reads_what_lies_after_the_time_stamp_read_3(judged, make, is_on):
     gone = TtlSerializerSnapshot((LongSerializerSnapshot(), make.LayoutSnapshot(1, restorable=False)))
     bare = make.Layout(2, "migrates")
     new = SerializerDescription.of(TtlSerializer(bare) if is_on else bare, fallback=make.Layout(1))

@@ -96,7 +96,7 @@ def test_the_layout_of_a_file_is_nobodys_matter():
     assert read(json.dumps(json.loads(text), indent=None, sort_keys=True)).message == "Orders"
 
 
-def test_words_that_are_not_those_of_the_bytes_are_noticed_though_the_seal_was_made_anew():
+def test_words_that_do_not_match_the_bytes_are_noticed_even_with_a_new_seal():
     document = json.loads(to_json(described()))
     part = document["types"][document["operators"][0]["key"]]
     data = snapshot_to_bytes(serializer_for(int).snapshot_configuration())

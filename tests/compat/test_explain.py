@@ -146,7 +146,7 @@ def test_a_mistyped_uid_is_asked_for(make):
     )
 
 
-def test_flink_as_the_target_is_told_of_what_it_never_could_restore(make):
+def test_flink_as_the_target_reports_what_it_never_could_restore(make):
     @attrs.frozen
     class Own:
         id: int

@@ -88,7 +88,7 @@ def test_a_merge_follows_three_heads_as_it_follows_two(first, branched):
     assert {head.id for head in branched.heads} | {third.id} == set(merged.parents)
 
 
-def test_what_a_revision_follows_is_told_the_oldest_first(branched):
+def test_what_a_revision_follows_is_reported_the_oldest_first(branched):
     wider = branched.find("0002_wider")
 
     assert ["0001_orders", "0002_wider"] == [one.name for one in branched.up_to(wider)]

@@ -191,7 +191,7 @@ class TestOverrides:
         assert [self.override()] == [override for state in report.states for override in state.overridden]
         assert [("order", "0001", "backward")] == failures(report)
 
-    def test_an_override_that_has_expired_lets_nothing_pass_and_is_told(self):
+    def test_an_override_that_has_expired_lets_nothing_pass_and_is_reported(self):
         expired = self.override(expires=TODAY - dt.timedelta(days=1))
         report = self.ask(expires=expired.expires)
 

@@ -131,7 +131,7 @@ def test_a_refusal_lists_every_state_and_finding(planned):
         assert line in message
 
 
-def test_a_plan_as_data_is_the_same_every_time_and_tells_readers_converters_and_flags(planned):
+def test_a_plan_as_data_is_the_same_every_time_and_reports_readers_converters_and_flags(planned):
     def make_plan():
         new = SerializerDescription.of(IntSerializer(), converter=Converter("accounts.clamp", abs))
         return planned(("a", VALUE, LongSerializer(), new), ("b", VALUE, LongSerializer(), DoubleSerializer()))

@@ -153,7 +153,7 @@ def test_a_changed_key_that_is_not_read_is_refused_and_not_an_error(make):
     assert "READ-4" == report.operators[0].key.result.findings[0].rule
 
 
-def test_an_operator_that_cannot_be_told_in_the_probe_is_refused(stored_in):
+def test_an_unreadable_operator_in_the_probe_is_refused(stored_in):
     probe = stored_in("hashmap-account-v3")
     operators = [attrs.evolve(o, states=(), key=None, unreadable="a class X is not known") for o in probe.operators]
 

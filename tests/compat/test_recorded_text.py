@@ -89,7 +89,7 @@ def earlier(text, version):
 
 
 class TestTypes:
-    def test_one_that_many_states_have_is_told_once(self):
+    def test_one_that_many_states_have_is_reported_once(self):
         once, often = to_json(job(Order)), to_json(job(*[Order] * 500))
 
         assert len(json.loads(once)["types"]) == len(json.loads(often)["types"])
@@ -199,14 +199,14 @@ class TestTexts:
         ],
         ids=range(6),
     )
-    def test_what_is_there_twice_or_hidden_is_refused_though_the_seal_was_made_anew(self, old, new):
+    def test_duplicate_or_hidden_content_is_refused_even_with_a_new_seal(self, old, new):
         (text,) = files_of(job(Order)).data.values()
         assert text.count(old) == 1
 
         with pytest.raises(CorruptFile):
             RecordedRevision.from_json("0001_r0", resealed(text.replace(old, new)))
 
-    def test_a_type_is_not_told_twice(self):
+    def test_a_type_is_not_written_twice(self):
         (text,) = files_of(job(Order)).data.values()
         line = next(line for line in text.split("\n") if line.startswith('    "string '))
 
@@ -236,7 +236,7 @@ class TestJudgedOnce:
 
         assert {"s0": 2, "s1": 2} == Counter(asked)
 
-    def test_so_are_states_of_one_type(self, monkeypatch):
+    def test_states_of_one_type_are_written_once(self, monkeypatch):
         asked, real = [], check.judge
         history = History.of(files_of(job(*[Narrow] * 9)))
         monkeypatch.setattr(check, "judge", lambda old, new: asked.append(new.name) or real(old, new))

@@ -44,7 +44,7 @@ def test_a_job_and_its_record_have_the_same_digest():
     assert digest(job.describe()) != digest(other.describe())
 
 
-def test_the_types_are_told_in_words(recorded):
+def test_the_types_are_reported_in_words(recorded):
     document = json.loads(recorded)
     operator, types = document["operators"][0], document["types"]
 

@@ -64,7 +64,7 @@ def test_a_key_with_a_rule_is_a_migration_and_flagged_role_4(make, stored):
     )  # fmt: skip
 
 
-def test_a_key_without_a_rule_needs_a_function_and_is_told_so(make, stored):
+def test_a_key_without_a_rule_needs_a_function_and_the_error_says_so(make, stored):
     new = make.job(make.state("s", VALUE, LONG), key=STRING)
     refused = check(stored(LONG), new, repartition=ALLOWED).operators[0].key.result
     accepted = check(stored(LONG), make.job(key=converted(STRING, str)), repartition=ALLOWED)
@@ -91,7 +91,7 @@ def test_another_number_of_key_groups_is_a_migration_of_compatible_keys(make, st
     assert OperatorAction.COPY == plan(same).operators[0].action
 
 
-def test_timers_are_keyed_anew_whether_the_job_declares_them_or_not(make, stored):
+def test_timers_are_rekeyed_whether_the_job_declares_them_or_not(make, stored):
     old = stored(INT, make.state("timers", TIMERS, TimerSerializer(INT, VOID)))
     declared = make.job(make.state("timers", TIMERS, TimerSerializer(LONG, VOID)), key=LONG)
 
@@ -122,7 +122,7 @@ def test_states_that_the_job_does_not_declare_go_along_as_bytes(make, stored):
     )  # fmt: skip
 
 
-def test_a_namespace_that_nobody_can_tell_refuses_the_operator(make, stored):
+def test_an_unreadable_namespace_refuses_the_operator(make, stored):
     old = stored(INT, make.state("s", VALUE, LONG, namespace=make.LayoutSnapshot(1, restorable=False)))
 
     report = check(old, make.job(key=LONG), repartition=ALLOWED)
@@ -131,7 +131,7 @@ def test_a_namespace_that_nobody_can_tell_refuses_the_operator(make, stored):
     assert Decision.REFUSE == report.decision
 
 
-def test_keys_that_nobody_can_read_are_refused(make, stored):
+def test_unreadable_keys_are_refused(make, stored):
     old = stored(make.LayoutSnapshot(1, restorable=False))
 
     report = check(old, make.job(key=make.Layout(2, "migrates")), repartition=ALLOWED)
@@ -214,7 +214,7 @@ def test_an_operator_that_is_not_in_the_job_is_kept_and_cannot_be_named(make, st
         check(both, new, repartition=Repartition(max_parallelism={"other": 9}))
 
 
-def test_the_options_of_the_command_line_are_told():
+def test_the_options_of_the_command_line_are_shown():
     wanted = Repartition(max_parallelism={"a b": 9}, merge={"total": Merge("operator:add", functions.add)})
 
     assert "--repartition --max-parallelism 'a b=9' --merge total=operator:add" == wanted.options()

@@ -129,7 +129,7 @@ def test_it_is_what_the_check_says_with_the_sides_exchanged(data):
 
 
 @pytest.mark.parametrize(("old", "is_flagged"), [(Int32, True), (str, False)], ids=["a primitive", "never a primitive"])
-def test_a_null_that_the_old_class_may_not_take_is_told(old, is_flagged):
+def test_a_null_that_the_old_class_may_not_take_is_reported(old, is_flagged):
     """REC-17 back: Flink fails on a null in a field that is `int` in the old class, and no byte is rewritten."""
     back = backs(stored(job(class_of(id=int, visits=old))), job(class_of(id=int, visits=old | None)).describe())["open"]
 
@@ -153,13 +153,13 @@ def test_flags_count_on_the_way_back_of_a_record_as_they_do_on_the_way_there():
     assert ("$.visits", "REC-17") in rules(backs(recorded_old, new.describe())["open"])
 
 
-def test_what_a_migration_back_fills_is_told_beside_what_it_drops():
+def test_what_a_migration_back_fills_is_reported_next_to_what_it_drops():
     back = backs(stored(job(class_of(id=int, title=str))), job(class_of(id=int, note=str | None)).describe())["open"]
 
     assert (MIGRATE, ", which drops $.note and fills $.title with a default") == (back.decision, back.loss)
 
 
-def test_time_stamps_that_a_migration_back_takes_off_are_told():
+def test_time_stamps_that_a_migration_back_takes_off_are_reported():
     old = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int)])])
     new = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int, time_to_live=True)])])
 
@@ -220,7 +220,7 @@ def test_an_operator_that_the_job_lacks_is_dropped_by_flink():
     assert (START, True) == (back.decision, "--allowNonRestoredState" in back.note)
 
 
-def test_of_what_is_refused_or_new_nothing_is_told():
+def test_of_what_is_refused_or_new_nothing_is_reported():
     new = job(bool, more=[Operator("audit", key=str, states=[ValueStateDescriptor("seen", int)])]).describe()
 
     assert {"pending"} == backs(stored(job(str)), new).keys()

@@ -70,7 +70,7 @@ class TestBytes:
             (GenericArraySerializer(BOXED), [[None]], "00000001 01 00000001 00"),
         ],
     )
-    def test_an_element_of_an_array_of_objects_stands_behind_a_flag_that_it_is_present(
+    def test_an_element_of_an_array_of_objects_comes_after_a_flag_that_it_is_present(
         self, write, read, copied, serializer, value, expected
     ):
         data = bytes.fromhex(expected)
@@ -100,7 +100,7 @@ class TestBytes:
             (STRINGS, [1], "1 is not a string"),
         ],
     )
-    def test_a_value_that_does_not_fit_is_told_with_its_step(self, write, serializer, value, message):
+    def test_a_value_that_does_not_fit_is_reported_with_its_step(self, write, serializer, value, message):
         with pytest.raises(ValueNotConvertible, match=message) as caught:
             write(serializer, value)
 
@@ -333,7 +333,7 @@ class TestRules:
         assert "com.acme.Click" == result.reconfigured_serializer.component_class
 
     @pytest.mark.parametrize("other", [SetSerializer(LONG), TupleSerializer((LONG, LONG))])
-    def test_an_array_becomes_no_set_or_tuple_and_none_of_them_an_array(self, ask, rules, other):
+    def test_arrays_do_not_convert_to_or_from_sets_and_tuples(self, ask, rules, other):
         """LIST-3."""
         for serializer in (LONGS, BOXED, STRINGS):
             assert [("$", "LIST-3")] == rules(ask(serializer, other)) == rules(ask(other, serializer))

@@ -108,7 +108,7 @@ class TestNulls:
         [Row[int, str], dict[str, int], set[int], Array[str], list[Row[int, str]]],
         ids=lambda hint: serializer_for(hint).describe(),
     )
-    def test_so_are_columns_values_and_elements(self, hint):
+    def test_columns_values_and_elements_are_declared_too(self, hint):
         code = serializer_for(hint)
 
         assert code != code.snapshot_configuration().restore_serializer()

@@ -19,7 +19,7 @@ EITHER = EitherSerializer(STRING, INT)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(Left("a"), "01 02 61"), (Right(5), "00 00000005")])
-def test_a_flag_that_says_left_stands_before_the_value(write, read, copied, value, expected):
+def test_a_flag_that_says_left_comes_before_the_value(write, read, copied, value, expected):
     data = bytes.fromhex(expected)
 
     assert data == write(EITHER, value)
@@ -36,7 +36,7 @@ def test_a_flag_that_says_left_stands_before_the_value(write, read, copied, valu
         (Left(None), "None is not a string", "$|0"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_its_side(write, value, message, path):
+def test_a_value_that_does_not_fit_is_reported_with_its_side(write, value, message, path):
     with pytest.raises(ValueNotConvertible, match=message) as caught:
         write(EITHER, value)
     assert path == caught.value.where.get("path", "$")

@@ -134,7 +134,7 @@ class TestSnapshots:
 
 
 class TestDeclaration:
-    def test_what_cannot_be_told_by_one_name_is_no_enum(self):
+    def test_what_one_name_does_not_identify_is_not_an_enum(self):
         with pytest.raises(DeclarationError, match="is a Flag"):
             EnumSerializer.of(enum.Flag("Bits", ["A", "B"]))
         with pytest.raises(DeclarationError, match="not an enum class with members"):

@@ -92,7 +92,7 @@ def stored_account(**hints):
 
 
 class TestVerdicts:
-    def test_the_same_type_is_migrated_both_ways_and_every_part_is_written_anew_fam_4(self, ask, rules):
+    def test_the_same_type_is_migrated_both_ways_and_every_part_is_rewritten_fam_4(self, ask, rules):
         avro, plain = AvroSerializer.of(Line), serializer_for(Line)
 
         for new, old in ((avro, plain), (plain, avro)):
@@ -278,7 +278,7 @@ class TestValues:
 
         assert reason in str(caught.value)
 
-    def test_an_error_tells_the_path(self, migrate):
+    def test_an_error_shows_the_path(self, migrate):
         old, new = stored_account(ids=list[str]), account(field("ids", array(UUID)))
 
         with pytest.raises(ValueNotConvertible) as caught:

@@ -358,7 +358,7 @@ class TestConfigurations:
             ),
         ],
     )
-    def test_a_composite_that_is_none_is_refused(self, data, message):
+    def test_an_invalid_composite_is_refused(self, data, message):
         with pytest.raises(CorruptSavepoint, match=message):
             snapshot_from_bytes(data)
 

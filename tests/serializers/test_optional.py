@@ -25,7 +25,7 @@ LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
     ("padding", "value", "expected", "length"),
     [(0, 7, "00 00000007", -1), (0, None, "01", -1), (4, 7, "00 00000007", 5), (4, None, "01 00000000", 5)],
 )
-def test_a_value_stands_behind_its_null_flag_and_a_null_may_be_padded(write, read, padding, value, expected, length):
+def test_a_value_comes_after_its_null_flag_and_a_null_may_be_padded(write, read, padding, value, expected, length):
     serializer = OptionalSerializer(INT, padding)
     data = bytes.fromhex(expected)
 

@@ -443,7 +443,7 @@ class TestOutOfPickle:
         findings = later.ensure_compatibility(old.snapshot_configuration()).findings
         assert [("$", "FAM-1"), ("$.note", "REC-2")] == [(finding.path, finding.rule) for finding in findings]
 
-    def test_elements_and_keys_that_become_one_are_told(self, module, write):
+    def test_elements_and_keys_that_become_one_are_reported(self, module, write):
         source = """
 @dataclasses.dataclass(frozen=True)
 class Point:

@@ -90,7 +90,7 @@ class TestValues:
 
         assert value == read(serializer, write(serializer, value))
 
-    def test_a_class_within_that_nobody_listed_is_refused_when_it_is_written(self, shop, serializer, write, module):
+    def test_an_unlisted_class_within_is_refused_when_it_is_written(self, shop, serializer, write, module):
         other = module("class Note: pass", "notes")
         value = shop.Account(other.Note())
         with pytest.raises(ValueNotConvertible, match=r"holds a notes.Note.*\n.*references=\(Note,\)"):
@@ -167,7 +167,7 @@ class TestValues:
 
 
 class TestSnapshot:
-    def test_it_tells_what_can_be_seen_from_outside(self, module, stored):
+    def test_it_describes_what_can_be_seen_from_outside(self, module, stored):
         snapshot = stored(PickleSerializer(module(DATA).Account, protocol=4))
         account, line = Shape("shop.Account", ("owner", "tier", "lines")), Shape("shop.Line", ("article",))
         tier = Shape("shop.Tier", ("GOLD='g'", "BASE='b'"), PickledBy.SYMBOL)
@@ -340,7 +340,7 @@ class TestRules:
         assert "compatible" == verdict_of(ask(more, old))
         assert "shop.Tier lost BASE='b'" in ask(other, old).findings[0].reason
 
-    def test_pkl_4_a_described_class_is_told_to_become_a_record(self, module, ask):
+    def test_pkl_4_a_record_is_advised_for_a_described_class(self, module, ask):
         old = PickleSerializer(module(DATA).Account)
         result = ask(PickleSerializer(module(DATA.replace("owner:", "name:")).Account), old)
 

@@ -75,7 +75,7 @@ class AlmostSame:
 
 
 class TestBytes:
-    def test_a_record_is_a_flag_and_its_fields_by_name_each_behind_a_null_flag(self, write) -> None:
+    def test_a_record_is_a_flag_and_its_fields_by_name_each_after_a_null_flag(self, write) -> None:
         data = write(record_serializer(One), One(7, "ab", 3))
 
         assert bytes.fromhex("0200000000000000000700036162010000000003") == data
@@ -97,7 +97,7 @@ class TestBytes:
         assert data == write(generic, value)
         assert data == write(named(One), value)
 
-    def test_snap_9_names_fields_and_types_are_told_where_the_class_is_not(self, stored) -> None:
+    def test_snap_9_names_fields_and_types_are_reported_where_the_class_is_not(self, stored) -> None:
         snapshot = stored(attrs.evolve(named(One), name="gone.shop.Account"))
 
         assert "gone.shop.Account" == snapshot.record_name()
@@ -541,7 +541,7 @@ class TestSubclasses:
         assert () == new.registered
         assert Cat("c", 9) == read(ask(new, old).reconfigured_serializer, write(old, Cat("c", 9)))
 
-    def test_rec_14_a_subclass_that_nobody_knows_is_incompatible(self, ask, rules) -> None:
+    def test_rec_14_an_unknown_subclass_is_incompatible(self, ask, rules) -> None:
         new = record_serializer(Shape)
         square = ("shop.Square", RecordSerializer("shop.Square", new.fields))
 

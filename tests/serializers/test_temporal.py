@@ -125,7 +125,7 @@ class TestGarbage:
             (TIMESTAMP, LONG_NULL + "00000001", "is no number of milliseconds"),
         ],
     )
-    def test_impossible_numbers_are_told_with_their_place(self, serializer, data, what):
+    def test_impossible_numbers_are_reported_with_their_place(self, serializer, data, what):
         source = DataInputView(b"\0" + bytes.fromhex(data), 1)
 
         with pytest.raises(CorruptSavepoint, match=what) as caught:

@@ -109,14 +109,14 @@ class TestWhatMayBeNamed:
         assert "minefield" not in sys.modules
         assert not (tmp_path / "planted").exists()
 
-    def test_trust_of_a_class_is_no_trust_of_what_stands_beside_or_within_it(self, module):
+    def test_trust_of_a_class_is_no_trust_of_what_stands_next_to_or_within_it(self, module):
         shop = module("class Account: pass\ndef wipe(): raise SystemExit")
         for name in ("wipe", "Account.__init__.__globals__", "Account.__class__"):
             with pytest.raises(UntrustedCode, match=r"shop\."):
                 opened(named("shop", name), trust={"shop.Account"})
         assert isinstance(opened(pickle.dumps(shop.Account()), trust={"shop.Account"}), shop.Account)
 
-    def test_what_is_trusted_and_cannot_be_imported_is_told_pkl_6(self):
+    def test_what_is_trusted_and_cannot_be_imported_is_reported_pkl_6(self):
         with pytest.raises(ValueNotConvertible, match=r"shop_of_old.Account.*cannot be imported") as raised:
             opened(named("shop_of_old", "Account"), trust={"shop_of_old.Account"})
         assert "PKL-6" == raised.value.where["rule"]
@@ -205,7 +205,7 @@ class TestPickledValue:
 
         assert f"PickledValue('shop.Account', {len(value.data)} bytes)" == repr(value)
 
-    def test_it_is_opened_by_who_names_its_class(self):
+    def test_it_is_opened_by_naming_its_class(self):
         value = PickledValue("builtins.dict", pickle.dumps({"a": 1}))
         with pytest.raises(UntrustedCode, match=r"--trust builtins.dict"):
             value.load()

@@ -422,7 +422,7 @@ def numbers(spark):
     return [StateSource("o", "number", table, key_by="key", value="number")]
 
 
-def test_its_progress_is_told_until_both_phases_are_done(numbers, tmp_path):
+def test_its_progress_is_reported_until_both_phases_are_done(numbers, tmp_path):
     job, told = Job([Operator("o", key=str, states=[ValueStateDescriptor("number", Int32)])]), []
 
     bootstrap(tmp_path / "new", job, numbers, progress=told.append)
@@ -583,7 +583,7 @@ class Unreadable:
         return int, ("no licence here",)
 
 
-def test_what_python_raised_before_a_task_began_is_told(spark, tmp_path):
+def test_what_python_raised_before_a_task_began_is_reported(spark, tmp_path):
     table = spark.createDataFrame([("a", 1)], "key string, number int")
     source = StateSource("o", "number", table, key_by="key", value=Unreadable())
 

@@ -83,7 +83,7 @@ def test_it_needs_no_spark(counts, tmp_path, values_of):
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("named", ["master", "py_files"])
-def test_who_names_a_master_or_files_for_workers_gets_spark(counts, tmp_path, named):
+def test_a_master_or_files_for_workers_select_spark(counts, tmp_path, named):
     told = []
     (tmp_path / "helper.py").touch()
     names = {"master": {"master": "local[1]"}, "py_files": {"py_files": [tmp_path / "helper.py"]}}

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import attrs
 import pytest
-import sacred
+import source_safety
 from pyspark import TaskContext
 
 from stateshift.spark import register
@@ -47,7 +47,7 @@ job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", st
 keys = Job([Operator("counter", key=str, key_converter=held, states=[ValueStateDescriptor("count", int)])])
 """
 FEW = ("clean", "migrate, replace", "write")
-ALL = (*FEW, *(name for name in sacred.VERBS if name not in {*FEW, "write, no base"}))
+ALL = (*FEW, *(name for name in source_safety.VERBS if name not in {*FEW, "write, no base"}))
 
 
 @attrs.frozen
@@ -80,8 +80,8 @@ class Scene:
 def scene(tmp_path):
     made = Scene(tmp_path)
     (tmp_path / "held_job.py").write_text(JOB.format(folder=str(tmp_path), target=str(made.target), most=HOLD_S))
-    sacred.write_source(tmp_path / "old")
-    sacred.write_source(tmp_path / "other", factor=3)
+    source_safety.write_source(tmp_path / "old")
+    source_safety.write_source(tmp_path / "other", factor=3)
     yield made
     (tmp_path / "go").touch()
 
@@ -150,7 +150,7 @@ def held_rows(request, scene):
                 (folder / "waits").touch()
             time.sleep(0.2)
 
-    rows = spark.range(sacred.KEYS).selectExpr("id as key", "id * 7 as value").repartition(2)
+    rows = spark.range(source_safety.KEYS).selectExpr("id as key", "id * 7 as value").repartition(2)
     return rows.mapInArrow(hold, rows.schema)
 
 
@@ -163,7 +163,7 @@ def live(kind, scene, request):
     rows = request.getfixturevalue("held_rows")
     if kind == "bootstrap":
         source = StateSource("counter", "count", rows, key_by="key", value="value")
-        return live_thread(scene, rows, lambda: bootstrap(scene.target, sacred.OLD, source))
+        return live_thread(scene, rows, lambda: bootstrap(scene.target, source_safety.OLD, source))
     options = {"operator": "counter", "state": "count"}
     options |= {"base": str(scene.folder / "old")} if kind == "write beside a base" else {}
     writer = rows.write.format("savepoint").mode("overwrite").options(**options)
@@ -184,7 +184,7 @@ def check_result(scene, kind):
     opened = Savepoint.open(scene.target)
     found = {entry.key: entry.value for entry in opened.operator("counter").state("count").read_entries()}
 
-    assert found == dict(map(WRITTEN[kind], range(sacred.KEYS)))
+    assert found == dict(map(WRITTEN[kind], range(source_safety.KEYS)))
     assert verify(opened).ok
     assert not [name for name in scene.names() if "_claim-" in name or ".attempt-" in name or name.endswith(".done")]
 
@@ -194,11 +194,11 @@ def check_result(scene, kind):
     [("migrate", ALL), ("write beside a base", FEW), ("write", FEW), ("repartition", FEW), ("bootstrap", FEW)],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} comers",
 )
-def test_whoever_comes_to_the_target_of_a_live_run_is_refused_and_the_run_completes(kind, comers, scene, request):
+def test_other_runs_on_the_target_of_a_live_run_are_refused_and_the_run_completes(kind, comers, scene, request):
     with live(kind, scene, request):
         for comer in comers:
             before = scene.names()
-            outcome = sacred.VERBS[comer](str(scene.folder / "other"), str(scene.target))
+            outcome = source_safety.VERBS[comer](str(scene.folder / "other"), str(scene.target))
             assert scene.names_beside(before) == before, (comer, outcome)
             assert outcome.status == 2, (comer, outcome)
             assert "another run is in progress" in outcome.text, (comer, outcome)
@@ -212,7 +212,7 @@ def test_a_bootstrap_that_comes_to_the_target_of_a_live_run_is_refused(kind, sce
     source = StateSource("counter", "count", rows, key_by="key", value="value")
     with live(kind, scene, request):
         before = scene.names()
-        outcome = sacred.called(bootstrap, scene.target, sacred.OLD, source)
+        outcome = source_safety.called(bootstrap, scene.target, source_safety.OLD, source)
         assert scene.names_beside(before) == before
 
     assert (outcome.status, "another run is in progress" in outcome.text) == (2, True), outcome.text
@@ -229,7 +229,7 @@ def test_a_write_that_was_cancelled_leaves_nothing_and_its_target_is_free(kind, 
             time.sleep(0.1)
 
     assert scene.names() == set()
-    outcome = sacred.VERBS["migrate, fail"](str(scene.folder / "other"), str(scene.target))
+    outcome = source_safety.VERBS["migrate, fail"](str(scene.folder / "other"), str(scene.target))
     assert outcome.status == 0, outcome.text
 
 
@@ -296,7 +296,7 @@ def test_a_dead_run_in_another_pid_namespace_is_taken_over_when_it_was_silent_fo
     for file in scene.target.iterdir():
         os.utime(file, (long_ago, long_ago))
 
-    outcome = sacred.VERBS["migrate, fail"](str(scene.folder / "old"), str(scene.target))
+    outcome = source_safety.VERBS["migrate, fail"](str(scene.folder / "old"), str(scene.target))
 
     assert outcome.status == 0, outcome.text
     assert verify(Savepoint.open(scene.target)).ok

@@ -146,7 +146,7 @@ def test_the_report_counts_every_state(spark, savepoint_of, account_jobs, tmp_pa
     assert json.loads(json.dumps(report.to_data()))["states"][0]["read"] == 10
 
 
-def test_progress_is_told_from_the_start_to_the_end(spark, savepoint_of, account_jobs, tmp_path):
+def test_progress_is_reported_from_start_to_end(spark, savepoint_of, account_jobs, tmp_path):
     told = []
 
     migrate(savepoint_of(NAME), tmp_path / "new", account_jobs[3], session=spark, progress=told.append)

@@ -149,7 +149,7 @@ failing = job(WordSerializer(), converter=lambda text: text)
 
 
 @pytest.mark.slow
-def test_neither_spark_nor_its_workers_tell_what_is_redacted(tmp_path, load):
+def test_neither_spark_nor_its_workers_print_what_is_redacted(tmp_path, load):
     """Processes of their own, for what the JVM writes to stderr; a failed task is tried twice."""
     load("planted_words", planted_words=REDACTED)
     before = sys.modules["planted_words"].before

@@ -20,7 +20,7 @@ def on_a_worker(spark, function):
     return spark.sparkContext.parallelize([0], 1).map(lambda _: function()).collect()[0]
 
 
-def test_a_worker_knows_no_top_level_module_of_ours(spark, root, monkeypatch):
+def test_a_worker_has_no_top_level_module_of_ours(spark, root, monkeypatch):
     """Started from the checkout, `import state` would load a second copy of `stateshift.state`."""
     monkeypatch.chdir(root)
 
@@ -65,7 +65,7 @@ def test_a_failed_task_is_tried_again(spark):
     assert spark.sparkContext.parallelize([0], 1).map(attempts).collect() == [2]
 
 
-def test_a_master_that_is_none_is_refused_before_java_is_looked_for(monkeypatch):
+def test_an_invalid_master_is_refused_before_java_is_looked_for(monkeypatch):
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
 
     with pytest.raises(StateShiftError, match=r"'nonsense' is not a master that Spark supports\n.*local\[\*,4\]"):

@@ -192,7 +192,7 @@ for value, target in (("repeat('x', 384)", sys.argv[1]), (f"concat({noise})", sy
 
 
 @pytest.mark.slow
-def test_a_bootstrap_tells_a_small_target_from_a_small_scratch_folder(disk, on_small_disk, tmp_path):
+def test_a_bootstrap_distinguishes_a_small_target_from_a_small_scratch_folder(disk, on_small_disk, tmp_path):
     """What compresses well fits where Spark sorts it, and not where it is to go; the other is the other way round."""
     elsewhere = tmp_path / "elsewhere"
 

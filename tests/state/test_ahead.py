@@ -15,18 +15,18 @@ def noted(count, made):
 
 
 @pytest.mark.parametrize("count", range(6))
-def test_items_come_in_their_order_whoever_makes_them(count):
+def test_items_keep_their_order_whichever_thread_makes_them(count):
     assert [*range(count)] == [*ahead(iter(range(count)))]
 
 
-def test_who_looks_at_the_first_alone_waits_for_no_other():
+def test_taking_only_the_first_item_waits_for_no_other():
     made = []
 
     assert 0 == next(ahead(noted(5, made)))
     assert [0] == made
 
 
-def test_no_more_than_two_items_wait_for_who_works_on_them():
+def test_no_more_than_two_items_wait_for_the_consumer():
     made = []
 
     for item in ahead(noted(50, made)):

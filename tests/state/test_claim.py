@@ -76,7 +76,7 @@ def test_a_target_that_stays_empty_goes_with_its_claim(target):
     assert not target.exists()
 
 
-def test_another_process_is_refused_and_told_who_is_at_work(target, owner):
+def test_another_process_is_refused_and_the_owner_is_reported(target, owner):
     with pytest.raises(TargetExists) as caught, claimed(target):
         pass
 
@@ -158,7 +158,7 @@ def test_a_claim_gives_signs_of_life(target, monkeypatch):
             time.sleep(0.01)
 
 
-def test_who_lost_a_claim_is_told_and_does_not_get_it_back(target, monkeypatch):
+def test_a_lost_claim_is_reported_and_not_regained(target, monkeypatch):
     monkeypatch.setattr(claims, "_BEAT_S", 0.01)
     with claimed(target) as claim:
         target.write("result", b"of another run")

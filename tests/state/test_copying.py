@@ -63,7 +63,7 @@ def test_of_a_file_that_grows_meanwhile_what_was_there_is_copied(tmp_path, sourc
     assert (FileDigest.of(DATA), DATA) == (stored.digest, target.read(stored.attempt))
 
 
-def test_a_file_that_shrinks_meanwhile_is_told_and_leaves_nothing(tmp_path, source, target):
+def test_a_file_that_shrinks_meanwhile_is_reported_and_leaves_nothing(tmp_path, source, target):
     with open_stream(RelativeFileHandle("stream", len(DATA)), source) as stream:
         (tmp_path / "source" / "stream").write_bytes(DATA[:-1])
         with pytest.raises(CorruptSavepoint, match="bytes were expected") as caught:
@@ -79,7 +79,7 @@ def test_a_folder_that_is_gone_is_a_failure_of_the_store(source, tmp_path):
 
 
 @pytest.mark.usefixtures("source", "files_of_two_megabytes")
-def test_a_file_that_does_not_fit_is_told_and_leaves_nothing(source, target):
+def test_a_file_that_does_not_fit_is_reported_and_leaves_nothing(source, target):
     with pytest.raises(StorageFailed, match="large"):
         copied(source, target)
     assert () == target.names()

@@ -111,7 +111,7 @@ def test_a_renamed_operator_is_found_under_its_new_uid(edited):
     assert verify(result).ok
 
 
-def test_edits_are_told_in_the_lineage(edited, accounts):
+def test_edits_are_reported_in_the_lineage(edited, accounts):
     _, _, result = edited(accounts(3), drop=["version-free"], rename_uids=["account-state-lists=lists"])
 
     operators = {operator["uid"]: operator for operator in result.lineage.plan["operators"]}

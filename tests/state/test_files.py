@@ -152,7 +152,7 @@ def test_no_two_attempts_share_a_name():
     assert folder.attempt_name("state").startswith("state.attempt-0123456789ab-")
 
 
-def test_free_space_is_told_of_a_folder_that_is_not_there_yet(tmp_path):
+def test_free_space_is_reported_for_a_folder_that_does_not_exist_yet(tmp_path):
     assert Folder.at(tmp_path / "x" / "y").free_space_bytes() > 0
     assert Folder.at("s3://bucket/x").free_space_bytes() is None
 
@@ -173,7 +173,7 @@ def test_a_symbolic_link_to_a_savepoint_is_followed(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["file:///data/a#b/sp", "file:/data/a#b", "s3://bucket/a#b/sp", "s3a://bucket/#"])
-def test_what_is_behind_a_fragment_would_be_another_place(place):
+def test_what_is_after_a_fragment_would_be_another_place(place):
     """Of these a store, and Java, take what is before the `#`: the folder `a`."""
     with pytest.raises(StorageFailed, match="has a #, and what follows it is not part of the path") as refused:
         Folder.at(place)

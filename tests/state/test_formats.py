@@ -12,7 +12,7 @@ import os
 from collections import defaultdict
 
 import pytest
-from anew import write_anew
+from copying_values import copy_by_value
 
 from stateshift import Savepoint
 from stateshift.compat.description import StateKind
@@ -52,7 +52,7 @@ def cells_of(folder, flink_read, contents, target):
     """Snapshot class and kind of every state in a fixture that holds what it should, before and after writing."""
     savepoint = Savepoint.open(folder)
     told, read = flink_read(folder), contents(savepoint)
-    written = contents(write_anew(savepoint, target))
+    written = contents(copy_by_value(savepoint, target))
     for operator in savepoint.operators:
         keys = [operator.key] if operator.key is not None else []
         for state in operator.states:

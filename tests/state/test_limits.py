@@ -122,7 +122,7 @@ def test_more_key_groups_than_flink_has_are_refused_before_anything_is_written(t
     assert range(32768) == key_group_range(0, 1, 32768)
 
 
-def test_names_without_room_are_refused_where_they_are_declared():
+def test_names_that_are_too_long_are_refused_where_they_are_declared():
     name = "é" * 32768
 
     for declare in (

@@ -92,7 +92,7 @@ def test_another_format_is_refused_as_such(form):
     assert "remove the file" in caught.value.advice
 
 
-def test_a_damaged_lineage_is_told_with_the_savepoint(savepoint_copy):
+def test_a_damaged_lineage_is_reported_with_the_savepoint(savepoint_copy):
     folder = savepoint_copy("rocksdb-account-v1")
     (folder / LINEAGE).write_bytes(b"{")
 

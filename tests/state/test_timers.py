@@ -105,7 +105,7 @@ class TestWriting:
         counts = {count.state: count.written for count in savepoint.lineage.states}
         assert {EVENT: len(timers), PROCESSING: 0} == counts
 
-    def test_windows_processing_time_and_states_lie_beside_each_other(self, tmp_path):
+    def test_windows_processing_time_and_states_lie_next_to_each_other(self, tmp_path):
         states = [ReducingStateDescriptor("contents", int, namespace=TimeWindow)]
         job = job_of(str, TimerServiceDescriptor(), WINDOWS, states=states)
         window = TimeWindow(0, 10)
@@ -176,7 +176,7 @@ class TestReading:
         with pytest.raises(TypeError, match="use read_elements"):
             list(operator.state("rules").read_timers())
 
-    def test_bytes_behind_a_timer_are_corrupt_and_tell_where(self, tmp_path):
+    def test_bytes_after_a_timer_are_corrupt_and_located(self, tmp_path):
         with SavepointWriter(tmp_path / "sp", job_of(int, TimerServiceDescriptor())) as writer:
             writer.register_event_time_timer("op", 1, 7)
         metadata = read_metadata((tmp_path / "sp" / "_metadata").read_bytes())

@@ -132,7 +132,7 @@ def test_counts_are_put_as_everywhere(tmp_path, count, lying, ending):
     assert "2 states have as many entries as recorded" in details
 
 
-def test_progress_tells_of_files_and_then_of_streams(written):
+def test_progress_reports_files_and_then_streams(written):
     seen = []
     verify(Savepoint.open(written), progress=seen.append)
 
@@ -239,7 +239,7 @@ def test_without_digests_and_where_one_is_wrong_all_is_read(written):
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))
-def test_damage_is_told_alike_whether_digests_are_trusted_or_all_is_read(written, first):
+def test_damage_is_reported_alike_whether_digests_are_trusted_or_all_is_read(written, first):
     places = Places(written)
     for seed in range(first, first + 100):
         damage = damage_of(places, seed)

@@ -107,7 +107,7 @@ def test_pickled_serializers_load_and_read_what_they_wrote(stored):
                 assert data == target.getvalue() or isinstance(serializer, ss.PickleSerializer), name
 
 
-def test_serializers_beside_a_savepoint_load(stored):
+def test_serializers_next_to_a_savepoint_load(stored):
     found = read_stored_serializers(Folder.at(stored / "opaque" / "savepoint"))
 
     serializers = {place: StoredSerializer(place, data, trusted=True)() for place, data in found.items()}

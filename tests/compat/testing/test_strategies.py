@@ -258,7 +258,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("words", CHANGES)
-def test_each_change_is_drawn_and_told(words):
+def test_each_change_is_drawn_and_reported(words):
     found = find(evolutions(CHANGES[words], most=1), lambda new: words in new.changes[0], settings=many)
 
     assert 1 == len(found.changes)

@@ -305,7 +305,7 @@ def test_missing_golden_file_fails_loudly(project):
     assert re.search(r"no golden file \S+/golden/1.0/TestAccount.json; write it: pytest --stateshift-record", done.text)
 
 
-def test_a_golden_file_that_is_damaged_is_told_as_such(project, tmp_path):
+def test_a_golden_file_that_is_damaged_is_reported_as_such(project, tmp_path):
     run = project(V1, WIDER)
     run("--stateshift-record")
     file = tmp_path / "golden" / "1.0" / "TestAccount.json"

@@ -75,7 +75,7 @@ def test_a_large_file_is_renamed_by_copying_it_in_pieces(s3, monkeypatch):
     assert folder.read("b") == data
 
 
-def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3):
+def test_a_bucket_that_is_not_there_is_reported_with_what_to_do(s3):
     folder = Folder.at(s3.place("sp", bucket="nowhere"))
 
     for act in (folder.names, folder.create, lambda: folder.write("a", b"x")):
@@ -98,7 +98,7 @@ for act in (lambda folder: folder.names(), lambda folder: folder.read("a"), lamb
 
 
 @pytest.mark.parametrize("key", ["tests-access", "somebody-else"])
-def test_wrong_credentials_are_told_and_not_shown(s3, secret, monkeypatch, key):
+def test_wrong_credentials_are_reported_and_not_shown(s3, secret, monkeypatch, key):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-hidden-secret")
 
@@ -121,7 +121,7 @@ def test_wrong_credentials_are_told_and_not_shown(s3, secret, monkeypatch, key):
         "hdfs://user:hidden@host/sp",
     ],
 )
-def test_a_uri_with_credentials_is_refused_without_telling_them(uri):
+def test_a_uri_with_credentials_is_refused_without_showing_them(uri):
     with pytest.raises(StorageFailed, match="contains credentials") as caught:
         Folder.at(uri)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from leading import lead_to
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
+from redirecting import redirect_to
 
 from stateshift.serializers.errors import DeclarationError, JobNotFound, StateShiftError
 from stateshift.spark import register
@@ -53,10 +53,10 @@ def test_a_state_is_read_filtered_joined_and_written_back_changed(spark, read, s
     assert verify(Savepoint.open(tmp_path / "new")).ok
 
 
-def test_files_of_the_base_that_lie_elsewhere_are_taken_where_that_is_allowed(spark, savepoint_copy, tmp_path):
+def test_files_of_the_base_in_other_folders_are_read_if_allowed(spark, savepoint_copy, tmp_path):
     base = savepoint_copy("rocksdb-long-p2-m200-files")
     shutil.copytree(base, tmp_path / "before")
-    lead_to(base, f"file:{tmp_path}/before")
+    redirect_to(base, f"file:{tmp_path}/before")
     state = {"operator": "more", "state": "s", "kind": "value", "base": base}
     rows = spark.range(3).selectExpr("id as key", "id as value")
 
@@ -103,7 +103,7 @@ def test_a_task_that_fails_is_tried_again_and_each_row_is_there_once_under_the_t
     assert [] == [file.name for file in (tmp_path / "new").iterdir() if ".attempt-" in file.name]
 
 
-def test_what_is_wrong_is_told_by_sparks_error_and_nothing_is_left(spark, tmp_path):
+def test_what_is_wrong_is_reported_by_sparks_error_and_nothing_is_left(spark, tmp_path):
     twice = spark.createDataFrame([(key % 40, "x") for key in range(41)], "key int, value string")
 
     with pytest.raises(PySparkException) as caught:

@@ -81,7 +81,7 @@ def told(savepoint, state="s"):
 
 
 @pytest.mark.parametrize("state", ["s", "l", "m"])
-def test_what_nobody_touched_has_the_bytes_that_it_had(tmp_path, base, state):
+def test_what_is_not_changed_keeps_its_bytes(tmp_path, base, state):
     rows = rows_of(base, state)
 
     found = write(tmp_path / "new", rows, state=state, base=base.place, overwrite=True)
@@ -153,7 +153,7 @@ def test_the_exact_form_is_written_as_it_is_read(tmp_path, base):
 
 
 @pytest.mark.parametrize(("operator", "state"), [("keyed", "s"), ("o", "by")])
-def test_keys_of_which_a_column_does_not_tell_the_scale_are_refused(tmp_path, base, operator, state):
+def test_keys_with_a_scale_that_a_column_does_not_have_are_refused(tmp_path, base, operator, state):
     arguments = {"operator": operator, "state": state, "base": base.place, "overwrite": True}
 
     refused(DeclarationError, "different keys would be written", target=tmp_path / "no",

@@ -125,7 +125,7 @@ class TestContent:
         assert ("$.visits", "int", "long") == (widened["path"], widened["old"], widened["new"])
         assert rule_book()["PRIM-2"].conversion == widened["conversion"]
 
-    def test_a_state_that_stays_is_told_too(self, plan):
+    def test_a_state_that_stays_is_reported_too(self, plan):
         kept = state(plan, "version-free")
 
         assert ("copy", 10, [], []) == tuple(kept[name] for name in ("action", "entries", "rewrites", "findings"))
@@ -137,7 +137,7 @@ class TestContent:
         assert sum(state["entries"] for state in states) == plan.summary["entries"]
         assert {"copy": 6, "relabel": 0, "rekey": 0, "convert": 1, "drop": 0} == plan.summary["states"]
 
-    def test_whether_flink_restores_the_result_is_told(self, savepoint):
+    def test_whether_flink_restores_the_result_is_reported(self, savepoint):
         """Not with a record of Python alone; and of an operator that is not the job's, nothing is said."""
         told = [
             make_plan(savepoint, job, DEFAULTS, IN_PYTHON, counted=False).summary["flink_restorable"]
@@ -146,7 +146,7 @@ class TestContent:
 
         assert [True, False] == told
 
-    def test_a_new_uid_is_told_and_a_uid_that_stays_is_not_called_new(self, savepoint):
+    def test_a_new_uid_is_reported_and_a_uid_that_stays_is_not_called_new(self, savepoint):
         options = MigrationOptions(edits=parse_edits(rename_uids=["account-state=accounts"]))
         plan = make_plan(savepoint, None, options, NewTypes(stay=True))
 
@@ -165,7 +165,7 @@ class TestContent:
 
         assert hashlib.sha256(file.read_bytes()).hexdigest() == plan.source.metadata_sha256
 
-    def test_a_converter_and_a_fallback_are_told_by_their_names(self, savepoint):
+    def test_a_converter_and_a_fallback_are_reported_by_their_names(self, savepoint):
         job = job_of(Account, converter=to_account)
 
         plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
@@ -477,7 +477,7 @@ def test_the_reference_time_is_that_of_the_run_unless_it_was_given(savepoint, op
     assert prepare_as_planned(savepoint, job, DEFAULTS, PlanFile.from_json(plan.to_json())).tasks
 
 
-def test_what_expires_by_the_plan_is_told(savepoint_of):
+def test_what_expires_by_the_plan_is_reported(savepoint_of):
     """STATE-5."""
     savepoint = Savepoint.open(savepoint_of("hashmap-long-p1-m128"))
     state_of = ValueStateDescriptor("session", int, former_time_to_live=dt.timedelta(hours=1))
@@ -534,7 +534,7 @@ def one_state(hint, **more):
         (DEFAULTS, FirstField(), f"fallback {__name__}.FirstField"),
     ],
 )
-def test_an_old_reader_that_is_no_snapshot_is_told_by_its_name(unregistered, options, fallback, reader):
+def test_an_old_reader_that_is_no_snapshot_is_reported_by_its_name(unregistered, options, fallback, reader):
     """READ-2, READ-3: a reviewer sees whose code reads; READ-5: the sample proves that it does."""
     job = one_state(str, converter=name_of, fallback_deserializer=fallback)
 
@@ -554,7 +554,7 @@ def joined(texts):
     return ",".join(texts)
 
 
-def test_a_state_of_another_kind_is_told_with_its_transform(savepoint_of):
+def test_a_state_of_another_kind_is_reported_with_its_transform(savepoint_of):
     """STATE-2."""
     savepoint = Savepoint.open(savepoint_of("hashmap-long-p1-m128"))
     events = ValueStateDescriptor("events", str, transform=StateTransform.from_list(joined))

@@ -162,7 +162,7 @@ def test_keys_that_become_texts_and_numbers_again_give_the_same_bytes_role_4(
     assert files_of(Savepoint.open(source)) == files_of(back)
 
 
-def test_state_in_the_heap_backends_native_format_is_keyed_anew_too(native_heap, contents, tmp_path):
+def test_state_in_the_heap_backends_native_format_is_rekeyed_too(native_heap, contents, tmp_path):
     new = migrated(native_heap, tmp_path / "new", max_parallelism=1000)
 
     assert contents(native_heap) == contents(new)
@@ -211,7 +211,7 @@ def test_a_key_with_a_rule_needs_no_function_role_4(tmp_path):
     assert ("long", 128) == (new.operator("orders").key.describe(), new.operator("orders").max_parallelism)
 
 
-def test_keys_that_are_written_anew_fall_in_the_places_where_a_writer_puts_them(tmp_path):
+def test_rewritten_keys_are_where_a_writer_puts_them(tmp_path):
     """What a writer of the new job gives is what the repartition gives, to the byte."""
     old, expected = (
         write_orders(tmp_path / name, key, keys, parallelism=2)
@@ -244,7 +244,7 @@ def test_states_and_timers_that_the_job_does_not_declare_go_along(tmp_path):
     assert everything(source, kept=str) == everything(new.place)
 
 
-def test_keys_that_a_function_cannot_take_abort_and_are_told_role_4(tmp_path):
+def test_keys_that_a_function_cannot_take_abort_and_are_reported_role_4(tmp_path):
     source = write_orders(tmp_path / "source", int, range(9))
     job = job_of(str, key_converter=lambda key: str(1 // (key - 7)))
 
@@ -284,7 +284,7 @@ def test_keys_that_meet_in_no_state_are_refused_too(tmp_path):
         carried_out(prepared(tmp_path / "source", job_of(str, key_converter=tens)), tmp_path / "new")
 
 
-def test_a_state_without_a_function_is_refused_beside_those_that_have_one(tmp_path):
+def test_a_state_without_a_function_is_refused_next_to_those_that_have_one(tmp_path):
     source = write_orders(tmp_path / "source", int, [11, 18])
     ready = prepared(source, job_of(str, key_converter=tens), merge={"total": functions.add})
 
@@ -420,7 +420,7 @@ def words(hint):
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_values_that_do_not_fit_lie_aside_where_keys_are_written_anew_run_4(tmp_path, parallelism):
+def test_values_that_do_not_fit_are_set_aside_when_keys_are_rewritten_run_4(tmp_path, parallelism):
     with SavepointWriter(tmp_path / "old", words(bytes), parallelism=2) as writer:
         for key in range(20):
             writer.put("words", "word", key, b"\xff" if key % 4 else b"fine")
@@ -456,7 +456,7 @@ def test_more_bad_values_than_allowed_end_a_run_that_writes_keys_anew(tmp_path):
         carried_out(prepare(Savepoint.open(tmp_path / "old"), words(str), options), tmp_path / "new")
 
 
-def test_a_plan_file_says_how_keys_are_written_anew_and_a_run_is_held_to_it(tmp_path):
+def test_a_plan_file_describes_how_keys_are_rewritten_and_a_run_must_match_it(tmp_path):
     source = Savepoint.open(write_orders(tmp_path / "source", int, range(9)))
     job = job_of(str, key_converter=str)
     wanted = Repartition(max_parallelism={"orders": 64}, merge={"total": Merge("operator:add", functions.add)})
@@ -569,7 +569,7 @@ def test_a_key_that_is_stored_twice_is_damage_and_no_collision(tmp_path):
         perform(attrs.evolve(task, handles=task.handles * 2), ready.savepoint.folder, Folder.at(tmp_path / "new"))
 
 
-def test_redacted_messages_tell_no_key(tmp_path):
+def test_redacted_messages_show_no_key(tmp_path):
     source = write_orders(tmp_path / "source", int, [98_765_431, 98_765_438])
     colliding = prepared(source, job_of(str, key_converter=tens))
     failing = prepared(source, job_of(str, key_converter=lambda key: f"{key}" / 0))

@@ -148,7 +148,7 @@ class TestParallelism:
         assert one.keys() == two.keys()
         assert {name for name in one if one[name] != two[name]} <= {"_stateshift.json"}
 
-    def test_the_plan_tells_it(self, savepoint_of):
+    def test_the_plan_reports_it(self, savepoint_of):
         savepoint = Savepoint.open(savepoint_of("hashmap-operator-only-p2-m128"))
         changed = reshape(
             savepoint, plan_for(savepoint, SameTypes(savepoint.place)), parallelism=1, compression=Compression.SNAPPY
@@ -212,7 +212,7 @@ class TestRefused:
         assert caught.value.where["operator"]
         assert reshape(savepoint, same, parallelism=2).is_empty
 
-    def test_an_operator_whose_states_cannot_be_told(self, savepoint_of, tmp_path):
+    def test_an_operator_with_unreadable_states(self, savepoint_of, tmp_path):
         folder = tmp_path / "unknown"
         shutil.copytree(savepoint_of("rocksdb-account-v1"), folder)
         data = (folder / "_metadata").read_bytes()

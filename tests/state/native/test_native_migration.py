@@ -66,7 +66,7 @@ class Hidden:
     name: str
 
 
-def test_a_state_in_which_nothing_tells_where_values_end_is_not_rewritten(as_native, migrate, tmp_path):
+def test_a_state_in_which_nothing_shows_where_values_end_is_not_rewritten(as_native, migrate, tmp_path):
     """Nor one behind it: lengths frame no value here. Without a change, the stream is copied as it is."""
 
     def job(number):

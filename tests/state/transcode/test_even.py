@@ -153,7 +153,7 @@ def test_what_both_values_begin_and_end_with_is_copied_with_the_keys_and_no_move
     assert (*around, *moves) == tuple(rest)
 
 
-@pytest.mark.parametrize("byte rewrite", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])
+@pytest.mark.parametrize("rewrite", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])
 def test_values_of_many_sizes_and_numbers_that_are_calculated_are_no_moves(rewrite):
     program = compile_value(Sequence((Fixed(2), rewrite)), ValueFraming.WHOLE, nullable=False)
 

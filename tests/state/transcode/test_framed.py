@@ -122,7 +122,7 @@ def test_a_run_ends_with_the_entry_whose_flag_says_so():
     assert (COMPLETE, len(first + last), len(first), 2) == (run.ending, run.stop, run.last, run.entries)
 
 
-def test_a_function_whose_compiled_code_can_be_kept_nowhere_is_compiled_by_each_process():
+def test_a_function_whose_compiled_code_cannot_be_kept_is_compiled_by_each_process():
     made = {}
     exec("def twice(number):\n    return 2 * number\n", made)  # noqa: S102 - a function without a file
 

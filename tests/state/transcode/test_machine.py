@@ -102,7 +102,7 @@ def test_what_lies_in_bytes_ends_at_the_same_place_by_machine_code(data, draw):
 
 @pytest.mark.parametrize("size", LENGTHS)
 @pytest.mark.parametrize("sign", [0x00, 0x7F, 0x80, 0xFF])
-def test_bytes_arrive_whole_behind_a_sign(size, sign):
+def test_bytes_arrive_whole_after_a_sign(size, sign):
     source = bytes(range(1, 201)) * 2
     target, expected = np.zeros(size + 7 + PADDING, np.uint8), bytearray(size + 7)
 

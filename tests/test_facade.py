@@ -136,7 +136,7 @@ def test_the_command_line_says_what_it_is_without_loading_the_families(option):
     assert "False" == done.stdout.split("\n")[-2]
 
 
-def test_who_looks_a_snapshot_up_finds_it_whatever_was_imported():
+def test_a_snapshot_is_found_whatever_was_imported():
     code = (
         "import sys\nfrom stateshift.serializers.registry import registry\n"
         f"print({FAMILY!r} in sys.modules, registry.snapshot_class("

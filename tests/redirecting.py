@@ -40,7 +40,7 @@ def lead(folder, stream_of, *, place=None):
     return data
 
 
-def lead_to(folder, base):
+def redirect_to(folder, base):
     """Let all files be named by URIs below another one: `file:/old/savepoint`."""
     return lead(folder, lambda stream: AbsoluteFileHandle(f"{base}/{stream.path}", stream.size))
 
