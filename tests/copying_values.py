@@ -1,4 +1,4 @@
-"""A savepoint read to values and written anew from them: every serializer, hash and framing in both directions."""
+"""A savepoint read to values and written from them again: every serializer, hash and framing in both directions."""
 
 from __future__ import annotations
 

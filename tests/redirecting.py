@@ -1,4 +1,4 @@
-"""Savepoints whose handles lead elsewhere: rewritten from those of Flink."""
+"""Savepoints whose handles point to other files: rewritten from those of Flink."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def redirect_to(folder, base):
 
 
 def add_raw(folder, stream):
-    """Give the first subtask raw operator state, which nobody but its operator takes apart."""
+    """Give the first subtask raw operator state, which only its operator can read."""
     file = Path(folder) / "_metadata"
     metadata = read_metadata(file.read_bytes())
     first, *operators = metadata.operators

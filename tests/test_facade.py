@@ -87,7 +87,7 @@ def test_what_needs_spark_says_what_to_install(tmp_path):
 
 
 def test_errors_that_a_public_docstring_names_are_public():
-    """Who is told of an error can catch it."""
+    """Users can catch the errors that they see."""
     told = set()
     for name in stateshift.__all__:
         thing = getattr(stateshift, name)

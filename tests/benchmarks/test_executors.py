@@ -1,4 +1,4 @@
-"""Every shape of the benchmarks is rewritten by who was asked to, all of it, and each comes to the same bytes."""
+"""Every shape of the benchmarks is rewritten completely by the chosen executor, and all give the same bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BY = {
 
 @pytest.fixture
 def workers(monkeypatch):
-    """Who did some of the work, and how often; what comes to nothing is none."""
+    """The executors that did some of the work, and how often; those with no share are left out."""
     done = Counter()
 
     def watched(name, function):

@@ -44,7 +44,7 @@ def savepoint(savepoint_copy):
 
 @pytest.fixture
 def listening():
-    """A port of this machine, and who has come there so far."""
+    """A port of this machine, and the clients that connected to it so far."""
     server, visitors = socket.create_server(("127.0.0.1", 0)), []
 
     def serve():
@@ -258,7 +258,7 @@ class TestElsewhere:
 
 
 class TestMessages:
-    """They help who has moved a savepoint, and who knows it."""
+    """They help a user who has moved a savepoint, and knows it."""
 
     def test_each_root_has_a_line_and_all_are_reported_at_once(self, savepoint):
         uris = iter(

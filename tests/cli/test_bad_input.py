@@ -177,7 +177,7 @@ def test_wrong_usage_ends_with_2(run, arguments):
 
 
 def test_redaction_keeps_keys_and_values_out_of_messages(run, savepoint_copy, damage):
-    """The name in the record of key 28 is damaged: the key is told, and with --redact it is not."""
+    """The name in the record of key 28 is damaged: the key is in the message, but not with --redact."""
     savepoint = savepoint_copy("rocksdb-account-v1")
     damage(savepoint / "_metadata", replace=(b"\x05acc4", b"\x7facc4"))
 

@@ -139,7 +139,7 @@ def test_it_imports_neither_spark_nor_numpy_nor_rich_nor_what_reads_entries(save
         [sys.executable, "-c", program], cwd=root / "examples", capture_output=True, text=True, check=False
     )
 
-    assert ran.returncode == (1 if options else 4)  # against it, fields are dropped, which nobody has allowed
+    assert ran.returncode == (1 if options else 4)  # against it, fields are dropped, which no one has allowed
     assert ran.stdout.splitlines()[-1] == "loaded []"
 
 

@@ -124,7 +124,7 @@ class TestDiff:
 
 
 def test_diff_reads_well(run, job_folder):
-    """K16: one change of each kind; STATESHIFT_RECORD=1 writes the text anew, for a person to read."""
+    """K16: one change of each kind; STATESHIFT_RECORD=1 rewrites the text, for a person to read."""
     text = HERE / "differing" / "diff.txt"
     for name in ("shop_1.py", "shop_2.py"):
         shutil.copy(HERE / "differing" / name, job_folder / name)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("example_jobs")
 START, REFUSE, USAGE, UNREADABLE, DRIFT = 0, 1, 2, 3, 5
 
 GONE = tuple(word for at in ("$", "$[]", "${}") for word in ("--allow", f"drops:{at}.obsolete"))
-"""Version 2 drops a field, which is told in tests/cli/test_gated_changes.py; here it is allowed."""
+"""Version 2 drops a field, which tests/cli/test_gated_changes.py covers; here it is allowed."""
 
 
 @pytest.fixture

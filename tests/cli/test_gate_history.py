@@ -1,4 +1,4 @@
-"""What the gate holds a job against must be there: who takes the history away does not accept himself."""
+"""The history that the gate checks a job against must exist: a change cannot pass by deleting it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_so_is_one_that_takes_a_single_revision_away(run, committed, git):
 
 @pytest.mark.parametrize("against", ["main", "state_histroy", "1", "accounts_v3:job"])
 def test_a_history_that_is_misspelt_in_the_project_is_a_failure(run, committed, against):
-    """Whatever the job is held against: it could not be told whether it is recorded."""
+    """Whatever the job is checked against: without a single head it is unknown whether the job is recorded."""
     settings(committed.parent, 'history = "state_histroy"')
     ran = gate(run, against)
 

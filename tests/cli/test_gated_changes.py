@@ -237,7 +237,7 @@ class TestAllowed:
 
 
 class TestForms:
-    """What a reader of lines is told, programs are told as well."""
+    """What is printed as lines is also in the JSON."""
 
     REMOVED = TestAllowed.REMOVED
 
@@ -283,7 +283,7 @@ def test_what_is_forbidden_is_refused_whatever_is_allowed(changed, flag):
 
 
 def test_the_history_answers_what_a_savepoint_leaves_open(changed):
-    """Flink does not say which fields may be null; the recorded class does, so that nobody has to doubt (REC-17)."""
+    """Flink does not say which fields may be null; the recorded class does, so there is no doubt (REC-17)."""
     ran = changed(("    times: Int32", "    times: Int32\n    more: int = 0"), "--level", "FULL")
 
     assert DRIFT == ran.status

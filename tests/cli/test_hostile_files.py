@@ -61,7 +61,7 @@ def assert_refused(ran, words="", statuses=(3,)):
 
 
 def told_of(words):
-    """What is told of a stream that is not a file: the device is a link, and it leads out of the savepoint."""
+    """The error for a stream that is not a file: the device is a link, and it leads out of the savepoint."""
     return "outside its folder" if words == "a device" else f"it is {words}, not a regular file"
 
 

@@ -1,4 +1,4 @@
-"""`--import`: savepoints under snapshots of the user's own are read where the module that registers them is named."""
+"""`--import`: savepoints under snapshots defined by a user are read where the module that registers them is named."""
 
 import subprocess
 import sys

@@ -362,7 +362,7 @@ def test_a_forbidden_flag_ends_with_1_before_anything_is_written(run, savepoint_
 
 
 class TestDigests:
-    """A savepoint that a migration wrote tells the digests of its files; the next one looks at them."""
+    """A savepoint that a migration wrote has the digests of its files; the next migration checks them."""
 
     OLD = (
         "from stateshift import Int32, Job, Operator, ValueStateDescriptor\n"

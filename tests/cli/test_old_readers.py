@@ -1,4 +1,4 @@
-"""A state whose class is gone, on the command line and in Python: who was asked, why in vain, and what to do.
+"""A state whose class is gone, on the command line and in Python: the readers tried, why they failed, and advice.
 
 The savepoint is written by another process, with a serializer and a snapshot of its own; here their module is gone.
 """
@@ -90,7 +90,7 @@ TRUST = "--trust-stored-serializers"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Two savepoints of a process that had the module: without and with the serializers beside it."""
+    """Two savepoints of a process that had the module: without and with the serializers next to it."""
     folder = tmp_path_factory.mktemp("written")
     (folder / "readings.py").write_text(READINGS, encoding="utf-8")
     subprocess.run([sys.executable, "-c", WRITE], cwd=folder, check=True)

@@ -140,7 +140,7 @@ def test_it_loads_no_spark(savepoint_of, root):
 
 
 class TestMigrateByPlan:
-    """Job and options come from the file; what is given beside it must not say otherwise."""
+    """Job and options come from the file; other options must not contradict it."""
 
     @pytest.fixture
     def dry(self, run, savepoint_of, tmp_path, planned):

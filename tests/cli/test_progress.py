@@ -1,4 +1,4 @@
-"""What is told of a run on its way."""
+"""Progress messages of a run."""
 
 import pytest
 

@@ -21,7 +21,7 @@ nothing = 7
 
 @pytest.fixture
 def orders(job_folder):
-    """A savepoint in a folder with jobs beside it; both by name, as a person types them."""
+    """A savepoint in a folder with jobs next to it; both by name, as a person types them."""
     (job_folder / "keys_job.py").write_text(NEW, encoding="utf-8")
     with SavepointWriter(job_folder / "sp", OLD) as writer:
         for key in range(20):

@@ -36,7 +36,7 @@ def check(run, savepoint_of, example_jobs, monkeypatch):
 
 
 class TestNames:
-    """State that nobody takes, and state that starts empty (STATE-7)."""
+    """State that is not taken over, and state that starts empty (STATE-7)."""
 
     UID = "account-state-lists"
 
@@ -65,7 +65,7 @@ class TestNames:
 
 
 def test_columns_are_put_in_their_new_order_once(run, job_folder, monkeypatch, tmp_path):
-    """STATE-8: types do not tell the order of columns; the lineage tells that it was changed."""
+    """STATE-8: types do not show the order of columns; the lineage shows that it was changed."""
     monkeypatch.syspath_prepend(str(job_folder))
     (job_folder / "ordered.py").write_text(
         "from stateshift import Job, Operator, ValueStateDescriptor, row_of\n"

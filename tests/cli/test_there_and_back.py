@@ -125,7 +125,7 @@ def is_told(path, findings):
 
 
 def losing(findings):
-    """Those that tell of a value that changes, rather than of its bytes."""
+    """Those about a value that changes, rather than about its bytes."""
     return [one for one in findings if one["flags"] or not one["old"] or one["rule"] == "STATE-5"]
 
 
@@ -177,7 +177,7 @@ def counted(**ttl):
     return of_states(ValueStateDescriptor("s", int, **ttl))
 
 
-WHOLE = {  # old job, new job, options of the check and the migration, the way back, what is told of it
+WHOLE = {  # old job, new job, options of the check and the migration, the way back, the reported losses
     "ttl on": (counted(), counted(time_to_live=True), [], "migrate", "STATE-5"),
     "ttl off": (counted(time_to_live=True), counted(), [], "migrate", "STATE-4"),
     "state renamed": (

@@ -1,4 +1,4 @@
-"""One class that changed lies in many states: people are told of it once, with the places, and programs of each."""
+"""One class that changed lies in many states: it is printed once, with the places, and is in the JSON for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of state kinds, roles, readers and targets; the rules of types have their tests beside their families."""
+"""Rules of state kinds, roles, readers and targets; the rules of types have their tests next to their families."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_equal_questions_get_equal_answers_and_no_state_is_there_to_read_v_3(mak
 
 
 def test_a_stored_type_that_only_notes_the_absence_of_ttl_is_the_type_it_wraps(make):
-    """Flink 2 wraps the serializers of states without TTL too, to tell later whether it was switched on."""
+    """Flink 2 wraps the serializers of states without TTL too, to know later whether it was switched on."""
     wrapped = TtlAwareSerializerSnapshot(has_ttl=False, inner=LongSerializer().snapshot_configuration())
     new = make.state("s", VALUE, LongSerializer())
 

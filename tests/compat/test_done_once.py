@@ -1,4 +1,4 @@
-"""What is declared of stored values and must be done once, where their type does not tell (STATE-8)."""
+"""What is declared of stored values and must be done once, where their type does not show (STATE-8)."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def edited(document, place):
 
 
 def sealed(document):
-    """A document as one who edits files writes it, who has read how they are sealed."""
+    """A document as written by someone who edits files and knows how they are sealed."""
     rest = {name: value for name, value in document.items() if name not in {"format", "version", SEAL}}
     return print_recorded(FORMAT, rest)
 

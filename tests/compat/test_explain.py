@@ -77,7 +77,7 @@ operator ffffffffffffffffffffffffffffffff: only in the savepoint: kept
 
 
 def profile(**fields):
-    """A record with a Java class, in which nulls are not told by the snapshot."""
+    """A record with a Java class, whose snapshot does not show nulls."""
     given = {"id": LongSerializer(), **fields}
     return PojoSerializer("Profile", tuple(RecordField(name, given[name]) for name in sorted(given)))
 

@@ -204,7 +204,7 @@ class TestOverrides:
 
 
 class TestKeysThatAreToChange:
-    """What `migrate --repartition` will write anew is let pass by one override of the role's rule."""
+    """What `migrate --repartition` will rewrite is accepted by one override of the role's rule."""
 
     def ask(self, *rules, value=int):
         overrides = [Override("shop/<key>", rule, "all is keyed anew", TODAY) for rule in rules]

@@ -1,4 +1,4 @@
-"""Stored state that nobody takes, and state that begins empty (STATE-7)."""
+"""Stored state that is not taken over, and state that starts empty (STATE-7)."""
 
 from __future__ import annotations
 

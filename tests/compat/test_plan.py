@@ -114,7 +114,7 @@ def test_map_state_rewrites_only_the_part_that_changes(planned):
     keys, values = operator.states
 
     assert (None, "{}") == (values.user_key, values.value.step)
-    assert keys.value.is_check  # snapshots do not tell whether a null is stored
+    assert keys.value.is_check  # snapshots do not show whether a null is stored
     assert ("<key>", False) == (keys.user_key.step, keys.user_key.is_check)
 
 

@@ -1,4 +1,4 @@
-"""The text of a recorded file: each type told once, an edit noticed without parsing, and read only as far as needed."""
+"""The text of a recorded file: each type written once, an edit noticed without parsing, and read as far as needed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def files_of(*jobs):
 
 
 def resealed(text):
-    """A text as one who edits files leaves it, who has read how they are sealed."""
+    """A text as left by someone who edits files and knows how they are sealed."""
     body = text[: text.rindex(f',\n  "{SEAL}"')]
     return f'{body},\n  "{SEAL}": "{_seal(body)}"\n}}\n'
 

@@ -1,4 +1,4 @@
-"""Keys that are written anew, in a check and a plan (ROLE-4): what is accepted, what is refused, what is told."""
+"""Keys that are rewritten, in a check and a plan (ROLE-4): what is accepted, what is refused, what is reported."""
 
 from __future__ import annotations
 

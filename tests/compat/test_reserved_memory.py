@@ -1,4 +1,4 @@
-"""Machine code writes nothing behind the room that it was told of: ops of fixed size do not look, the rest does."""
+"""Machine code writes nothing past the memory reserved for it: ops of fixed size do not check, the rest does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types are spelled out in full, and shortened where there is no room."""
+"""Types are spelled out in full, and shortened where there is no space."""
 
 from __future__ import annotations
 

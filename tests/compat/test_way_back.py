@@ -40,7 +40,7 @@ def job(value, key=str, *, uid="shop", name="open", more=()):
 
 
 def stored(given):
-    """As a savepoint tells it: snapshots, and no code."""
+    """As a savepoint has it: snapshots, and no code."""
 
     def bare(part):
         return None if part is None else attrs.evolve(part, serializer=None)
@@ -227,7 +227,7 @@ def test_of_what_is_refused_or_new_nothing_is_reported():
 
 
 def test_an_old_serializer_that_fails_when_it_is_asked_ends_no_check(make):
-    """Nor does it hide what can be told of other operators."""
+    """Nor does it hide what is known of other operators."""
     asked = []
 
     @attrs.define

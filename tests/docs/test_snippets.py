@@ -131,7 +131,7 @@ def matches(shown: list[str], real: list[str]) -> bool:
 
 
 class Reader:
-    """Somebody who follows a page: a folder, a shell, and a Python session."""
+    """A user following a page: a folder, a shell, and a Python session."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -202,7 +202,7 @@ IS_ANOTHER = "  it has none of the stored states; if it is another operator, giv
 
 @pytest.mark.parametrize(("key", "told"), [(int, "refuse"), (str, "start")])
 def test_operator_changed(key, told):
-    """H09: it is told of the operator; no schema of one is held against a schema of the other."""
+    """H09: it is reported for the operator; the schemas are not compared with each other."""
     windows = Operator("op", key=key, states=[ValueStateDescriptor("windows", list[int])])
     report = check(recorded(job_of("op", seen=bool, last=str)), Job([windows]).describe())
     lines = explain.text_lines(report)

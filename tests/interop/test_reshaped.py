@@ -34,7 +34,7 @@ SHAPES = [
 
 @pytest.fixture(scope="module")
 def reshaped(spark, tmp_path_factory):
-    """`reshaped(source, parallelism=…, compression=…)`: the same types, dealt out anew."""
+    """`reshaped(source, parallelism=…, compression=…)`: the same types, dealt out again."""
 
     def run(source, **shape):
         target = tmp_path_factory.mktemp("reshaped") / "savepoint"

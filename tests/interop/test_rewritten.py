@@ -1,4 +1,4 @@
-"""Each canonical savepoint of a fixture, read to values and written anew from them, is restored by real Flink.
+"""Each canonical savepoint of a fixture, read to values and rewritten from them, is restored by real Flink.
 
 What was restored where stands in a table at the end of the run.
 """
@@ -48,7 +48,7 @@ def is_compressed(savepoint):
 
 @pytest.fixture(scope="module")
 def anew(savepoint_of, tmp_path_factory):
-    """`anew(name, version)`: the rewritten savepoint, made once."""
+    """`again(name, version)`: the rewritten savepoint, made once."""
     done = {}
 
     def written(name, version):

@@ -290,7 +290,7 @@ class TestRules:
         assert ask(STRINGS, LONGS).is_incompatible()
 
     def test_a_null_that_the_new_type_cannot_hold_fails_when_it_is_met(self, ask, migrate):
-        """FAM-4, with `may_fail_per_value`: the stored type does not tell whether there is one."""
+        """FAM-4, with `may_fail_per_value`: the stored type does not show whether there is one."""
         result = ask(ListSerializer(INT), BOXED)
 
         assert (("$", "may_fail_per_value"),) == result.flags

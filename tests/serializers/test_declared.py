@@ -79,7 +79,7 @@ def test_a_type_without_declarations_has_none():
 
 
 class TestNulls:
-    """Of a POJO, a row or a container no snapshot says which parts may be null: whoever restores one takes any."""
+    """Snapshots of POJOs, rows and containers lack which parts may be null: restored serializers accept null in any."""
 
     @record(java_class="acme.Count")
     @attrs.frozen

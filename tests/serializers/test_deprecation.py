@@ -1,4 +1,4 @@
-"""What is deprecated works, says so to whoever uses it, and goes when it was said to go."""
+"""What is deprecated works, warns its users, and is removed as announced."""
 
 from __future__ import annotations
 

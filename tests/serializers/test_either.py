@@ -91,7 +91,7 @@ class TestRules:
         assert [Left("a"), Right(5)] == [migrate(new, EITHER, value) for value in (Left("a"), Right(5))]
 
     def test_sides_pair_by_position(self, ask, rules):
-        """PRIM-4 on both: left and right are not told apart by type."""
+        """PRIM-4 on both: left and right are not distinguished by type."""
         result = ask(EitherSerializer(INT, STRING), EITHER)
 
         assert [("$|0", "PRIM-4"), ("$|1", "PRIM-4")] == rules(result)

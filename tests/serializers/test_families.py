@@ -319,7 +319,7 @@ SINGLE = [
 
 @st.composite
 def typed(draw, depth=2):
-    """A hint and a strategy for its values; classes are made anew, each with a name of its own."""
+    """A hint and a strategy for its values; classes are made again, each with a name of its own."""
     shape = draw(st.sampled_from(["single", "list", "dict", "class"] if depth else ["single"]))
     if shape == "single":
         return draw(st.sampled_from(SINGLE))

@@ -257,7 +257,7 @@ class TestFlinksSnapshots:
 
     @every_snapshot
     def test_version_written_first(self, snapshot, data, words):
-        """J01: behind the id by which its class is found."""
+        """J01: after the id by which its class is found."""
         source = DataInputView(snapshot_to_bytes(snapshot))
 
         assert snapshot.snapshot_id == source.read_utf()

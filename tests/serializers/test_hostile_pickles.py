@@ -380,7 +380,7 @@ def test_hostile_pickles_together_stay_within_half_a_gigabyte_and_ten_seconds_ea
             except CorruptSavepoint:
                 pass
         used = resource.getrusage(resource.RUSAGE_SELF)
-        status = pathlib.Path("/proc/self/status")  # what getrusage tells begins with the memory of who forked
+        status = pathlib.Path("/proc/self/status")  # getrusage starts with the memory of the parent process
         own = [line for line in (status.read_text().splitlines() if status.exists() else ()) if "VmHWM" in line]
         print((int(own[0].split()[1]) if own else used.ru_maxrss) >> 10, used.ru_utime - before)
     """
@@ -399,6 +399,6 @@ def test_hostile_pickles_together_stay_within_half_a_gigabyte_and_ten_seconds_ea
 
 
 def test_fractions_are_no_types_of_the_library():
-    """They make much of little: whoever trusts them by name answers for it."""
+    """They make much of little: trusting them by name is the user's responsibility."""
     with pytest.raises(StateShiftError, match=r"--trust fractions\.Fraction"):
         opened(pickle.dumps(fractions.Fraction(1, 3)))

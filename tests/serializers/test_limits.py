@@ -1,4 +1,4 @@
-"""What the format has no room for is refused with what to do."""
+"""What does not fit into the format is refused with advice."""
 
 import pytest
 from hypothesis import given

@@ -348,7 +348,7 @@ class TestRules:
 
     @pytest.mark.parametrize("with_hook", [True, False], ids=["setstate", "upgrade"])
     def test_pickle_shape_changed(self, shop, serializer, module, write, read, with_hook, monkeypatch):
-        """E14, PKL-4: with a hook the values are pickled anew, and without one it is refused."""
+        """E14, PKL-4: with a hook the values are pickled again, and without one it is refused."""
 
         def upgraded(account):
             account.email = "none then"

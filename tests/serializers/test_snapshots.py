@@ -270,7 +270,7 @@ class TestOwnFrame:
 
 class TestUnknown:
     def test_unknown_snapshot_is_skippable(self):
-        """J10: one of ours is shown with version and length, and written again; what lies beside it is read."""
+        """J10: one of ours is shown with version and length, and written again; what lies next to it is read."""
         gone = SkippedSnapshot("stateshift/tests.gone", 7, b"\x80\x04whatever")
         data = snapshot_to_bytes(JavaEitherSerializerSnapshot((gone, LONG)))
 

@@ -109,7 +109,7 @@ class Held:
 
 
 class TestGuardedPickles:
-    """What a guarded unpickler may open is told by any name of a class."""
+    """A guarded unpickler accepts any name of a class."""
 
     @pytest.fixture(autouse=True)
     def held_has_moved(self, moved):

@@ -1,4 +1,4 @@
-"""`resume` after the code was mended: what the code touched is done again, all of it, and nothing else."""
+"""`resume` after the code was corrected: what the code touched is done again, all of it, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that is killed or interrupted: nothing is published, nobody is left running, and the next run succeeds."""
+"""A driver that is killed or interrupted: nothing is published, no process is left, and the next run succeeds."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def texts(number):
 @pytest.mark.spark
 @pytest.mark.parametrize("max_parallelism", [None, 200], ids=["types", "key groups"])
 def test_it_gives_the_bytes_of_a_run_on_spark(spark, savepoint_of, account_jobs, tmp_path, content_of, max_parallelism):
-    """New types of keyed state and of an operator's lists; or every key written anew."""
+    """New types of keyed state and of an operator's lists; or every key rewritten."""
     repartition = Repartition(max_parallelism={"account-state": max_parallelism}) if max_parallelism else None
     options, told = MigrationOptions(repartition=repartition, parallelism=3), []
     source, job = savepoint_of(NAME), account_jobs[3]

@@ -1,7 +1,7 @@
-"""A run that is at work: whoever comes to its target is refused, nothing is removed, and the run comes to its end.
+"""A run in progress: others are refused its target, nothing is removed, and the run completes.
 
-Each run is held in the middle, by a function of the user's that waits for a file. Those that come are all that writes
-or clears; some come from another PID namespace of the same host, where a number tells nothing of who is alive.
+Each run is held in the middle, by a function of a user that waits for a file. Those that come are all that writes
+or clears; some come from another PID namespace of the same host, where process ids do not show what is alive.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def live_thread(scene, rows, run):
         try:
             spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # sources are found by that of a thread
             run()
-        except Exception as error:  # noqa: BLE001 - it is told below
+        except Exception as error:  # noqa: BLE001 - it is reported below
             failures.append(error)
 
     thread = threading.Thread(target=guarded)
@@ -180,7 +180,7 @@ WRITTEN = {
 
 
 def check_result(scene, kind):
-    """It came to its end, and nothing of any run lies beside it."""
+    """It came to its end, and nothing of any run lies next to it."""
     opened = Savepoint.open(scene.target)
     found = {entry.key: entry.value for entry in opened.operator("counter").state("count").read_entries()}
 
@@ -237,7 +237,7 @@ def test_a_write_that_was_cancelled_leaves_nothing_and_its_target_is_free(kind, 
 
 
 BURNT = 60
-"""Processes that have come and gone before a run: its number is then one that nobody has in another namespace."""
+"""Processes that have come and gone before a run: its id is then unused in another namespace."""
 
 BURN = f'i=0; while [ $i -lt {BURNT} ]; do /bin/true; i=$((i+1)); done; "$@"'
 

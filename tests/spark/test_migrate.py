@@ -1,4 +1,4 @@
-"""Savepoints of real Flink migrated on Spark: contents, counts, and bytes that do not depend on who does the work."""
+"""Savepoints of real Flink migrated on Spark: contents, counts, and bytes that do not depend on the engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def exported(place):
 
 
 def told(data):
-    """The same of a file beside a fixture, which tells what Flink read."""
+    """The same of a file next to a fixture, which shows what Flink read."""
     content = {}
     for operator in data["operators"]:
         for name, state in operator["keyed"].items():

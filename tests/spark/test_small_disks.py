@@ -1,4 +1,4 @@
-"""A target without room: refused before the work where that is known, else a clear end, and no half savepoint.
+"""A target without enough space: refused before the work if known, else a clear error, and no partial savepoint.
 
 Each test has a file system of a few megabytes, mounted in a namespace of its own, which needs no root on most machines.
 """
@@ -133,7 +133,7 @@ def test_a_disk_that_is_full_in_the_middle_ends_the_run_and_is_given_back(counts
 
 @pytest.mark.slow
 def test_what_was_finished_before_the_disk_was_full_is_kept_to_be_resumed(counts, disk, on_small_disk, tmp_path):
-    """Two of four streams fit, and what they take does not count against the room of the next run."""
+    """Two of four streams fit, and what they take does not count against the space of the next run."""
     source, target, copy = counts(ENTRIES), disk / "new", tmp_path / "copy"
     command = stateshift(
         "migrate", source, target, *MUCH_BIGGER, "--parallelism", 4, "--master", "local[1,4]", "--target-exists=resume"

@@ -1,7 +1,7 @@
 """A source that changes while it is read: the run ends, says so, and publishes nothing.
 
-Flink subsumes a checkpoint that is still being read, or somebody writes another savepoint into the same folder. The
-change is made by the run itself, in a function of the user's that it calls, so its moment is known. The savepoint has
+Flink subsumes a checkpoint that is still being read, or another savepoint is written into the same folder. The
+change is made by the run itself, in a function of a user that it calls, so its moment is known. The savepoint has
 an operator that is converted and one that is copied as a file.
 """
 
@@ -112,7 +112,7 @@ def other_bytes(name):
 
 
 def other_metadata(source):
-    """Replace `_metadata` by one of the same size that tells another checkpoint."""
+    """Replace `_metadata` by one of the same size for another checkpoint."""
     found = read_metadata(source.read("_metadata"))
     source.put("_metadata", write_metadata(attrs.evolve(found, checkpoint_id=found.checkpoint_id + 1)))
 
@@ -221,7 +221,7 @@ def test_a_source_that_changes_while_keys_are_rewritten_is_reported(source, chan
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_base_that_changes_between_the_plan_of_a_write_and_its_commit_is_reported(source, change, tmp_path):
-    """All that the base has beside the state is taken over at the end: it is to be what was there at the beginning."""
+    """All that the base has besides the state is taken over at the end: it is to be what was there at the beginning."""
 
     def write():
         with source_safety.planned_write(tmp_path / "new", source.place) as writer:
@@ -250,7 +250,7 @@ def test_a_source_on_a_store_that_changes_is_reported(s3, tmp_path):
 
 @pytest.mark.slow
 def test_a_source_that_changes_while_spark_reads_it_is_reported(spark, load, tmp_path):
-    """The change is made by a worker; who publishes is the driver."""
+    """The change is made by a worker; the driver publishes."""
     write_source(tmp_path / "old")
     write_source(tmp_path / "other", factor=3)
     source = Local(tmp_path / "old", tmp_path / "other")

@@ -1,6 +1,6 @@
 """No spelling of a place, no handle and no verb makes a run write to what it reads, or to what another reads.
 
-A place is told in many ways: as a path, through links and mounts, as a URI, by several schemes, escapes and endpoints.
+A place is written in many ways: as a path, by links and mounts, as a URI, with various schemes, escapes, endpoints.
 Each is given as the target of every verb that writes, in every mode, as it is and with a folder inside it. Then all
 that lies around the source is what it was, down to the numbers of its files.
 """
@@ -113,7 +113,7 @@ def inside(spelling):
 
 
 def refused(outcome, verb, source, target):
-    """The run ended before it wrote anything, and what it told is so."""
+    """The run ended before it wrote anything, and its message is true."""
     told = outcome.text
 
     assert outcome.status == 2, told
@@ -121,7 +121,7 @@ def refused(outcome, verb, source, target):
     if verb != "clean":
         assert "Nothing was" in told
     if verb in source_safety.WITH_SOURCE and ("there is a savepoint in" in told or "lies inside the savepoint" in told):
-        # Only a claim could prove that two endpoints are one, and where a savepoint lies none is laid.
+        # Only a claim could prove that two endpoints are one, and none is created where a savepoint lies.
         assert urlsplit(target).query != urlsplit(source).query, told
         return
     if verb in source_safety.WITH_SOURCE:
@@ -260,7 +260,7 @@ others.write_text(json.dumps(found))
 
 @pytest.fixture(scope="session")
 def may_mount():
-    """The beginning of a command whose mounts nobody else sees."""
+    """The beginning of a command whose mounts no other process sees."""
     for user in ([], ["--user", "--map-root-user"]):
         alone = ["unshare", *user, "--mount", "--propagation", "private"]
         try:
@@ -273,7 +273,7 @@ def may_mount():
 
 
 def test_a_source_that_is_mounted_a_second_time_is_no_target(may_mount, savepoint, tmp_path):
-    """As a whole, and as part of a folder; all verbs in one process, since each process would have to mount anew."""
+    """As a whole, and as part of a folder; all verbs in one process, since each process would have to mount again."""
     environment = os.environ | {"PYTHONPATH": str(Path(source_safety.__file__).parent)}
     places = savepoint, tmp_path / "mounts", tmp_path / "found"
     subprocess.run([*may_mount, sys.executable, "-c", MOUNTED, *places], env=environment, check=True, timeout=300)
@@ -286,7 +286,7 @@ def test_a_source_that_is_mounted_a_second_time_is_no_target(may_mount, savepoin
             refused(source_safety.Outcome(status, text), verb, source, target)
 
 
-# The state files of a checkpoint lie in a folder beside its own.
+# The state files of a checkpoint lie in a folder next to its own.
 
 
 SHARED = {

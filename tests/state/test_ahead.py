@@ -8,7 +8,7 @@ from stateshift.state.storage.prefetch import ahead
 
 
 def noted(count, made):
-    """Numbers, each told to `made` as it is made."""
+    """Numbers, each passed to `made` as it is made."""
     for number in range(count):
         made.append(number)
         yield number

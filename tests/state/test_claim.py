@@ -47,7 +47,7 @@ def owner(target):
 
 @pytest.fixture
 def claim_of(target):
-    """`claim_of(host="other")`: the claim of somebody else, which is `age_s` old."""
+    """`claim_of(host="other")`: the claim of another process, which is `age_s` old."""
 
     def lay(*, age_s=0.0, **facts):
         target.create()
@@ -121,7 +121,7 @@ def test_a_process_of_another_host_is_dead_when_it_was_silent(target, claim_of):
 def test_two_that_come_at_once_wait_and_a_claim_that_was_there_is_not_waited_for(
     target, claim_of, monkeypatch, age_s, waits
 ):
-    """Five seconds tell the one from the other. Here the rival gives way while it is waited for."""
+    """Five seconds distinguish them. Here the rival gives way while it is waited for."""
     waited = []
 
     def wait(length_s):
@@ -175,7 +175,7 @@ def test_a_lost_claim_is_reported_and_not_regained(target, monkeypatch):
 
 @pytest.fixture
 def came(monkeypatch):
-    """The names of claims of which one comes whenever somebody has looked which there are."""
+    """The names of claims, one of which appears each time that they are listed."""
     look, came = claims._claims, []
 
     def look_before_another_comes(folder):

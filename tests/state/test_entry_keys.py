@@ -15,7 +15,7 @@ LONG, STRING, VOID = LongSerializer(), StringSerializer(), VoidNamespaceSerializ
 
 
 class UpToBar(TypeSerializer):
-    """A user's serializer, whose layout is known to nobody."""
+    """A user's serializer, whose layout is unknown."""
 
     def serialize(self, value, target):
         target.write(value.encode() + b"|")

@@ -1,7 +1,7 @@
 """What is read and written, by snapshot class, kind of state, kind of snapshot and Flink: the table in the docs.
 
 A cell names a kind of state where at least one fixture by real Flink has it, all its values equal what Flink itself
-read, and the same is read from a savepoint that was written anew from these values. STATESHIFT_RECORD=1 writes the
+read, and the same is read from a savepoint that was rewritten from these values. STATESHIFT_RECORD=1 writes the
 page.
 """
 
@@ -43,7 +43,7 @@ def snapshots_of(state):
 
 
 def part_of(rooms, operator, state):
-    """What an operator's rooms tell of one state."""
+    """What the groups of an operator's states have of one state."""
     found = rooms.get(operator.operator_id, {}).get(ROOMS.get(state.kind, "keyed"), {})
     return found.get(str(queue_parts(state.name)[1]) if state.kind is StateKind.TIMERS else state.name)
 

@@ -1,4 +1,4 @@
-"""What cannot be read is told with its place and class, and hides as little as possible of the rest."""
+"""What cannot be read is reported with its place and class, and hides as little as possible of the rest."""
 
 import re
 
@@ -16,7 +16,7 @@ from stateshift.state.savepoint.verify import Outcome, verify
 
 @pytest.fixture
 def unknown_class(savepoint_copy):
-    """`unknown_class(name, class)`: a savepoint of Flink in which a snapshot class has a name that nobody knows."""
+    """`unknown_class(name, class)`: a savepoint of Flink in which a snapshot class has a name that is unknown."""
 
     def patch(name, known):
         folder = savepoint_copy(name)

@@ -1,4 +1,4 @@
-"""What was cut off is always told as such, with the byte: `_metadata` at every length, streams at many."""
+"""Truncation is always reported as such, with the offset: `_metadata` at every length, streams at many."""
 
 import attrs
 import pytest
@@ -68,7 +68,7 @@ def test_a_keyed_stream_that_is_cut_off_is_corrupt_and_shows_where(savepoint_of,
 
 
 def read_all(source, handle):
-    """Decode every element of an operator stream, as framing by offsets does not tell that the last one is cut off."""
+    """Decode every element of an operator stream, as framing by offsets does not show that the last one is cut off."""
     stream = read_operator_stream(source, handle)
     for info in stream.header.states:
         value, key = info.value.restore_serializer(), info.snapshot(KEY_SERIALIZER)

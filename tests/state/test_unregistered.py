@@ -1,4 +1,4 @@
-"""Serializers of users whose classes are not there: shown and skipped, and everything beside them is read (SNAP-8)."""
+"""Serializers of users whose classes are not there: shown and skipped, and everything next to them is read (SNAP-8)."""
 
 import subprocess
 import sys

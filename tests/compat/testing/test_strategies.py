@@ -304,7 +304,7 @@ def test_parts_whose_answer_is_known_evolve_into_others():
 
 
 def test_records_are_printed_with_their_fields():
-    """Hypothesis shows what was drawn when a test fails; a name alone would tell nothing."""
+    """Hypothesis shows what was drawn when a test fails; a name alone would show nothing."""
     changed = find(evolutions(Point, most=1), lambda new: "$.y: is required" in new.changes, settings=many)
 
     assert "Point(x: double, y: double)" == repr(changed.hint) == pretty(changed.hint)

@@ -201,7 +201,7 @@ def test_the_verifier_says_what_the_snapshot_alone_restores(project, visits, end
 
 
 def test_inapplicable_checks_are_skipped_not_passed(project):
-    """A08: under a migration neither a reconfigured copy nor the new serializer alone is tried; the reason is told."""
+    """A08: under a migration neither a reconfigured copy nor the new serializer alone is tried; the reason is shown."""
     done = project(V1, WIDER)("--stateshift-record")
 
     assert {"reconfigured_serializer_valid", "as_is_serializer_valid"} == done.of("SKIPPED")
@@ -231,7 +231,7 @@ def test_incompatible_case_skips_restore(project):
 
 
 def test_fallback_case_uses_fallback(project, tmp_path):
-    """A12: the report of the run tells who read."""
+    """A12: the report of the run names the reader."""
     done = project(GONE, WITH_FALLBACK)("--stateshift-record", "--junitxml=report.xml")
 
     assert {"upgraded_serializer_valid_after_migration"} < done.of("PASSED")

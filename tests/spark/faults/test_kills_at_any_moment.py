@@ -2,7 +2,7 @@
 
 What runs in one process dies where it begins its nth step of writing, on a store where its nth request to write comes;
 what runs on Spark dies a moment after its nth file is seen. Each moment is a share of what a whole run does. Afterwards
-`stateshift clean`, or the same command, has to do with what is there, and all that they tell has to be so.
+`stateshift clean`, or the same command, has to do with what is there, and what they report has to be true.
 
 STATESHIFT_FAULT_SEEDS=7 makes the choices of seed 7 again.
 """
@@ -172,7 +172,7 @@ def lengths():
 
 @pytest.fixture
 def length_of(lengths, grounds, start, monkeypatch):
-    """`length_of(place, run)`: steps, requests or files of a run that nobody disturbs."""
+    """`length_of(place, run)`: steps, requests or files of an undisturbed run."""
 
     def measure(place, run):
         if (place, run) not in lengths:
@@ -266,7 +266,7 @@ def killed_on_spark(place, run, ground, at, choice, start):
 
 @attrs.frozen
 class Said:
-    """What a later command told, and what lay in the target before and after it."""
+    """The output of a later command, and the files in the target before and after it."""
 
     outcome: source_safety.Outcome
     before: dict
@@ -274,7 +274,7 @@ class Said:
 
 
 def is_so(said):
-    """Hold all that a command told against what there is."""
+    """Compare the output of a command with the files."""
     told, before, after = said.outcome.text, said.before, said.after
 
     assert "Traceback" not in told.partition("Failed to initialize Python data source writer:")[0], told  # Spark's own
@@ -306,7 +306,7 @@ def whole(ground, values):
 
 
 def nothing_else(tree):
-    """There is a savepoint and nothing beside it, or nothing at all."""
+    """There is a savepoint and nothing next to it, or nothing at all."""
     needed = set()
     if "_metadata" in tree:
         for operator in read_metadata(tree["_metadata"]).operators:

@@ -42,7 +42,7 @@ def test_a_folder_is_written_listed_renamed_and_cleared(s3):
 
 
 def test_a_file_that_is_written_whole_is_never_seen_under_another_name(s3):
-    """There is no rename on such a store: what an attempt's name would leave behind, nobody would clear."""
+    """There is no rename on such a store: files with an attempt's name would be left behind."""
     folder = Folder.at(s3.place("whole"))
     script = f"""
 import os, signal

@@ -145,7 +145,7 @@ def test_a_store_that_goes_away_in_mid_run_and_comes_back_ends_in_the_right_resu
 
     s3.kill()
     (markers / "go").touch()
-    time.sleep(1)  # long enough for the workers to find nobody there
+    time.sleep(1)  # long enough for the workers to find no server
     s3.start()
     facts = result_of(running)
     if "error" in facts:

@@ -1,4 +1,4 @@
-"""One state written from rows into a savepoint on an object store, beside what another has there."""
+"""One state written from rows into a savepoint on an object store, next to what another has there."""
 
 from __future__ import annotations
 

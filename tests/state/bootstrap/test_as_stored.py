@@ -30,7 +30,7 @@ class Cart:
 
 @attrs.frozen
 class Seen:
-    """No type of Flink's, so that any key will do beside it."""
+    """Not a Flink type, so that any key will do with it."""
 
     at: int
 

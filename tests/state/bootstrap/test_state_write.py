@@ -1,4 +1,4 @@
-"""One state is written from rows: alone, or beside all that a savepoint has, which stays byte for byte."""
+"""One state is written from rows: alone, or into a savepoint whose other state stays byte for byte."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_runs_of_many_tasks_are_merged_and_the_same_rows_give_the_same_bytes(tmp
     assert ["_metadata", "_stateshift.json"] == sorted(file.name for file in (tmp_path / "many").iterdir())
 
 
-# Beside what there is
+# Next to what there is
 
 
 @pytest.fixture

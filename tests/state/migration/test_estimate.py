@@ -1,4 +1,4 @@
-"""What a run will take, told before it begins."""
+"""What a run will take, estimated before it begins."""
 
 import json
 

@@ -186,7 +186,7 @@ class NamedPerson:
 
 @pytest.mark.parametrize("bad_values", BadValues)
 def test_of_values_that_do_not_fit(tmp_path, bad_values):
-    """A null that Flink's snapshot does not tell of: the op list leaves it to objects."""
+    """A null that Flink's snapshot does not mention: the op list leaves it to objects."""
     old, new = (job_of_one(row) for row in (Person, NamedPerson))
     with SavepointWriter(tmp_path / "old", old, max_parallelism=4) as writer:
         for number in range(300):

@@ -114,7 +114,7 @@ class TestContent:
     """What a reviewer finds in the file."""
 
     def test_each_state_has_reader_conversion_writer_amount_and_proof(self, plan):
-        """READ-5: who will read, and one entry of each state that is converted was tried."""
+        """READ-5: the reader, and one entry of each state that is converted was tried."""
         account = state(plan, "account")
 
         assert ("convert", 10, 435, True) == tuple(account[name] for name in ("action", "entries", "bytes", "tried"))
@@ -507,7 +507,7 @@ def name_of(value):
 
 @pytest.fixture
 def unregistered(tmp_path):
-    """A savepoint with a state whose snapshot is not registered here, its serializer stored beside it."""
+    """A savepoint with a state whose snapshot is not registered here, its serializer stored next to it."""
     folder = tmp_path / "old"
     with SavepointWriter(folder, one_state(Shouted), store_serializers=True) as writer:
         writer.put("op", "s", 1, Shouted("a"))
@@ -515,7 +515,7 @@ def unregistered(tmp_path):
     data = (folder / "_metadata").read_bytes()
     assert own in data
     (folder / "_metadata").write_bytes(data.replace(own, b"stateshift/recorf"))
-    (folder / "_stateshift.json").unlink()  # it tells the digest of what was there
+    (folder / "_stateshift.json").unlink()  # it shows the digest of what was there
     return Savepoint.open(folder)
 
 

@@ -298,7 +298,7 @@ def test_damaged_framing_is_no_bad_value(tmp_path):
     data = file.read_bytes()
     (tmp_path / "old" / LINEAGE).unlink()  # its digest would be looked at first
     place = data.index(encode(serializer_for(bytes), b"fine and long"))
-    file.write_bytes(data[: place + 3] + bytes([5]) + data[place + 4 :])  # bytes are left behind the value
+    file.write_bytes(data[: place + 3] + bytes([5]) + data[place + 4 :])  # bytes are left after the value
 
     with pytest.raises(CorruptSavepoint, match="bytes follow the value"):
         migrate(tmp_path / "old", tmp_path / "new", new)

@@ -1,4 +1,4 @@
-"""All keys of an operator written anew: other key groups, other keys, and keys that become one (ROLE-4)."""
+"""All keys of an operator rewritten: other key groups, other keys, and keys that become one (ROLE-4)."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def changed_copy(savepoint_of, tmp_path):
 
 
 class TestRefused:
-    """What only an operator's own code can deal out, or nobody can."""
+    """What only an operator's own code can redistribute, or nothing can."""
 
     @pytest.mark.parametrize(
         ("change", "said"),

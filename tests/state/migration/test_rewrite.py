@@ -1,4 +1,4 @@
-"""What one task does: entries converted, proven and counted, and a failure told with its place."""
+"""What one task does: entries converted, proven and counted, and a failure reported with its place."""
 
 import threading
 import time

@@ -365,7 +365,7 @@ class TestOldReaders:
 
     @pytest.fixture
     def unregistered(self, tmp_path):
-        """A savepoint with a state whose snapshot is not registered here, its serializer stored beside it."""
+        """A savepoint with a state whose snapshot is not registered here, its serializer stored next to it."""
         with SavepointWriter(
             tmp_path / "old", one_state(ValueStateDescriptor("s", Shouted)), store_serializers=True
         ) as w:

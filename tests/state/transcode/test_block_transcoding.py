@@ -1,4 +1,4 @@
-"""Blocks through op lists: who has one, odd entries among others, damage, and who carries them out."""
+"""Blocks through op lists: which types have one, odd entries among others, damage, and the executor."""
 
 from __future__ import annotations
 

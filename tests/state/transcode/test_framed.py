@@ -29,7 +29,7 @@ def framed(pairs):
 
 
 def by_each(function, *arguments):
-    """What plain Python and numba give; an error is told by its message."""
+    """What plain Python and numba give; an error is reported by its message."""
     found = []
     for name in (ExecutorName.PLAIN, ExecutorName.NUMBA):
         try:
@@ -162,7 +162,7 @@ def random_groups(seed):
 
 
 def runs_of(piece, executor):
-    """All runs of a key group, one behind the other, up to one that is not whole."""
+    """All runs of a key group, one after the other, up to one that is not whole."""
     at, runs = 2, []
     while at < len(piece):
         run = find_run(piece, at, executor)
