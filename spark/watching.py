@@ -32,7 +32,7 @@ _LONGEST_CAUSE = 300
 _PYTHON_FAILURE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w\S*?)(?:: (.*))?$", re.MULTILINE)
 _TASK_FAILURE = re.compile(r"most recent failure: .*? executor [^)]*\): (.+)")
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error): ")
-_AGAIN = "run it again: what is left behind is cleared first"
+_AGAIN = "run it again: leftover files are removed first"
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 

@@ -290,7 +290,7 @@ def test_the_history_answers_what_a_savepoint_leaves_open(changed):
     assert ["$.more", "$.more"] == re.findall(r"(?m)^    (\S+)  ", block(ran.stdout, "shop/visit"))
 
 
-def test_what_has_not_changed_is_not_told(changed):
+def test_what_has_not_changed_is_not_reported(changed):
     ran = changed(("", ""))
 
     assert (ACCEPT, []) == (ran.status, re.findall(r"(?m)^shop/.*", ran.stdout))

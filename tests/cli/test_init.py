@@ -33,7 +33,7 @@ def test_a_changed_file_says_what_changed(run, savepoint_of, job_folder):
     assert "int -> long" in ran.stdout
 
 
-def test_init_replaces_a_file_only_when_told(run, savepoint_of, job_folder):
+def test_init_replaces_a_file_only_with_force(run, savepoint_of, job_folder):
     (job_folder / "job.py").write_text("mine\n")
 
     refused = run("init", savepoint_of("rocksdb-account-v1"))

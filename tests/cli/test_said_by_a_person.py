@@ -57,7 +57,7 @@ class TestNames:
         assert LOOK == renamed.status
         assert renamed.stdout.startswith("migrate: 1 of 7 states")
 
-    def test_a_misspelt_uid_is_refused_and_told_with_the_likely_one(self, check):
+    def test_a_misspelt_uid_is_refused_with_the_likely_one(self, check):
         ran = check("account-lists", "--rename-state", "version-free=versionfree")
 
         assert REFUSE == ran.status

@@ -90,7 +90,7 @@ def test_no_edit_of_a_single_place_goes_unnoticed(what, change):
             pytest.fail(f"unnoticed at {place}: {read(json.dumps(document))}")
 
 
-def test_the_layout_of_a_file_is_nobodys_matter():
+def test_the_layout_of_a_file_does_not_matter():
     text, read = READERS["a revision"]
 
     assert read(json.dumps(json.loads(text), indent=None, sort_keys=True)).message == "Orders"

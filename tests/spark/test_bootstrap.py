@@ -384,7 +384,7 @@ def test_what_can_be_known_early_is_refused_before_any_job_runs(spark, tmp_path,
     assert jobs == spark.sparkContext.statusTracker().getJobIdsForGroup(None)
 
 
-def test_a_missing_column_and_a_wrong_one_are_each_told_with_their_way_out(spark, tmp_path):
+def test_a_missing_column_and_a_wrong_one_are_each_reported_with_advice(spark, tmp_path):
     for columns, advice in (
         (
             "key string, code bigint",

@@ -139,7 +139,7 @@ class TestWriting:
                     writer.register_event_time_timer("op", timestamp, key, namespace=namespace)
                 assert ("op", EVENT) == (caught.value.where["operator"], caught.value.where["state"])
 
-    def test_the_service_must_be_declared_and_told_where_there_are_several(self, tmp_path):
+    def test_the_service_must_be_declared_and_given_if_there_are_several(self, tmp_path):
         with SavepointWriter(tmp_path / "sp", job_of(int, TimerServiceDescriptor(), WINDOWS)) as writer:
             with pytest.raises(StateNotFound, match="has 2 timer services; declared are: user-timers, window-timers"):
                 writer.register_event_time_timer("op", 1, 1)

@@ -201,7 +201,7 @@ def test_a_record_is_read_back_with_defaults_for_fields_without_a_column():
     assert ["added"] == list(fields_by_default(serializer, OUTER))
 
 
-def test_a_timestamp_past_the_years_of_python_is_written_in_a_column_and_told_in_a_list():
+def test_a_timestamp_past_the_years_of_python_is_written_in_a_column_and_reported_in_a_list():
     instants = serializer_for(Instant)
     late = pa.array([2**62], UTC_MICROS)
 

@@ -444,7 +444,7 @@ def test_values_that_do_not_fit_are_set_aside_when_keys_are_rewritten_run_4(tmp_
     assert verify(found).ok
 
 
-def test_more_bad_values_than_allowed_end_a_run_that_writes_keys_anew(tmp_path):
+def test_more_bad_values_than_allowed_end_a_run_that_rewrites_keys(tmp_path):
     with SavepointWriter(tmp_path / "old", words(bytes)) as writer:
         for key in range(9):
             writer.put("words", "word", key, b"\xff")
