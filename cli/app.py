@@ -42,8 +42,8 @@ _ONLY_READ = {"inspect", "verify", "diff", "history", "heads", "show", "quaranti
 
 _HELP = """Change the types of streaming state without losing the state.
 
-Reads savepoints that Flink wrote, says whether a job with changed types can take them over, and rewrites them on Spark
-where it cannot. Savepoints are never changed: a migration writes a new one.
+Reads Flink savepoints, checks whether a job with changed types can take them over, and rewrites them if it
+cannot, large ones on Spark. Savepoints are never modified: a migration writes a new one.
 """
 
 _EPILOG = """\b
@@ -57,15 +57,15 @@ Examples:
   stateshift diff /data/savepoints/sp-1 accounts:job
 
 \b
-Exit status, of every command:
-  0  done; of a check: start, every state can be used as it is
-  1  of a check, plan or migration: refuse; of verify: not verified; of diff: different
+Exit status of every command:
+  0  success; for a check: start, every state can be used as it is
+  1  for a check, plan or migration: refuse; for verify: not verified; for diff: different
   2  wrong usage: options, a job that cannot be loaded, a target that exists
   3  input unreadable or corrupt
-  4  of a check: migrate first (0 with --allow-migration)
-  5  of a check against a history: drift, the job is not recorded (0 with --allow-drift)
+  4  for a check: migrate first (0 with --allow-migration)
+  5  for a check against a history: drift, the job is not recorded (0 with --allow-drift)
   6  the run failed; nothing was published
-  7  of an export: what cannot be read was left out
+  7  for an export: entries that cannot be read were left out
 """
 
 
@@ -90,7 +90,7 @@ class _Commands(click.Group):
 
             close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
             known = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(_COMMANDS)}"
-            raise click.UsageError(f"there is no command {args[0]!r}; {known}", ctx)
+            raise click.UsageError(f"unknown command {args[0]!r}; {known}", ctx)
         ctx.meta[ARGUMENTS] = args[1:]
         return super().resolve_command(ctx, args)
 
@@ -105,7 +105,7 @@ class _Commands(click.Group):
             return Status.OUTPUT_CLOSED
         except KeyboardInterrupt as interrupt:
             is_migration = ctx.invoked_subcommand == "migrate"
-            unknown = ["A migration publishes nothing before its end."] if is_migration else []
+            unknown = ["A migration publishes nothing until it is complete."] if is_migration else []
             told = getattr(interrupt, "__notes__", unknown)
             print_notice("", " ".join(["interrupted.", *told]))
             return Status.INTERRUPTED

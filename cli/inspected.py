@@ -75,7 +75,7 @@ class StateView:
         remarks += ["unsupported"] if self.is_unsupported else []
         measure = self.sizes.measure
         if measure is not None and measure.oversized:
-            remarks.append("a value past 2 GB, which Flink cannot read back")
+            remarks.append("a value over 2 GB, which Flink cannot read back")
         remarks += ["damaged"] if self.sizes.error is not None else []
         return remarks
 

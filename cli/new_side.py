@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..compat.description import JobDescription
 
 OTHER_CHANGES = (
-    "to keep the types, say what else is to change: --parallelism, --compression, --drop, --rename-…, "
+    "to keep the types, specify what else to change: --parallelism, --compression, --drop, --rename-…, "
     "--repartition with --max-parallelism"
 )
 
@@ -53,14 +53,14 @@ def new_side_options(function: F) -> F:
         "--like",
         default="",
         metavar="SAVEPOINT",
-        help="In place of --job: a savepoint that the new Java job wrote, with its types (a probe).",
+        help="Instead of --job: a savepoint that the new Java job wrote, with its types (a probe).",
     )(function)
     return click.option(
         "--job",
         "job_place",
         default="",
         metavar="MODULE:ATTRIBUTE",
-        help="The job with the new types, as in accounts:job. The current folder is searched first.",
+        help="The job with the new types, such as accounts:job. The current folder is searched first.",
     )(function)
 
 
@@ -77,7 +77,7 @@ def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:
     """
     if bool(job_place) is bool(like):
         if job_place:
-            raise click.UsageError("--job and --like both tell the new types; give one of them")
+            raise click.UsageError("--job and --like both determine the new types; give one of them")
         wanted = "give the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
         raise click.UsageError(f"{wanted}; {or_else}" if or_else else wanted)
     return NewSide(job_place, like)

@@ -51,11 +51,11 @@ def start_lines(place: str, *, flink_restorable: bool | None, with_orphans: bool
             start.
     """
     if flink_restorable is False:
-        reason = "which does not know stateshift's own serializers (for it, give each record its java_class)"
+        reason = "which does not know stateshift's own serializers (for Flink, give each record its java_class)"
         return [f"start the job: not in Flink, {reason}"]
     place, _ = parted(place)
     orphans = " --allowNonRestoredState" if with_orphans else ""
     lines = [f"start the job: flink run -s {shell_word(place)}{orphans} …"]
     if with_orphans:
-        lines.append("  (the job lacks an operator of the savepoint; Flink drops its state only when told so)")
+        lines.append("  (an operator of the savepoint is not in the job; Flink drops its state only with this option)")
     return lines

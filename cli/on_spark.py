@@ -18,14 +18,15 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     master = click.option(
         "--master",
         metavar="URL",
-        help="Where Spark runs. By default local[*,4], 4 being the tries of a task; for little state no Spark at all.",
+        help="Spark master. By default local[*,4], with 4 attempts for each task; for little state, Spark is not used.",
     )
     py_files = click.option(
         "--py-files",
         multiple=True,
         metavar="FILE[,FILE…]",
         callback=lambda _context, _parameter, given: [name for names in given for name in names.split(",") if name],
-        help="Further .py, .zip, .egg or .whl files for Spark's workers. Modules in the job's folder go by themselves.",
+        help="Further .py, .zip, .egg or .whl files for Spark's workers. Modules in the job's folder are sent "
+        "automatically.",
     )
     return master(py_files(command))
 
@@ -48,6 +49,6 @@ def spark_failures_told(written: str) -> Iterator[None]:
 
         raise MigrationFailed(
             f"Spark failed: {cause_of(error)}",
-            advice="check --master and Spark's own messages above; the same command begins again from the start",
+            advice="check --master and Spark's own messages above; the same command starts again from the beginning",
             written=written,
         ) from error

@@ -88,7 +88,7 @@ def common_options(function: F) -> F:
         help="Keep keys and values out of messages (personal data).",
     )(function)
     return click.option(
-        "--json", "with_json", is_flag=True, help="Print one JSON document on stdout and nothing else there."
+        "--json", "with_json", is_flag=True, help="Print one JSON document on stdout, and nothing else."
     )(function)
 
 
@@ -98,7 +98,7 @@ def all_option(function: F) -> F:
         "--all",
         "everything",
         is_flag=True,
-        help="List everything: what is fine of very many states, and what is the same at several places.",
+        help="List everything: also states that are fine, and what is the same in several places.",
     )(function)
 
 
@@ -109,7 +109,7 @@ def target_option(function: F) -> F:
         type=click.Choice(["auto", "any", "flink", "flink-1.20", "flink-2.3"]),
         default="auto",
         show_default=True,
-        help="Who is to restore it. auto: Flink, where it knows all types of an operator before and after. flink: "
+        help="What is to restore it. auto: Flink, if it knows all types of an operator before and after. flink: "
         "refuse what Flink could no longer restore. With a release: also what that one cannot read; a new savepoint is "
         "written as it writes them. any: never Flink.",
     )(function)
@@ -129,7 +129,7 @@ def policy_options(function: F) -> F:
         "--allow-empty",
         multiple=True,
         metavar="STATE",
-        help="A state of the job that is meant to begin empty; UID/STATE where not unique. Can be given several times.",
+        help="A state of the job that is meant to start empty; UID/STATE if not unique. Can be given several times.",
     )
     @functools.wraps(function)
     def with_policy(*args: Any, forbid: tuple[str, ...], allow_empty: tuple[str, ...], **rest: Any) -> Any:
@@ -148,7 +148,7 @@ def class_trust_option(help_text: str) -> Callable[[F], F]:
 def trust_option(function: F) -> F:
     """Add `--trust-stored-serializers` (rule READ-2), and `--trust CLASS` for pickled values."""
     function = class_trust_option(
-        "Allow opening pickled values that name this class, as in shop.Account. by-value:shop.Account also runs code "
+        "Allow opening pickled values that name this class, such as shop.Account. by-value:shop.Account also runs code "
         "that comes within them. Can be given several times."
     )(function)
     return click.option(
@@ -182,14 +182,14 @@ def import_option(function: F) -> F:
 def edit_options(function: F) -> F:
     """Add `--drop`, `--rename-state`, `--rename-uid` and `--convert`; the command receives them as `edits`."""
 
-    @click.option("--drop", multiple=True, metavar="STATE", help="Leave a state out; UID/STATE where not unique.")
+    @click.option("--drop", multiple=True, metavar="STATE", help="Leave a state out; UID/STATE if not unique.")
     @click.option("--rename-state", "rename_states", multiple=True, metavar="OLD=NEW", help="Give a state a new name.")
     @click.option("--rename-uid", "rename_uids", multiple=True, metavar="OLD=NEW", help="Give an operator a new uid.")
     @click.option(
         "--convert",
         multiple=True,
         metavar="STATE",
-        help="A state that was not converted yet, where its type does not tell: its converter is called, or its "
+        help="A state that was not converted yet, if its type does not show it: its converter is called, or its "
         "columns are written in their new order. UID/<key> for a key.",
     )
     @functools.wraps(function)
@@ -222,7 +222,7 @@ def repartition_options(function: F) -> F:
         "--repartition",
         "is_allowed",
         is_flag=True,
-        help="Write the keys of operators anew, with all their keyed state and timers, where their type has changed.",
+        help="Rewrite the keys of operators whose key type has changed, with all their keyed state and timers.",
     )
     @click.option(
         "--max-parallelism",
@@ -234,7 +234,7 @@ def repartition_options(function: F) -> F:
         "--merge",
         multiple=True,
         metavar="STATE=MODULE:FUNCTION",
-        help="With --repartition: what becomes of the values of two keys that become one. Without, they are refused.",
+        help="With --repartition: how to merge the values of two keys that become one. By default, they are refused.",
     )
     @functools.wraps(function)
     def with_repartition(
@@ -244,7 +244,7 @@ def repartition_options(function: F) -> F:
 
         if not is_allowed and (max_parallelism or merge):
             option = "--max-parallelism" if max_parallelism else "--merge"
-            raise click.UsageError(f"{option} goes with --repartition, which writes keys anew")
+            raise click.UsageError(f"{option} requires --repartition, which rewrites keys")
         if merge:
             search_here()
         wanted = parse_repartition(max_parallelism=max_parallelism, merge=merge) if is_allowed else None
@@ -261,14 +261,14 @@ def migration_options(function: F) -> F:
         "--parallelism",
         type=click.IntRange(1, 1 << 15),
         metavar="N",
-        help="Subtasks of every operator with state. [default: as before, or more where rewritten keyed state is large]",  # noqa: E501
+        help="Subtasks of every operator with state. [default: as before, or more if rewritten keyed state is large]",
     )
     @click.option(
         "--compression",
         type=click.Choice(["keep", "none", "snappy"]),
         default="keep",
         show_default=True,
-        help="Whether the streams of TARGET are compressed; keep: those that were.",
+        help="Whether to compress the streams of TARGET; keep: as they were.",
     )
     @repartition_options
     @target_option
@@ -278,7 +278,7 @@ def migration_options(function: F) -> F:
         "source_digests",
         flag_value=False,
         default=True,
-        help="Read a source whose files are not what its lineage says, though damage could then pass for values.",
+        help="Read a source whose files do not match its lineage, although damage could then go unnoticed.",
     )
     @policy_options
     @click.option(
@@ -286,20 +286,20 @@ def migration_options(function: F) -> F:
         type=click.Choice(["abort", "quarantine"]),
         default="abort",
         show_default=True,
-        help="What becomes of a value that does not fit its new type: it ends the run, or is written aside and listed.",
+        help="What to do with a value that does not fit its new type: end the run, or set the value aside and list it.",
     )
     @click.option(
         "--max-bad-values",
         type=click.IntRange(1),
         metavar="N",
-        help="With --bad-values quarantine: with more of them in all, the run fails. [default: 1000]",
+        help="With --bad-values quarantine: the run fails if there are more in total. [default: 1000]",
     )
     @click.option(
         "--reference-time",
         metavar="TIME",
         callback=_reference_time,
-        help="Where state gains or loses TTL: the stamp that values get, and when others have expired. "
-        "ISO 8601 with a zone. [default: when the run is planned]",
+        help="If state gains or loses TTL: the time stamp of its values, and the time of expiry. ISO 8601 with a "
+        "zone. [default: when the run is planned]",
     )
     @functools.wraps(function)
     def with_options(
@@ -323,7 +323,7 @@ def migration_options(function: F) -> F:
         from ..state.migration.options import MAX_BAD_VALUES, MigrationOptions
 
         if max_bad_values is not None and bad_values == "abort" and not rest.get("plan_file"):
-            raise click.UsageError("--max-bad-values says how many may go aside with --bad-values quarantine")
+            raise click.UsageError("--max-bad-values requires --bad-values quarantine")
         options = MigrationOptions(
             restore_target=Target(target),
             edits=edits,

@@ -110,14 +110,14 @@ class Project:
                 break
         for name in sorted(left):
             raise DeclarationError(
-                f"[tool.stateshift] is about {name!r}, and there is none in the job or its history",
+                f"[tool.stateshift] names {name!r}, which is neither in the job nor in its history",
                 advice=f"write UID for an operator, or UID/STATE; there are: {', '.join(sorted(known))}",
             )
         for override in self.overrides:
             if override.rule not in rule_book():
                 raise DeclarationError(
-                    f"an override names the rule {override.rule!r}, and the book has none of that name",
-                    advice="write it as the finding does, as in REC-3",
+                    f"an override names the rule {override.rule!r}, which does not exist",
+                    advice="write it as findings do, such as REC-3",
                 )
 
     @classmethod
@@ -141,7 +141,7 @@ class Project:
         allow = Guard(tuple(map(str, _taken(settings, "allow", list, [])))).allow
         if settings:
             raise DeclarationError(
-                f"[tool.stateshift] has {next(iter(settings))!r}, which is no setting",
+                f"[tool.stateshift] has {next(iter(settings))!r}, which is not a setting",
                 advice="settings are job, history, level, levels, allow and overrides",
             )
         return cls(folder, job, folder / history, names_history, levels, overrides, allow)
@@ -161,7 +161,7 @@ def _read(file: Path) -> dict[str, Any] | None:
         try:
             return _settings(file.read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
-            raise DeclarationError(f"it is no TOML: {error}") from error
+            raise DeclarationError(f"not valid TOML: {error}") from error
         except OSError as error:
             raise DeclarationError(f"it cannot be read: {error.strerror}") from error
 
@@ -170,9 +170,9 @@ def _settings(text: str) -> dict[str, Any] | None:
     try:
         found = tomllib.loads(text).get("tool", {}).get("stateshift")
     except (ValueError, AttributeError, RecursionError) as error:
-        raise DeclarationError(f"it is no TOML: {error}") from error
+        raise DeclarationError(f"not valid TOML: {error}") from error
     if found is not None and not isinstance(found, dict):
-        raise DeclarationError("[tool.stateshift] is no table")
+        raise DeclarationError("[tool.stateshift] is not a table")
     return found
 
 
@@ -187,14 +187,14 @@ def _level(text: object) -> Level:
     try:
         return Level(str(text))
     except ValueError as error:
-        raise DeclarationError(f"{text!r} is no level; levels are {', '.join(Level)}") from error
+        raise DeclarationError(f"{text!r} is not a level; levels are {', '.join(Level)}") from error
 
 
 def _override(facts: object) -> Override:
     if not isinstance(facts, dict) or facts.keys() != _OVERRIDE.keys():
         raise DeclarationError(
             f"an override is {facts!r}",
-            advice="give it a state (UID/STATE), a rule, a reason and a day on which it expires",
+            advice="give it a state (UID/STATE), a rule, a reason and an expiry date",
         )
     for name, kind in _OVERRIDE.items():
         if not isinstance(facts[name], kind) or isinstance(facts[name], dt.datetime) or not facts[name]:

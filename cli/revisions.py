@@ -133,8 +133,9 @@ def require_kept(earlier: History, kept: History, reference: str, folder: Path) 
     gone = [revision.name for revision in earlier.revisions if revision.id not in known]
     if gone:
         raise DeclarationError(
-            f"the history at {reference} has {', '.join(gone)}, and {folder} has not: revisions are added, and never"
-            " removed or edited",
+            f"the history at {reference} has {', '.join(gone)}, but {folder} does not: revisions are added, never "
+            "removed"
+            " or edited",
             advice=f"merge {reference}, if they are newer than this branch; else bring the files back: git checkout"
             f" {shell_word(reference)} -- FOLDER",
         )
@@ -149,14 +150,14 @@ def require_revisions(kept: History, folder: Path, *, named_by: str) -> None:
         DeclarationError: The history has no revision.
     """
     if not kept.revisions:
-        what = "has no revision" if folder.is_dir() else "is not there"
+        what = "has no revision" if folder.is_dir() else "does not exist"
         raise _nothing_recorded(f"{named_by} names the history {folder}, which {what}")
 
 
 def _nothing_recorded(what: str) -> DeclarationError:
     return DeclarationError(
-        f"{what}, so that there is nothing to hold the job against",
-        advice="correct the name of the folder; or, if there never was a revision, record the first: stateshift"
+        f"{what}, so there is nothing to check the job against",
+        advice="correct the name of the folder; or, if there are no revisions yet, record the first: stateshift"
         " snapshot --job MODULE:ATTRIBUTE -m MESSAGE",
     )
 
@@ -170,7 +171,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     except UnicodeDecodeError as error:
-        raise CorruptFile("git gave a file that is no text") from error
+        raise CorruptFile("git returned a file that is not text") from error
 
 
 def recorded_job(name: str) -> JobDescription:
@@ -255,8 +256,8 @@ def revisions_against(text: str, kept: History, project: Project) -> list[Revisi
         if at_reference is None:
             names = ", ".join(one.name for one in kept.revisions) or "none"
             raise click.UsageError(
-                f"--against {text!r} is no folder, savepoint, file, job or git reference, and no revision or stamp: "
-                f"revisions in {folder} are {names}"
+                f"--against {text!r} is not a folder, savepoint, file, job or git reference, nor a revision or stamp; "
+                f"revisions in {folder}: {names}"
             ) from error
     require_kept(at_reference, kept, text, folder)
     at_reference.require_one_head()

@@ -47,7 +47,7 @@ def describe_side(text: str) -> JobDescription:
         return read_recorded(text)
     if _JOB.fullmatch(text):
         return load_job_here(text).describe(f"job {text}")
-    raise click.UsageError(f"{text!r} is not there; give {_KINDS}")
+    raise click.UsageError(f"{text!r} does not exist; give {_KINDS}")
 
 
 def is_savepoint(text: str) -> bool:

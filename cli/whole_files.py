@@ -69,17 +69,17 @@ class OutputFile:
         folder = _state_folder(self.path)
         if folder is not None:
             raise TargetExists(
-                f"{self.path} lies in {folder}, which holds state: no command but a migration writes there",
-                advice="give a name outside of it with -o; --force does not change this",
+                f"{self.path} lies in {folder}, which holds state: only a migration writes there",
+                advice="give a name outside of it with -o; --force does not override this",
             )
         mode = _mode(self.path)
         if not mode or _is_stream(mode):
             return
         if not stat.S_ISREG(mode):
-            raise TargetExists(f"{self.path} is no file", advice="give another name with -o")
+            raise TargetExists(f"{self.path} is not a file", advice="give another name with -o")
         if not self.force and not self._is_free():
             raise TargetExists(
-                f"{self.path} is there already, and not known to be an earlier output of this command",
+                f"{self.path} already exists, and is not an earlier output of this command",
                 advice="give another name with -o, or --force to replace it",
             )
 
@@ -106,7 +106,7 @@ class OutputFile:
             return
         place = Path(os.path.realpath(self.path))  # a link stays a link
         if place.is_symlink():
-            raise click.UsageError(f"{self.path} cannot be written: its links lead in a circle")
+            raise click.UsageError(f"{self.path} cannot be written: its links form a loop")
         try:
             number, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
         except OSError as error:
@@ -143,9 +143,10 @@ def output_option(
             default=default,
             show_default=default is not None,
             metavar="FILE",
-            help="Write to this file, whole or not at all" + ("; - for stdout." if default else ", instead of stdout."),
+            help="Write to this file, completely or not at all"
+            + ("; - for stdout." if default else ", instead of stdout."),
         )
-        @click.option("--force", is_flag=True, help="With -o: replace a file that this command has not written.")
+        @click.option("--force", is_flag=True, help="With -o: replace a file that this command did not write.")
         @functools.wraps(function)
         def with_file(*args: Any, file: Path | None, force: bool, **rest: Any) -> Any:
             if str(file) in _STDOUT:

@@ -98,15 +98,15 @@ def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCom
     theirs, ours = (", ".join(op.uid or op.operator_id for op in side.operators) or "none" for side in (old, new))
     if new.is_probe:
         return NothingInCommon(
-            f"the probe {new.origin} has no operator in common with {old.origin}: its operators with state are {ours};"
-            f" stored is {theirs}",
-            advice="take the probe from the new version of the same job, in which operators have the same uids, after"
-            " each state was used once",
+            f"the probe {new.origin} has no operator in common with {old.origin}: its operators with state are "
+            f"{ours}; the savepoint has {theirs}",
+            advice="take the probe from the new version of the same job, with the same uids, after each state was "
+            "used once",
             written="Nothing was written.",
         )
     return NothingInCommon(
-        f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; stored is {theirs}",
-        advice="write the stored uids in the job; or, if an operator has a new uid: --rename-uid OLD=NEW",
+        f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; the savepoint has {theirs}",
+        advice="use the stored uids in the job; or, if an operator has a new uid: --rename-uid OLD=NEW",
         written="Nothing was written.",
     )
 

@@ -75,7 +75,8 @@ class Edits:
             ]
             if taken or not new_name:
                 raise DeclarationError(
-                    f"the state {state.name!r} cannot be called {new_name!r}: the operator has a state of that name",
+                    f"the state {state.name!r} cannot be renamed to {new_name!r}: the operator already has a state of "
+                    "that name",
                     advice="choose a free name, or drop the other state",
                     written=_NOTHING_WRITTEN,
                     operator=_title(operators[index]),
@@ -86,7 +87,8 @@ class Edits:
             index = _find_operator(operators, name)
             if any(identity.operator_id == operator.operator_id for operator in operators):
                 raise DeclarationError(
-                    f"the operator {name!r} cannot be called {identity.uid!r}: there is an operator of that uid",
+                    f"the operator {name!r} cannot be renamed to {identity.uid!r}: there is already an operator with "
+                    "that uid",
                     advice="choose a free uid",
                     written=_NOTHING_WRITTEN,
                 )

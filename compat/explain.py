@@ -223,15 +223,13 @@ def _operator_line(operator: OperatorReport) -> Words:
 
 def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]:
     if operator.was is not None and operator.was.unreadable:
-        yield Words(2, ((f"not all of its state can be told: {operator.was.unreadable}", "red"),))
+        yield Words(2, ((f"not all of its state can be read: {operator.was.unreadable}", "red"),))
     if operator.is_another:
-        yield Words(
-            2, (("it has none of the stored states: another operator? then give it a uid of its own", "yellow"),)
-        )
+        yield Words(2, (("it has none of the stored states; if it is another operator, give it a new uid", "yellow"),))
     if operator.was is not None and operator.was.keeps:
-        yield Words(2, ((f"also kept as it is: {', '.join(operator.was.keeps)}", "dim"),))
+        yield Words(2, ((f"also kept as is: {', '.join(operator.was.keeps)}", "dim"),))
     if operator.max_parallelism and operator.key is None:
-        number = f"max parallelism {operator.max_parallelism:,} from now on; it has no keyed state to be dealt out"
+        number = f"max parallelism {operator.max_parallelism:,} from now on; it has no keyed state to redistribute"
         yield Words(2, ((number, ""),))
     if (
         operator.status is Status.MATCHED
@@ -242,7 +240,7 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]
             2,
             (
                 (
-                    "Flink can restore this operator now, and not afterwards: it has types that Flink does not know",
+                    "Flink can restore this operator now, but not afterwards: it has types that Flink does not know",
                     "yellow",
                 ),
             ),
@@ -300,7 +298,7 @@ def _back_line(back: WayBack | None) -> Iterator[Words]:
 
 
 _WITHOUT_CODE = (
-    "as far as the stored types tell; defaults and aliases of the old code are in its history: check --against"
+    "as far as the stored types show; defaults and aliases of the old code are in its history: check --against"
 )
 
 
@@ -309,12 +307,14 @@ def _back_summary(backs: WaysBack, code: JobDescription | None) -> Iterator[Word
     told = ", ".join(f"{counts[decision]:,} {words}" for decision, words in _WAYS.items() if counts[decision])
     flagged = any(back.flagged for back in backs.states.values())
     if counts.keys() == {Decision.START}:
-        line = "the old job can use what the new one writes" + (", where it is not as flagged above" if flagged else "")
+        line = "the old job can use what the new one writes" + (", except as flagged above" if flagged else "")
     else:
         line = f"of {many(counts.total(), 'state')}, the old job can use {told}"
     yield Words(0, (("way back: ", "bold"), (line, "")))
     if flagged or any(back.decision is not Decision.START and back.findings for back in backs.states.values()):
-        yield Words(2, ((_WITHOUT_CODE if code is None else f"to {code.origin}, by all that it declares", "dim"),))
+        yield Words(
+            2, ((_WITHOUT_CODE if code is None else f"to {code.origin}, according to all that it declares", "dim"),)
+        )
 
 
 def text_lines(report: CheckReport, *, everything: bool = False) -> list[str]:

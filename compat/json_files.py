@@ -29,7 +29,7 @@ MOST_NESTED = 200
 SEAL = "seal"
 
 _LARGEST = (1 << 63) - 1
-_TOO_DEEP = "it is no JSON: it is nested too deep"
+_TOO_DEEP = "not valid JSON: it is nested too deeply"
 
 
 def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
@@ -60,7 +60,7 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
     except RecursionError as error:
         raise CorruptFile(_TOO_DEEP) from error
     except ValueError as error:
-        raise CorruptFile(f"it is no JSON: {error}") from error
+        raise CorruptFile(f"not valid JSON: {error}") from error
     level = [document]
     for _ in range(MOST_NESTED):
         level = [item for one in level if isinstance(one, (dict, list)) for item in _items(one)]
@@ -104,8 +104,8 @@ def open_document(text: str | bytes, form: str) -> tuple[dict[str, Any], Fields,
     document = parse_checked(text)
     if not isinstance(document, dict) or document.get("format") != form:
         found = document.get("format") if isinstance(document, dict) else None
-        what = f"its format is {shown(found)}" if found is not None else "it names no format"
-        raise CorruptFile(f"it is no {form}: {what}", advice=f"give a file that says {form!r} as its format")
+        what = f"its format is {shown(found)}" if found is not None else "it has no format"
+        raise CorruptFile(f"it is not a {form} file: {what}", advice=f"give a file with the format {form!r}")
     facts = Fields(document, "the document")
     facts.text("format")
     return document, facts, facts.number("version")
@@ -118,7 +118,7 @@ def require_size(text: str | bytes, form: str) -> None:
         CorruptFile: It is too large.
     """
     if len(text) > MOST_BYTES:
-        raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is no {form}")
+        raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is not a {form} file")
 
 
 def parse_checked(text: str | bytes) -> Any:
@@ -129,7 +129,7 @@ def parse_checked(text: str | bytes) -> Any:
 def unsupported(form: str, found: int, version: int) -> UnsupportedFormat:
     """Return the error for a file of another version."""
     return UnsupportedFormat(
-        f"the {form} is of version {found}, and this release reads {version}",
+        f"the {form} has version {found}, but this release reads {version}",
         advice="use the release of stateshift that wrote it, or write it again",
     )
 
@@ -155,7 +155,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _finite(digits: str) -> float:
@@ -192,7 +192,7 @@ class Fields:
         said, found = self._seals
         if said != found:
             raise CorruptFile(
-                "its content is not what its seal says: it was edited after it was written",
+                "its content does not match its seal: it was edited after it was written",
                 advice="take the file as it was written, or record it again",
             )
 
@@ -202,7 +202,7 @@ class Fields:
 
     def text(self, name: str, *, optional: bool = False) -> str:
         """Take a text; null is "" if it is optional."""
-        value = self._take(name, str, "a text", optional=optional)
+        value = self._take(name, str, "a string", optional=optional)
         return "" if value is None else value
 
     def take_null(self, name: str) -> bool:
@@ -222,7 +222,7 @@ class Fields:
         """Take a whole number that is not negative and fits a Java long; null is 0."""
         value = self._take(name, int, "a number", optional=True)
         if isinstance(value, bool) or (value is not None and not 0 <= value <= _LARGEST):
-            raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be a number from 0 to 2^63 - 1")
+            raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, but should be a number from 0 to 2^63 - 1")
         return value or 0
 
     def flag(self, name: str) -> bool:
@@ -233,7 +233,7 @@ class Fields:
         """Take a list of texts."""
         items = self.items(name)
         if not all(isinstance(item, str) for item in items):
-            raise CorruptFile(f"{name!r} of {self._title} should be a list of texts")
+            raise CorruptFile(f"{name!r} of {self._title} should be a list of strings")
         return tuple(items)
 
     def items(self, name: str) -> list[Any]:
@@ -281,7 +281,7 @@ class Fields:
         value = self._facts.pop(name)
         if (value is None and optional) or isinstance(value, kind):
             return value
-        raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be {words}")
+        raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, but should be {words}")
 
     def _lacks(self, name: str) -> CorruptFile:
         return CorruptFile(f"{self._title} lacks {name!r}")

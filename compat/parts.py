@@ -144,9 +144,9 @@ def ask(
             raise
         except Exception as error:
             raise CompatibilityCheckError(
-                f"{type(serializer).__name__} failed while it was asked about the stored {snapshot.describe()}: "
+                f"{type(serializer).__name__} failed when checking the stored {snapshot.describe()}: "
                 f"{cause_text(error)}",
-                advice="correct its ensure_compatibility; it must answer for every snapshot",
+                advice="correct its ensure_compatibility; it must return a result for every snapshot",
                 written="Nothing was changed.",
             ) from error
     if result.verdict < Verdict.REQUIRES_MIGRATION or result.findings:

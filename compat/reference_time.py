@@ -33,7 +33,7 @@ def checked_time(time: datetime) -> datetime:
         time = time.astimezone(UTC)
     except OverflowError as error:
         raise DeclarationError(
-            f"the reference time {time.isoformat()} is none in UTC: {error}",
+            f"the reference time {time.isoformat()} cannot be converted to UTC: {error}",
             advice=_WAY,
             written="Nothing was written.",
         ) from error
@@ -49,7 +49,7 @@ def parse_time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:
-        raise DeclarationError(f"{shown(text)} is no time: {error}", advice=_WAY) from error
+        raise DeclarationError(f"{shown(text)} is not a valid time: {error}", advice=_WAY) from error
     return checked_time(time)
 
 

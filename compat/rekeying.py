@@ -66,9 +66,9 @@ class KeysAnew:
         """
         if self.repartition is not None and self.repartition.names(was):
             raise DeclarationError(
-                f"the operator {was.uid or was.operator_id!r} is not in the job, and so kept with its"
-                f" {was.max_parallelism} key groups",
-                advice="name operators of the job; or migrate without a job, which keeps all types",
+                f"the operator {was.uid or was.operator_id!r} is not in the job, so it keeps its "
+                f"{was.max_parallelism} key groups",
+                advice="give operators of the job; or migrate without a job, which keeps all types",
                 written="Nothing was written.",
             )
 

@@ -42,8 +42,8 @@ class Merge:
             return function
         if not callable(function):
             raise DeclarationError(
-                f"a merge is a function of two values, and got a {type(function).__name__}",
-                advice="pass f(first, second), as operator.add",
+                f"a merge must be a function of two values, not a {type(function).__name__}",
+                advice="pass f(first, second), such as operator.add",
                 written=_NOTHING_WRITTEN,
             )
         return cls(function_name(function), function)
@@ -100,10 +100,10 @@ class Repartition:
         for name, _ in self.merge:
             _, state = find_state(stored.operators, name)
             if not state.kind.is_keyed or state.kind is StateKind.TIMERS:
-                why = "it has no key" if not state.kind.is_keyed else "equal timers become one by themselves"
+                why = "it has no key" if not state.kind.is_keyed else "equal timers are merged automatically"
                 raise DeclarationError(
-                    f"no values of {state.kind} state {state.name!r} can be merged: {why}",
-                    advice="name keyed states",
+                    f"values of {state.kind} state {state.name!r} cannot be merged: {why}",
+                    advice="give keyed states",
                     written=_NOTHING_WRITTEN,
                 )
 

@@ -142,7 +142,7 @@ def with_facts(serializer: TypeSerializer[Any], facts: Mapping[str, Mapping[str,
     left = set(facts)
     made: TypeSerializer[Any] = _rebuilt(serializer, "", _steps_of(facts), facts, left)
     if left:
-        raise CorruptFile(f"there is no part {min(left)!r} in {serializer.describe()}")
+        raise CorruptFile(f"{serializer.describe()} has no part {min(left)!r}")
     return made
 
 
@@ -175,7 +175,7 @@ def _rebuilt(value: Any, path: str, steps: _Steps, facts: Mapping[str, Mapping[s
         known = {field.name: field for field in attrs.fields(type(value))}
         for name, data in facts[path].items():
             if name not in known or not (_is_declared(known[name]) or _is_identity(known[name])):
-                raise CorruptFile(f"{name!r} is nothing that {type(value).__name__} declares")
+                raise CorruptFile(f"{name!r} is not declared by {type(value).__name__}")
             changes[name] = _read(data, value)
     return attrs.evolve(value, **changes) if changes else value
 

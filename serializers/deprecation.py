@@ -45,7 +45,7 @@ def warn_deprecated(what: str, *, since: str, removed_in: str, use: str, stackle
         stacklevel: The frame that the warning points to: 1 is the caller of this function, 2 the caller of that one.
     """
     warnings.warn(
-        f"{what} is deprecated since stateshift {since}, and {removed_in} no longer has it: use {use}",
+        f"{what} is deprecated since stateshift {since}, and will be removed in {removed_in}: use {use}",
         DeprecationWarning,
         stacklevel=stacklevel + 1,
     )

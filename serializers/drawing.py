@@ -53,8 +53,8 @@ class Drawing:
         strategy: Strategy | None = families.find(Ability.STRATEGIES, type(serializer))
         if strategy is None:
             raise DeclarationError(
-                f"nothing is known of the values of {serializer.describe()}",
-                advice=f"give a strategy for them: own={{{type(serializer).__name__}: …}}",
+                f"there is no strategy for values of {serializer.describe()}",
+                advice=f"pass one: own={{{type(serializer).__name__}: …}}",
             )
         return strategy(self, serializer)
 

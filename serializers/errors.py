@@ -54,7 +54,7 @@ def shown(value: object, limit: int = 80) -> str:
     if _redacted:
         return "<redacted>"
     try:
-        text = repr(value) if is_tree_within(value, _MOST_SHOWN) else f"<{type(value).__name__} of very many parts>"
+        text = repr(value) if is_tree_within(value, _MOST_SHOWN) else f"<{type(value).__name__} with very many parts>"
     except ValueError:  # Python refuses to write integers of more than 4300 digits
         text = f"<{type(value).__name__} with an integer of thousands of digits>"
     except RecursionError:
@@ -190,7 +190,7 @@ class StorageFailed(StateShiftError, OSError):
 class NoSpaceLeft(StorageFailed):
     """The store is full; trying again at once does not help."""
 
-    advice = "make room there, or choose a target on a larger disk, and run the same command again"
+    advice = "free space there, or choose a target on a larger disk, and run the same command again"
 
 
 class NothingInCommon(StateShiftError, LookupError):
@@ -212,7 +212,7 @@ class UnknownSnapshot(StateShiftError, LookupError):
         snapshot_id: The class name or identifier that was found.
     """
 
-    advice = "register a snapshot class for it, or leave this operator to be copied as it is"
+    advice = "register a snapshot class for it, or leave out the operator, which is then copied as it is"
 
     def __init__(self, what: str, *, snapshot_id: str = "", **rest: Any) -> None:
         super().__init__(what, **rest)

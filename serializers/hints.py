@@ -99,7 +99,7 @@ def _of_bare_hint(hint: object) -> TypeSerializer[Any]:
         return known
     if known is not None:
         name = _name_of(hint)
-        raise DeclarationError(f"{name} does not say of what", advice=f"write {name}[...] with its item types")
+        raise DeclarationError(f"{name} needs type arguments", advice=f"write {name}[...] with its item types")
     of_class = families.serializer_of_class(hint) if isinstance(hint, type) else None
     if of_class is None:
         raise _unknown(hint)
@@ -119,10 +119,10 @@ def _unknown(hint: object) -> DeclarationError:
     name = _name_of(hint)
     if isinstance(hint, TypeVar):
         return DeclarationError(
-            "a generic type hint does not say of what", advice="write it with its types: Array[int]"
+            "a generic type hint needs type arguments", advice="write it with its types: Array[int]"
         )
     if isinstance(hint, str):
-        return DeclarationError(f"{hint!r} is a text, and no type", advice="write the type itself, without quotes")
+        return DeclarationError(f"{hint!r} is a string, not a type", advice="give the type itself, without quotes")
     return DeclarationError(
         f"no serializer is known for {name}",
         advice=f"use one of {_SUPPORTED}; or register_serializer({name}, …); or Annotated[{name}, YourSerializer()]",

@@ -26,8 +26,9 @@ def require_room(size_bytes: int) -> None:
     """
     if size_bytes > MAX_VALUE_BYTES:
         raise ValueNotConvertible(
-            f"a value takes {size_bytes:,} bytes, and an entry holds {MAX_VALUE_BYTES:,}: Flink could not read it back",
-            advice="spread the list over several keys, or let a converter keep less of it",
+            f"a value takes {size_bytes:,} bytes, but an entry holds at most {MAX_VALUE_BYTES:,}: Flink could not "
+            "read it back",
+            advice="spread the list over several keys, or shorten it in a converter",
         )
 
 
@@ -46,6 +47,6 @@ def require_name(name: str, what: str) -> None:
         and (size := len(encode_modified_utf8(name))) > MAX_NAME_BYTES
     ):
         raise DeclarationError(
-            f"the name of {what} takes {size:,} bytes, and the format allows {MAX_NAME_BYTES:,}: {name[:_SHOWN]!r}…",
+            f"the name of {what} takes {size:,} bytes, but the format allows {MAX_NAME_BYTES:,}: {name[:_SHOWN]!r}…",
             advice="choose a shorter name",
         )

@@ -135,7 +135,7 @@ class Registry:
     def register_serializer(self, python_type: type[V], serializer: TypeSerializer[V]) -> None:
         """Register `serializer` for type hints that name `python_type`."""
         if not isinstance(python_type, type):
-            raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
+            raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will refer to")
         self._serializers[python_type] = serializer
         self.edition += 1
 

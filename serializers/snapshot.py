@@ -352,7 +352,7 @@ def _read_own(snapshot_id: str, version: int, source: DataInputView, start: int)
     except Exception as error:
         raise CorruptSavepoint(
             f"{found.__qualname__} cannot read the snapshot {snapshot_id}: {type(error).__name__}: {error}",
-            advice="mend its read(); where what it writes has changed, give it a new version (SNAP-5)",
+            advice="fix its read(); if what it writes has changed, give it a new version (SNAP-5)",
             offset=start,
         ) from error
     if view.remaining():

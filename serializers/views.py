@@ -77,7 +77,7 @@ class DataInputView:
         start = self.position
         if size < 0 or size > self.end - start:
             raise CorruptSavepoint(
-                f"{size} bytes were to be read, and {self.end - start} are left",
+                f"{size} bytes were expected, but only {self.end - start} are left",
                 offset=start,
             )
         self.position = start + size
@@ -168,7 +168,9 @@ class DataInputView:
         start = self.position
         count = self.read_int()
         if count < 0 or count * least_bytes_each > self.remaining():
-            raise CorruptSavepoint(f"{count} {what} are announced, and {self.remaining()} bytes are left", offset=start)
+            raise CorruptSavepoint(
+                f"{count} {what} are declared, but only {self.remaining()} bytes are left", offset=start
+            )
         return count
 
     def expect(self, value: int, what: str) -> None:
@@ -176,7 +178,7 @@ class DataInputView:
         start = self.position
         found = self.read_int()
         if found != value:
-            raise CorruptSavepoint(f"{what} should be {value:#x} and is {found:#x}", offset=start)
+            raise CorruptSavepoint(f"{what} should be {value:#x}, but is {found:#x}", offset=start)
 
 
 class DataOutputView:
@@ -249,7 +251,7 @@ class DataOutputView:
         size = len(data)
         if size > MAX_NAME_BYTES:
             raise ValueNotConvertible(
-                f"a name takes {size:,} bytes, and the format allows {MAX_NAME_BYTES:,}: {shown(text, _SHOWN)}",
+                f"a name takes {size:,} bytes, but the format allows {MAX_NAME_BYTES:,}: {shown(text, _SHOWN)}",
                 advice="choose a shorter name",
             )
         self._data += size.to_bytes(2, "big")

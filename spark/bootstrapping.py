@@ -82,7 +82,7 @@ def write_from_rows(
     """Write a new savepoint in `target`; see `bootstrap`."""
     started = time.monotonic()
     if not isinstance(job, Job):
-        raise DeclarationError(f"the job is a {type(job).__name__}, and no Job", advice="pass the Job itself")
+        raise DeclarationError(f"the job is a {type(job).__name__}, not a Job", advice="pass the Job itself")
     folder = Folder.at(target)
     key_group_range(0, parallelism or 1, max_parallelism)
     check_position(position)
@@ -133,17 +133,19 @@ def _given(
         _check_frame(source)
         refuse_connect(source.data.sparkSession, "to make a savepoint from rows")
     if not given:
-        raise DeclarationError("there is no source", advice="pass a StateSource for each state that has a history")
+        raise DeclarationError("no sources were given", advice="pass a StateSource for each state to fill")
     if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):
-        raise DeclarationError("the DataFrames belong to different Spark applications", advice="read them in one")
+        raise DeclarationError(
+            "the DataFrames belong to different Spark applications", advice="create them in one application"
+        )
     return given
 
 
 def _check_frame(source: StateSource) -> None:
     if not hasattr(source.data, "sparkSession"):
         raise DeclarationError(
-            f"the rows are a {type(source.data).__module__}.{type(source.data).__name__}, and no DataFrame of Spark",
-            advice="make it one: spark.createDataFrame(…) takes tables of pandas and of Arrow",
+            f"the rows are a {type(source.data).__module__}.{type(source.data).__name__}, not a Spark DataFrame",
+            advice="convert it: spark.createDataFrame(…) takes pandas and Arrow tables",
             operator=source.operator,
             state=source.state,
         )

@@ -40,7 +40,7 @@ def refuse_connect(session: Any, what: str) -> None:
     """
     if is_connect(session):
         raise DeclarationError(
-            f"{what} needs Spark's driver, and a Spark Connect session has none in this process",
+            f"{what} needs Spark's driver, which a Spark Connect session does not have in this process",
             advice="run it with spark-submit, or pass a session whose driver is this process",
             written="Nothing was written.",
         )

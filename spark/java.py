@@ -86,7 +86,7 @@ def java_home() -> Path:
             tried.append(f"{place}: {program} is Java {java.version}")
         else:
             return _shim(java)
-    raise JavaNotFound(f"Spark needs Java {OLDEST_JAVA} or later, and none was found", tried=tuple(tried))
+    raise JavaNotFound(f"Spark needs Java {OLDEST_JAVA} or later, but none was found", tried=tuple(tried))
 
 
 def probe(program: Path) -> Java | None:

@@ -269,7 +269,7 @@ def failure_of(data: bytes) -> StateShiftError:
     """Return the error of a worker."""
     error: StateShiftError = pickle.loads(data)  # noqa: S301 - pickled by our own workers
     if MISSING_MODULE.search(error.what):
-        error.advice = "import the module at the top of the one that uses it, or name its file with --py-files"
+        error.advice = "import the module at the top of the module that uses it, or pass its file with --py-files"
     return error
 
 
@@ -281,17 +281,19 @@ def _enginefailure_of(error: Exception, work: _Work, bundles: list[list[int]]) -
     if failed is not None and int(failed[1]) < len(bundles):
         titles = {work.tasks[index].title for index in bundles[int(failed[1])]}
         where["operator"] = " or ".join(sorted(titles))
-    again = "run the same command again: what is left behind is cleared first"
+    again = "run the same command again: leftover files are removed first"
     missing = MISSING_MODULE.search(text)
     if missing is not None:
         return MigrationFailed(
-            f"the workers have no module {missing[1]!r}", advice=f"name its file with --py-files, and {again}", **where
+            f"the workers cannot import the module {missing[1]!r}",
+            advice=f"pass its file with --py-files, and {again}",
+            **where,
         )
     if failed is not None and "crashed" in text:
         times = "once" if failed[2] == "1" else f"{failed[2]} times"
         return MigrationFailed(
-            f"a worker process died {times} over the same piece of work: it was killed, or ran out of memory",
-            advice=f"try a higher --parallelism, more memory, or a master that tries again (local[*,4]); {again}",
+            f"a worker process died {times} on the same task: it was killed, or ran out of memory",
+            advice=f"try a higher --parallelism, more memory, or a master that retries tasks (local[*,4]); {again}",
             **where,
         )
     return gave_up(error, f"see Spark's log, and {again}", **where)

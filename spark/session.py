@@ -155,13 +155,13 @@ def _check_master(master: str) -> None:
     """Refuse a master that Spark's launcher refuses with a stack trace."""
     if master.startswith("sc:"):
         raise StateShiftError(
-            f"{master} is a Spark Connect server, and no master",
+            f"{master} is a Spark Connect server, not a master",
             advice=f"from Python, pass session=SparkSession.builder.remote({master!r}).getOrCreate()",
             written="Nothing was written.",
         )
     if master != "yarn" and not master.startswith(("local", "spark", "k8s")):
         raise StateShiftError(
-            f"{master!r} is no master that Spark knows",
+            f"{master!r} is not a master that Spark supports",
             advice="give local[*,4], spark://host:port, yarn, or k8s://https://host:port",
             written="Nothing was written.",
         )
@@ -174,7 +174,7 @@ def _no_start(error: Exception, master: str, java: str) -> MigrationFailed:
     if "stopped SparkContext" in told:  # PySpark continues if the master did not answer, and fails later
         told = f"the master {master} does not answer"
     return MigrationFailed(
-        f"Spark does not start: {told}", advice=f"check the master {master}, the settings, and the Java in {java}"
+        f"Spark did not start: {told}", advice=f"check the master {master}, the settings, and the Java in {java}"
     )
 
 

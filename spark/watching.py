@@ -32,7 +32,7 @@ _LONGEST_CAUSE = 300
 _PYTHON_FAILURE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w\S*?)(?:: (.*))?$", re.MULTILINE)
 _TASK_FAILURE = re.compile(r"most recent failure: .*? executor [^)]*\): (.+)")
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error): ")
-_AGAIN = "run it again: what is left behind is cleared first"
+_AGAIN = "run it again: leftover files are removed first"
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
@@ -185,8 +185,7 @@ def raise_if_java_ended(context: SparkContext, error: BaseException, **where: An
     if isinstance(error, ConnectionRefusedError) or java_has_ended(context):
         raise MigrationFailed(
             "Spark's Java process has ended: it was killed, or ran out of memory",
-            advice="look at the memory of this machine; "
-            "run the same command again: what is left behind is cleared first",
+            advice="check the memory of this machine; run the same command again: leftover files are removed first",
             **where,
         ) from error
 
@@ -228,15 +227,15 @@ def failure_of_engine(error: Exception, again: str) -> StateShiftError:
     missing = MISSING_MODULE.search(text)
     if missing is not None:
         return MigrationFailed(
-            f"the workers have no module {missing[1]!r}",
-            advice=f"hand its file out with --py-files or py_files=…, and {again}",
+            f"the workers cannot import the module {missing[1]!r}",
+            advice=f"pass its file with --py-files or py_files=…, and {again}",
         )
     failed = re.search(r"Task \d+ in stage \S+ failed (\d+) times", text)
     if failed is not None and "crashed" in text:
         times = "once" if failed[1] == "1" else f"{failed[1]} times"
         return MigrationFailed(
-            f"a worker process died {times} over the same piece of work: it was killed, or ran out of memory",
-            advice=f"give it more memory, or a master that tries again (local[*,4]); {again}",
+            f"a worker process died {times} on the same task: it was killed, or ran out of memory",
+            advice=f"give it more memory, or a master that retries tasks (local[*,4]); {again}",
         )
     return gave_up(error, f"see Spark's log, and {again}")
 
@@ -247,9 +246,9 @@ def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:
         return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=advice, **where)
     place = os.environ.get("SPARK_LOCAL_DIRS", "the folder for temporary files")
     return NoSpaceLeft(
-        f"no space is left where Spark keeps what it sorts: {place}",
-        advice="make room there, or let SPARK_LOCAL_DIRS name a folder on a larger disk; "
-        "run it again: what is left behind is cleared first",
+        f"no space left in the folder where Spark sorts data: {place}",
+        advice="free space there, or set SPARK_LOCAL_DIRS to a folder on a larger disk; "
+        "run it again: leftover files are removed first",
         **where,
     )
 

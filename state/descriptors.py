@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def _checked_name(_: Any, __: Any, name: str) -> None:
     if not isinstance(name, str) or not name:
-        raise DeclarationError(f"a state is named by a text that is not empty, and got {shown(name)}")
+        raise DeclarationError(f"the name of a state must be a non-empty string, not {shown(name)}")
     require_name(name, "a state")
 
 
@@ -51,12 +51,12 @@ def _checked_length(descriptor: Any, _: Any, lived: timedelta | None) -> None:
     if not isinstance(lived, timedelta) or lived < timedelta(milliseconds=1):
         raise DeclarationError(
             f"the former time to live of state {descriptor.name!r} is {shown(lived)}",
-            advice="give a timedelta of a millisecond or more, as in former_time_to_live=timedelta(days=7)",
+            advice="give a timedelta of a millisecond or more, such as former_time_to_live=timedelta(days=7)",
         )
     if descriptor.time_to_live:
         raise DeclarationError(
-            f"the state {descriptor.name!r} has time_to_live and former_time_to_live",
-            advice="keep time_to_live alone where the state still has TTL: another length needs no migration",
+            f"the state {descriptor.name!r} has both time_to_live and former_time_to_live",
+            advice="keep only time_to_live if the state still has TTL: changing its length needs no migration",
         )
 
 
@@ -66,13 +66,13 @@ def _checked_transform(descriptor: Any, _: Any, transform: StateTransform | None
     what = f"the transform of the state {descriptor.name!r}"
     if not isinstance(transform, StateTransform):
         raise DeclarationError(
-            f"{what} is {shown(transform)}, which does not say of which kind the stored state is",
-            advice="wrap the function, as in StateTransform.from_value(…)",
+            f"{what} is {shown(transform)}, which does not specify the kind of the stored state",
+            advice="wrap the function, such as in StateTransform.from_value(…)",
         )
     if transform.old_kind is descriptor.kind:
         raise DeclarationError(
-            f"{what} takes {transform.old_kind} state, which the state is itself",
-            advice="give a converter, which changes values of one kind of state",
+            f"{what} takes {transform.old_kind} state, but that is already the kind of the state",
+            advice="use a converter, which changes values within a kind of state",
         )
 
 
@@ -122,8 +122,8 @@ class StateDescriptor(ABC):
             return serializer
         if isinstance(serializer, TtlSerializer):
             raise DeclarationError(
-                f"the state {self.name!r} has time_to_live, and its serializer writes time stamps already",
-                advice="give the type of the bare value",
+                f"the state {self.name!r} has time_to_live, but its serializer already writes time stamps",
+                advice="give the type of the value without time stamps",
             )
         return TtlSerializer(serializer)
 

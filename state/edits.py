@@ -44,5 +44,5 @@ def parse_edits(
 def _pair(text: str, option: str) -> tuple[str, str]:
     old, separator, new = text.partition("=")
     if not separator or not old or not new:
-        raise DeclarationError(f"{text!r} does not say what becomes what", advice=f"write {option} OLD=NEW")
+        raise DeclarationError(f"{text!r} is not of the form OLD=NEW", advice=f"write {option} OLD=NEW")
     return old, new

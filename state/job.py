@@ -68,9 +68,7 @@ def _operators(given: Iterable[Operator]) -> tuple[Operator, ...]:
 def _all_of(given: Iterable[T], what: str) -> tuple[T, ...]:
     """Return the given items as a tuple; refuse a single item with an error that asks for a list."""
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise DeclarationError(
-            f"{what} takes a list, and got {_named(given)}", advice=f"put it in brackets: {what}=[…]"
-        )
+        raise DeclarationError(f"{what} must be a list, not {_named(given)}", advice=f"put it in brackets: {what}=[…]")
     return tuple(given)
 
 
@@ -111,7 +109,7 @@ class Operator:
 
     def __attrs_post_init__(self) -> None:
         if not self.uid and not self.operator_id:
-            raise DeclarationError("an operator has neither a uid nor an id", advice="give it the uid of the Flink job")
+            raise DeclarationError("an operator needs a uid or an id", advice="give it the uid of the Flink job")
         for text, what in ((self.uid, "an operator's uid"), (self.name, "an operator")):
             require_name(text, what)
         where = f"operator {self.uid or self.operator_id!r}"
@@ -125,20 +123,22 @@ class Operator:
         if self.key is not None:
             refuse_pickles(self.key, f"the key of {where}")
         if self.key_converter is not None and self.key is None:
-            raise DeclarationError(f"{where} has a key_converter and no key type", advice="add key=…")
+            raise DeclarationError(f"{where} has a key_converter but no key type", advice="add key=…")
         if (self.states or self.timers) and self.key is None:
             what = "keyed states" if self.states else "timers"
-            raise DeclarationError(f"{where} has {what} and no key type", advice="add key=…")
+            raise DeclarationError(f"{where} has {what} but no key type", advice="add key=…")
         stamped = next((state for state in self._operator_states() if state.time_to_live), None)
         if stamped is not None:
             raise DeclarationError(
-                f"the operator state {stamped.name!r} of {where} cannot have TTL: Flink has it for keyed state only",
+                f"the operator state {stamped.name!r} of {where} cannot have TTL: Flink supports it only for keyed "
+                "state",
                 advice="leave time_to_live out",
             )
         transformed = next((state for state in self._operator_states() if state.transform is not None), None)
         if transformed is not None:
             raise DeclarationError(
-                f"the operator state {transformed.name!r} of {where} cannot have a transform: keyed state can",
+                f"the operator state {transformed.name!r} of {where} cannot have a transform: transforms are only "
+                "supported for keyed state",
                 advice="declare the new state under another name, and leave transform out",
             )
         refuse_duplicates([state.name for state in self.states], where)
@@ -161,8 +161,8 @@ class Operator:
                 name = getattr(stranger, "name", None)
                 what = f"a {type(stranger).__name__} {name!r}" if name else shown(stranger)
                 raise DeclarationError(
-                    f"{what} is among the {room} of {where}, and is no {wanted.__name__}",
-                    advice=f"declare it with a {wanted.__name__}, or among the states of its kind",
+                    f"{what} is in the {room} of {where}, but is not a {wanted.__name__}",
+                    advice=f"declare it with a {wanted.__name__}, or in the list for its kind",
                 )
 
     def _operator_states(self) -> tuple[StateDescriptor, ...]:
@@ -214,8 +214,8 @@ class Job:
         stranger = next((one for one in self.operators if not isinstance(one, Operator)), None)
         if stranger is not None:
             raise DeclarationError(
-                f"{shown(stranger)} is among the operators of the job, and is no Operator",
-                advice='give its states to an Operator("uid", …)',
+                f"{shown(stranger)} is in the operators of the job, but is not an Operator",
+                advice='put its states into an Operator("uid", …)',
             )
         refuse_duplicates([operator.id for operator in self.operators], "the job")
 
@@ -238,10 +238,10 @@ def import_user_module(name: str) -> ModuleType:
         missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if missing else f" ({last.filename}, line {last.lineno})"
-        advice = "run in the folder that holds it, or put that folder on PYTHONPATH"
+        advice = "run in the folder that contains it, or add that folder to PYTHONPATH"
         raise JobNotFound(
             f"the module {name!r} cannot be imported: {type(error).__name__}: {error}{where}",
-            advice=advice if missing else "mend the module",
+            advice=advice if missing else "fix the module",
         ) from error
 
 
@@ -253,7 +253,7 @@ def load_job(place: str) -> Job:
     """
     module_name, separator, attribute = place.partition(":")
     if not separator or not module_name or not attribute:
-        raise JobNotFound(f"{place!r} names no job", advice="write module:attribute, as in accounts:job")
+        raise JobNotFound(f"{place!r} does not name a job", advice="write module:attribute, such as accounts:job")
     module = import_user_module(module_name)
     try:
         job = getattr(module, attribute)
@@ -274,6 +274,6 @@ def _made(function: Callable[[], object], place: str) -> object:
         raise
     except Exception as error:
         raise JobNotFound(
-            f"{place} was called for a job, and failed: {type(error).__name__}: {error}",
-            advice="name a Job, or a function without arguments that gives one",
+            f"{place} was called to get the job, and failed: {type(error).__name__}: {error}",
+            advice="give a Job, or a function without arguments that returns one",
         ) from error

@@ -36,7 +36,7 @@ def _number(text: str) -> tuple[str, int]:
     uid, _, number = text.rpartition("=")
     if not number.isdecimal() or len(number) > _MOST_DIGITS or text.startswith("="):
         raise DeclarationError(
-            f"{text!r} is no number of key groups",
+            f"{text!r} is not a number of key groups",
             advice="write N, or UID=N for one operator",
             written=_NOTHING_WRITTEN,
         )
@@ -47,8 +47,8 @@ def _merge(text: str) -> tuple[str, Merge]:
     state, _, place = text.partition("=")
     if not state or not _is_place(place):
         raise DeclarationError(
-            f"{text!r} does not say what merges the values of which state",
-            advice="write --merge STATE=MODULE:FUNCTION, as in total=operator:add",
+            f"{text!r} is not of the form STATE=MODULE:FUNCTION",
+            advice="write --merge STATE=MODULE:FUNCTION, such as total=operator:add",
             written=_NOTHING_WRITTEN,
         )
     return state, _loaded(place)
@@ -63,7 +63,7 @@ def _loaded(place: str) -> Merge:
     module_name, _, name = place.partition(":")
     function = getattr(import_user_module(module_name), name, None)
     if not callable(function):
-        raise JobNotFound(f"{module_name} has no function {name!r}", advice="name a function of two values")
+        raise JobNotFound(f"{module_name} has no function {name!r}", advice="give a function of two values")
     return Merge(place, function)
 
 

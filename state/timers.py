@@ -46,7 +46,7 @@ def queue_parts(name: str) -> tuple[str, TimeDomain] | None:
 
 def _checked_name(_: Any, __: Any, name: str) -> None:
     if not isinstance(name, str) or not name:
-        raise DeclarationError(f"a timer service is named by a text that is not empty, and got {shown(name)}")
+        raise DeclarationError(f"the name of a timer service must be a non-empty string, not {shown(name)}")
 
 
 @attrs.frozen

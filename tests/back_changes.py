@@ -1,6 +1,6 @@
-"""Changes of types from one version of a job to the next, with values of both: who can go back, and with what?
+"""Changes of types from one version of a job to the next, with values of both: which job can go back, and with what?
 
-Each is told once, and lies in one of the places where a type can lie, in turn: by itself, in a list, in a map, in a
+Each is listed once, and lies in one of the places where a type can lie, in turn: by itself, in a list, in a map, in a
 field of a record, as element or value of each kind of state.
 """
 
@@ -51,7 +51,7 @@ class Change:
         more: What the second one writes.
         renamed: What fields were called that both versions know by both names.
         java: The Java classes of the first version, by name, where Flink can be asked.
-        flink: The first type as Flink's descriptors tell it.
+        flink: The first type as Flink's descriptors have it.
     """
 
     old: object

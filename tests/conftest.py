@@ -73,7 +73,7 @@ def savepoint_of():
 
 @pytest.fixture(scope="session")
 def expected_of(savepoint_of):
-    """`expected_of("rocksdb-account-v1")`: what its job read back; `file=` names another file beside it."""
+    """`expected_of("rocksdb-account-v1")`: what its job read back; `file=` names another file next to it."""
 
     def read(name, *, version="2.3", file="expected.json"):
         return json.loads((savepoint_of(name, version=version).parent / file).read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""Damages to savepoints, by seeds; and which bytes of a sound savepoint may be any: names, keys, values.
+"""Damages to savepoints, by seeds; and which bytes of an intact savepoint may be any: names, keys, values.
 
-Nothing but a digest can tell of such a byte that it was another one. All others are framing, where damage is found.
+Only a digest can show that such a byte has changed. All others are framing, where damage is found.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Places:
             at = data.index(operator.operator_id)
             self._mark(METADATA, at, at + 16)
             if not any(subtask.managed_keyed for subtask in operator.subtasks):
-                self._mark(METADATA, at + 16, at + 24)  # numbers of subtasks and key groups, which nothing else tells
+                self._mark(METADATA, at + 16, at + 24)  # numbers of subtasks and key groups, which nothing else shows
             for subtask in operator.subtasks:
                 for part in (subtask.managed_keyed, subtask.managed_operator):
                     if part is not None:
@@ -229,7 +229,7 @@ def _type(places, chance):
 
 
 def _number(places, chance):
-    """Change a number of `_metadata` that tells where state is, or how much there is."""
+    """Change a number of `_metadata` that shows where state is, or how much there is."""
     metadata = places.metadata
     at = chance.randrange(len(metadata.operators))
     operator = metadata.operators[at]

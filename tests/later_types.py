@@ -1,4 +1,4 @@
-"""Later versions of stored types: what a program might ask for next, made of what a savepoint tells of the types."""
+"""Later versions of stored types: what a program might ask for next, derived from the types in a savepoint."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _later_state(job, operator, state):
         return state
     try:
         stored = state.value.snapshot.restore_serializer()
-    except StateShiftError:  # nobody reads such values
+    except StateShiftError:  # such values cannot be read
         return state
     return next((new for new in _versions(state, stored) if _is_converted(job, operator, state, new)), state)
 

@@ -67,7 +67,7 @@ def test_no_module_is_loaded_under_a_second_name(root):
     assert [name for name in loaded if name.partition(".")[0] != "stateshift"] == []
 
 
-def test_the_face_imports_neither_spark_nor_avro():
+def test_importing_the_package_imports_neither_spark_nor_avro():
     program = (
         "import sys, stateshift; print([n for n in ('pyspark', 'py4j', 'pandas', 'fastavro') if n in sys.modules])"
     )

@@ -51,7 +51,7 @@ def _uncollected() -> Iterator[None]:
 
 @click.command(
     "check",
-    short_help="Say start, migrate or refuse, field by field.",
+    short_help="Report start, migrate or refuse, field by field.",
     epilog="""\b
 Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job
@@ -65,15 +65,15 @@ Examples:
 Exit status:
   0  start: every state can be used as it is (or migrate, with --allow-migration)
   1  refuse: a state cannot be taken over; each reason comes with ways out
-  4  migrate: the job can start after `stateshift migrate`; or it can start, but a stored state is not taken (0 with
-     --allow-non-restored-state) or a state starts empty (0 with --allow-empty STATE)
+  4  migrate: the job can start after `stateshift migrate`; or it can start, but a stored state is not taken over (0
+     with --allow-non-restored-state) or a state starts empty (0 with --allow-empty STATE)
   5  drift: with --against, the job passes and differs from the last revision""",
 )
 @savepoint_argument(required=False)
 @all_option
 @new_side_options
-@click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
-@click.option("--allow-non-restored-state", is_flag=True, help="Exit with 0 where nobody takes stored state.")
+@click.option("--allow-migration", is_flag=True, help="Exit with 0 if a migration is needed and possible.")
+@click.option("--allow-non-restored-state", is_flag=True, help="Exit with 0 if stored state is not taken over.")
 @edit_options
 @repartition_options
 @target_option
@@ -118,7 +118,7 @@ def command(
         options = attrs.evolve(gate, everything=everything)
         return hold_against(new.describe(), options, edits, policy, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
-        raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
+        raise click.UsageError("specify what to check the job against: either SAVEPOINT or --against PLACE")
     # The job is loaded first: its module registers the snapshots that are needed to read the savepoint.
     description = new.describe()
     stored = open_savepoint(savepoint)
@@ -154,7 +154,7 @@ def _refuse_what_needs_a_savepoint() -> None:
     for parameter in context.command.params:
         given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         if given and parameter.name in _OF_A_SAVEPOINT:
-            raise click.UsageError(f"{parameter.opts[0]} is for a savepoint; leave it out with --against")
+            raise click.UsageError(f"{parameter.opts[0]} applies only to a savepoint; leave it out with --against")
 
 
 def _block(block: Words | Differences) -> Line | Table:

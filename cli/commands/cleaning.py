@@ -12,16 +12,16 @@ from ..output import print_json, print_lines
 
 @click.command(
     "clean",
-    short_help="Remove what a dead run has left in its target.",
+    short_help="Remove the files that a dead run left in its target.",
     epilog="""\b
 Examples:
   stateshift clean /data/savepoints/sp-1-v2
   stateshift clean s3://bucket/sp-1-v2 --json
 
 \b
-A run that was killed leaves files of its own, and no _metadata. `migrate` clears them by itself, or
-goes on with them (--target-exists resume); this command is for a target that is not to be used again.
-A savepoint, and files of anybody else, are never touched: exit status 2.""",
+A run that was killed leaves its own files, and no _metadata. `migrate` removes them by itself, or resumes
+from them (--target-exists resume); use this command for a target that will not be used again.
+Savepoints and files of other programs are never touched: exit status 2.""",
 )
 @click.argument("target_place", metavar="TARGET")
 @common_options

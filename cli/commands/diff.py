@@ -32,15 +32,15 @@ Examples:
 
 \b
 A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), or a file of `stateshift snapshot`.
-Compared are operators, keys, states, kinds, TTL and types; not the parallelism. Of two savepoints also the values, key
-by key, of states whose types are equal.
+Operators, keys, states, kinds, TTL and types are compared, but not the parallelism. For two savepoints, so are the
+values, key by key, of states whose types are equal.
 Exit status:
   0  equal
   1  different""",
 )
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--types-only", is_flag=True, help="Of two savepoints compare the types alone, and read no entries.")
+@click.option("--types-only", is_flag=True, help="For two savepoints, compare only the types and read no entries.")
 @all_option
 @allow_root_option
 @import_option

@@ -55,11 +55,11 @@ Examples:
 \b
 jsonl   one line for each key of a state, or element of an operator's list, as it is read:
         {"operator": …, "state": …, "kind": …, "key": …, "value": …}
-tagged  one document {"operators": [ … ]}, sorted, in which equal savepoints are equal texts
+tagged  one document {"operators": [ … ]}, sorted, so that equal savepoints give equal text
 
-Values that JSON has no form for carry a tag, as {"$bytes": "00ff"}. States whose values this release cannot read are
+Values without a form in JSON have a tag, such as {"$bytes": "00ff"}. States whose values this release cannot read are
 left out with a notice. Needs neither the job nor its classes.
-Exit status 7: something was left out; all else is there.""",
+Exit status 7: something was left out; everything else was exported.""",
 )
 @savepoint_argument()
 @click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
@@ -73,7 +73,8 @@ Exit status 7: something was left out; all else is there.""",
 )
 @output_option(_is_export)
 @class_trust_option(
-    "Show what is in pickled values of this class, as in shop.Account. Nothing is imported. Can be given several times."
+    "Show the content of pickled values of this class, such as shop.Account. Nothing is imported. Can be given "
+    "several times."
 )
 @import_option
 @common_options
@@ -103,7 +104,7 @@ def command(
             with trusting(trust):
                 counted = _write(selected, form, _Stdout())
         except StateShiftError as error:
-            error.written = error.written or "what was printed is incomplete; nothing else was written"
+            error.written = error.written or "the printed output is incomplete; nothing else was written"
             raise
     else:
         with file.opened() as stream, trusting(trust):

@@ -62,22 +62,22 @@ def gate_options(function: F) -> F:
         "--against",
         default="",
         metavar="PLACE",
-        help="In place of SAVEPOINT: a folder of revisions, a revision, a stamp, a git reference, or a savepoint.",
+        help="Instead of SAVEPOINT: a folder of revisions, a revision, a stamp, a git reference, or a savepoint.",
     )
     @click.option(
         "--level",
         type=click.Choice(_LEVELS, case_sensitive=False),
-        help="With --against: what must hold, in place of the project's own level. [default: BACKWARD]",
+        help="With --against: the level to check, instead of the project's own. [default: BACKWARD]",
     )
-    @click.option("--strict", is_flag=True, help="With --against: refuse also what needs a migration.")
+    @click.option("--strict", is_flag=True, help="With --against: also refuse what needs a migration.")
     @click.option(
         "--allow",
         multiple=True,
         metavar="LOSS",
-        help="With --against: accept what the gate names so, as in drops:$.coupon, beside what the project allows. "
-        "Can be given several times.",
+        help="With --against: accept a loss that the gate reports, such as drops:$.coupon, besides what the project "
+        "allows. Can be given several times.",
     )
-    @click.option("--allow-drift", is_flag=True, help="With --against: exit with 0 also where the job is not recorded.")
+    @click.option("--allow-drift", is_flag=True, help="With --against: exit with 0 even if the job is not recorded.")
     @click.option(
         "--format",
         "form",

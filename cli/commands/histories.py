@@ -91,14 +91,14 @@ def _data(revision: RecordedRevision) -> dict[str, Any]:
 
 @click.command(
     "heads",
-    short_help="Tell the last revisions: more than one after two branches.",
+    short_help="Show the latest revisions: more than one after two branches.",
     epilog="""\b
 Examples:
   stateshift heads
   stateshift heads --json
 
 \b
-Exit status 2: there are several heads; the message says how they are merged.""",
+Exit status 2: there are several heads; the message says how to merge them.""",
 )
 @history_option
 @common_options
@@ -125,7 +125,7 @@ Examples:
   stateshift show 0003 --json
 
 \b
-REVISION is the name of a revision, its number, its id or the beginning of that; or head.""",
+REVISION is the name of a revision, its number, its id or the start of the id; or head.""",
 )
 @click.argument("revision", metavar="REVISION")
 @history_option
@@ -165,7 +165,7 @@ def _shown(revision: RecordedRevision, history: History) -> Iterator[str]:
 
 @click.command(
     "stamp",
-    short_help="Say which revision runs where.",
+    short_help="Record which revision runs where.",
     epilog="""\b
 Examples:
   stateshift stamp production 0003

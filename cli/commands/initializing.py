@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "init",
-    short_help="Write the job that a savepoint implies: a start for yours.",
+    short_help="Write the job that a savepoint implies, to start yours from.",
     epilog="""\b
 Examples:
   stateshift init /data/savepoints/sp-1 -o job.py
@@ -27,7 +27,7 @@ Examples:
   stateshift init /data/savepoints/sp-1 -o - | less
 
 \b
-A check of the file against SAVEPOINT says start. Change its types to what the new job needs, and check again.""",
+A check of the file against SAVEPOINT reports start. Change its types to what the new job needs, and check again.""",
 )
 @savepoint_argument()
 @output_option(default=Path("job.py"))
@@ -53,7 +53,7 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
         where = "" if folder == Path() else f" (in {folder})"
         print_lines([
             f"written: {file}",
-            f"see that it says start: {check}{where}",
+            f"the check should report start: {check}{where}",
             "then change the types to what the new job needs, and check again",
         ])  # fmt: skip
     return Status.DONE

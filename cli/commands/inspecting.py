@@ -30,19 +30,19 @@ Examples:
   stateshift inspect s3://bucket/savepoints/sp-1 --skew --json
 
 A state that this release cannot read is listed with its class and `unsupported`; a migration copies its bytes.
-Values are not decoded. Keys are shown only with --keys: they may be personal data. With --redact their sizes are shown
-without them. Needs neither the job nor its classes.""",
+Values are not decoded. Keys are shown only with --keys: they may be personal data. With --redact only their sizes
+are shown. Needs neither the job nor its classes.""",
 )
 @savepoint_argument()
 @click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
-@click.option("--state", "state_name", metavar="NAME", help="Only states of this name, with their whole types.")
-@click.option("--full", "is_full", is_flag=True, help="Show whole types, over several lines.")
+@click.option("--state", "state_name", metavar="NAME", help="Only states of this name, with their full types.")
+@click.option("--full", "is_full", is_flag=True, help="Show full types, over several lines.")
 @click.option(
     "--keys",
     type=click.IntRange(0, 10_000),
     default=0,
     metavar="N",
-    help="Show the N keys of each state that hold most.",
+    help="Show the N largest keys of each state.",
 )
 @click.option("--skew", "with_skew", is_flag=True, help="Show how keyed state is spread over key groups and subtasks.")
 @import_option

@@ -39,7 +39,7 @@ _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Col
             Column("dropped", is_number=True))  # fmt: skip
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
          "convert": "converted", "drop": "dropped"}  # fmt: skip
-_SLOWER = f"without numba, so {TIMES_SLOWER} times as slow, about (pip install 'stateshift[spark]')"
+_SLOWER = f"about {TIMES_SLOWER} times slower without numba (pip install 'stateshift[spark]')"
 
 
 @click.command(
@@ -59,10 +59,10 @@ Examples:
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
 
 \b
-SOURCE is only read. TARGET must be empty or not there, and becomes a savepoint in one step at the very end: a run that
-dies leaves none, and the same command run again clears what it left.
-What one process does in about the time that Spark takes to start is done without Spark; for more, or with --master, it
-needs stateshift[spark].
+SOURCE is only read. TARGET must be empty or not exist, and becomes a savepoint in one step at the very end: a run that
+dies leaves no savepoint, and the same command run again removes what it left.
+A migration that one process can do in about the time that Spark takes to start needs no Spark; a larger one, or one
+with --master, needs stateshift[spark].
 Exit status 1: the check refuses; 6: the run failed and nothing was published.""",
 )
 @savepoint_argument("source")
@@ -73,13 +73,13 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     "plan_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Do what this file of `stateshift plan` says, or nothing: job and options come from it.",
+    help="Do exactly what this file of `stateshift plan` describes, or nothing: job and options come from it.",
 )
 @click.option(
     "--downgrade",
     metavar="REVISION",
     default="",
-    help="In place of --job: back to a revision of the project's history, or to what is stamped so.",
+    help="Instead of --job: go back to a revision of the project's history, or to a stamp.",
 )
 @click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
 @spark_options
@@ -88,7 +88,7 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     type=click.Choice(["fail", "resume", "replace"]),
     default="fail",
     show_default=True,
-    help="Where TARGET is not empty: refuse; go on with what a dead run has finished; or replace the savepoint there.",
+    help="If TARGET is not empty: refuse; resume from what a dead run has finished; or replace the savepoint there.",
 )
 @migration_options
 @common_options
@@ -114,7 +114,7 @@ def command(
     plan = None
     if downgrade:
         if job_place or like or plan_file:
-            raise click.UsageError("--downgrade tells the new types; leave --job, --like and --plan out")
+            raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
         description: JobDescription | None = recorded_job(downgrade)
     elif plan_file is not None:
         plan, description = planned_run(plan_file, NewSide(job_place, like), options)
@@ -154,10 +154,10 @@ def _announce(report: MigrationReport) -> None:
     """Print the expected work and time before a run."""
     expected = report.estimate
     if expected is not None and not report.copied_only:
-        room = f"; free there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
+        room = f"; free space there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
         if expected.replaced_bytes:
             kept = size_text(expected.replaced_bytes)
-            room += f", beside the savepoint of {kept} that stays until the new one is complete"
+            room += f", in addition to the savepoint of {kept} that is kept until the new one is complete"
         writing = f", about {size_text(expected.bytes_to_write)} to write" if expected.bytes_to_write else ""
         print_notice(
             f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
@@ -199,7 +199,7 @@ def _failures_told(target_place: str) -> Iterator[None]:
             raise
         raise MigrationFailed(
             f"{target_place} cannot be written: {error.what}",
-            advice="choose a target whose folder is there and may be written to"
+            advice="choose a target in an existing folder that can be written to"
             if Folder.at(target_place).is_local
             else error.advice,
             written=error.written or "Nothing was written.",
@@ -224,22 +224,20 @@ def start_command(report: MigrationReport) -> str | None:
 
 def _headline(report: MigrationReport) -> str:
     if report.copied_only:
-        return f"copied: nothing had to change; every file is as it was, in {report.target}"
+        return f"copied: no changes needed; every file is as it was, in {report.target}"
     by_action = Counter(count.action for count in report.states)
     actions = set(by_action)
     if actions <= {"copy"}:
-        done = "written anew" if report.tasks else "copied under what was asked for"
+        done = "rewritten" if report.tasks else "copied with the requested changes"
         return f"{done}: every entry as it was, in {report.target}"
     if "convert" not in actions and "rekey" in actions:
         entries = sum(count.written for count in report.states if count.action == "rekey")
         return f"keyed anew: {many(entries, 'entry', 'entries')}, in {report.target}"
     if "convert" not in actions and "drop" in actions:
-        return (
-            f"written anew without {many(by_action['drop'], 'state')}: every other entry as it was, in {report.target}"
-        )
+        return f"rewritten without {many(by_action['drop'], 'state')}: every other entry as it was, in {report.target}"
     if "convert" not in actions:
         headers = many(by_action["relabel"], "state")
-        return f"written under new headers: every entry as it was, of {headers}, in {report.target}"
+        return f"written with new headers: every entry of {headers} as it was, in {report.target}"
     entries = sum(count.written for count in report.states if count.action == "convert")
     converted = many(by_action["convert"], "state")
     return f"migrated: {many(entries, 'entry', 'entries')} of {converted} converted, in {report.target}"
@@ -283,10 +281,10 @@ def _lost_lines(report: MigrationReport) -> Iterator[str]:
         for rename in lost.possible_renames:
             renames.setdefault(rename, []).append(where)
     if len(report.dropped_fields) > FEW:
-        yield f"dropped fields of {many(len(report.dropped_fields) - FEW, 'other state')}, which --json tells"
+        yield f"dropped fields of {many(len(report.dropped_fields) - FEW, 'other state')}, listed with --json"
     for rename, places in renames.items():
         old, _, new = rename.partition("->")
-        advice = f"if it is that field, give {new} the alias {old} and migrate again"
+        advice = f"if it is the same field, give {new} the alias {old} and migrate again"
         yield f"possible_rename: {rename}, of {some(places, most=FEW, whole='--json')}; {advice}"
 
 
@@ -294,18 +292,18 @@ def _below(report: MigrationReport) -> Iterator[str]:
     """Yield the lines below the table."""
     elements = sum(count.dropped_elements for count in report.states)
     if elements:
-        yield f"{many(elements, 'list element')} had expired, those of lists that were dropped whole among them"
+        yield f"{many(elements, 'list element')} had expired, including those of lists that were dropped entirely"
     if report.plan.reference_time is not None:
-        yield f"reference time {time_text(report.plan.reference_time)}: of new time stamps, and of what had expired"
+        yield f"reference time {time_text(report.plan.reference_time)}, for new time stamps and for expiry"
     for operator, why in report.unread.items():
-        yield f"not looked at: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
+        yield f"not checked: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
     if report.unseen_damage:
         yield report.unseen_damage
     if report.slowness:
         yield report.slowness
     yield _size_line(report)
     for why, count in Counter(stream.why for stream in report.redone).items():
-        yield f"{many(count, 'stream')} finished before and done again: {why}"
+        yield f"{many(count, 'stream')} finished by an earlier run, and done again: {why}"
 
 
 def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
@@ -370,9 +368,9 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
         converted = ", ".join(state for state, found in tried if found)
         empty = ", ".join(state for state, found in tried if not found)
         if converted:
-            yield f"tried: one entry each of {converted} was read, converted and written to nowhere"
+            yield f"tried: one entry each of {converted} was read, converted and discarded"
         if empty:
-            yield f"not tried, since there is no entry{_or_none(report.plan)}: {empty}"
+            yield f"not tried, because there is no entry{_or_none(report.plan)}: {empty}"
     where = "" if report.estimate is None else f", {_expected_of(report.estimate)}"
     yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read{where}"
 
@@ -381,4 +379,4 @@ def _or_none(plan: MigrationPlan) -> str:
     """Return other possible reasons why no entry was tried, besides that there are no entries."""
     if any(operator.max_bad_values for operator in plan.operators):
         return ", or none that fits"
-    return ", or what was looked at had expired" if plan.reference_time is not None else ""
+    return ", or those read had expired" if plan.reference_time is not None else ""

@@ -54,7 +54,7 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
     if plan.options.repartition is not None:
         search_here()  # merge functions are loaded like the job
     trusted = ", ".join(_trusted(plan.options))
-    more = f"; it allows what is not allowed by default: {trusted}" if trusted else ""
+    more = f"; it grants permissions that are off by default: {trusted}" if trusted else ""
     print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
     return plan, new_side_of(plan.new_types, load_job_here, like=side.like, allow_roots=allowed_roots())
 
@@ -81,7 +81,7 @@ def read_plan(file: str) -> PlanFile:
 
 def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
     if side.job and side.like:
-        raise click.UsageError("give one of --job and --like; or none: the plan says where the new types come from")
+        raise click.UsageError("give at most one of --job and --like: the plan already has the origin of the new types")
     if (side.job and side.job != planned.job) or (side.like and planned.probe is None):
         raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
 
@@ -96,6 +96,4 @@ def _refuse_other_options(planned: MigrationOptions, given: MigrationOptions) ->
         if field not in known or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         if getattr(given, field) != getattr(planned, field):
-            raise click.UsageError(
-                f"{parameter.opts[0]} says otherwise than the plan; leave it out, or make the plan again"
-            )
+            raise click.UsageError(f"{parameter.opts[0]} differs from the plan; leave it out, or make the plan again")

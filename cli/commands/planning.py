@@ -33,7 +33,7 @@ def _is_plan(file: Path) -> bool:
 
 @click.command(
     "plan",
-    short_help="Say what a migration would do, for review.",
+    short_help="Show what a migration would do, for review.",
     epilog="""\b
 Examples:
   stateshift plan /data/sp-1 --job accounts:job
@@ -43,9 +43,9 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
 
 \b
-The file is JSON, the same for the same savepoint and types, and holds no keys and no values. A run that is given it
-does what it says, or nothing.
-Exit status 0: there is a plan, be it that nothing has to change; 1: the check refuses, and no file is written;
+The file is JSON, always the same for the same savepoint and types, and contains no keys or values. A run that is given
+the file does exactly what it describes, or nothing.
+Exit status 0: there is a plan, even if nothing has to change; 1: the check refuses, and no file is written;
 6: the one entry of a state that was tried cannot be converted.""",
 )
 @savepoint_argument()
@@ -56,7 +56,7 @@ Exit status 0: there is a plan, be it that nothing has to change; 1: the check r
     "counted",
     flag_value=False,
     default=True,
-    help="Leave out how many entries and bytes there are, for which all keyed state is read once.",
+    help="Do not count entries and bytes, which requires reading all keyed state once.",
 )
 @migration_options
 @common_options

@@ -28,7 +28,7 @@ _VALUES = (Column("state", is_name=True), Column("key"), Column("path"), Column(
 
 @click.command(
     "quarantine",
-    short_help="List values that a migration put aside.",
+    short_help="List the values that a migration set aside.",
     epilog="""\b
 Examples:
   stateshift quarantine /data/savepoints/sp-1-v2
@@ -36,8 +36,8 @@ Examples:
   stateshift quarantine /data/savepoints/sp-1-v2 --redact
 
 \b
-`stateshift migrate --bad-values quarantine` puts there what does not fit its new type, as it was stored. Nothing is
-listed of a savepoint that has none. Exit status 0 in either case.""",
+`stateshift migrate --bad-values quarantine` sets aside values that do not fit their new type, as they were stored. For
+a savepoint without such values, the list is empty. The exit status is 0 in either case.""",
 )
 @savepoint_argument()
 @click.option("--state", "state_name", metavar="NAME", help="Only values of states of this name.")
@@ -46,7 +46,7 @@ listed of a savepoint that has none. Exit status 0 in either case.""",
 def command(savepoint: str, *, state_name: str | None, with_bytes: bool, with_json: bool) -> int:
     """List the values that lie in quarantine beside SAVEPOINT: whose they are, where they lay, and what failed."""
     if with_bytes and values_are_redacted():
-        raise click.UsageError("--bytes shows keys and values, which --redact keeps out")
+        raise click.UsageError("--bytes shows keys and values, which --redact hides")
     opened = open_savepoint(savepoint)
     values = [value for value in opened.quarantine() if state_name in {None, value.state}]
     if with_json:

@@ -39,8 +39,8 @@ Examples:
   stateshift diff state.json accounts:job
 
 \b
-The file holds no keys and no values. It is readable, the same for the same types, and can be compared on a machine that
-has neither the savepoint nor the classes.""",
+The file contains no keys or values. It is readable, always the same for the same types, and can be compared on a
+machine that has neither the savepoint nor the classes.""",
 )
 @click.argument("savepoint", metavar="[SAVEPOINT]", default="")
 @allow_root_option
@@ -49,10 +49,12 @@ has neither the savepoint nor the classes.""",
     "job_place",
     default="",
     metavar="MODULE:ATTRIBUTE",
-    help="In place of SAVEPOINT: a job in Python. The current folder is searched first.",
+    help="Instead of SAVEPOINT: a job in Python. The current folder is searched first.",
 )
 @click.option("-m", "--message", default="", help="Record a revision in the project's history, with this message.")
-@click.option("--merge", "merges", is_flag=True, help="With -m: follow all heads, where branches have each added one.")
+@click.option(
+    "--merge", "merges", is_flag=True, help="With -m: follow all heads, if several branches have each added one."
+)
 @history_option
 @output_option(_is_snapshot)
 @import_option
@@ -74,7 +76,7 @@ def command(
     for operator in description.operators:
         if operator.unreadable:
             title = operator.uid or operator.operator_id
-            print_notice(f"operator {title}: not all of its state can be told, and recorded: {operator.unreadable}")
+            print_notice(f"operator {title}: not all of its state can be read and recorded: {operator.unreadable}")
     if message or merges:
         if file is not None:
             raise click.UsageError("-m records in the history's folder, and -o in a file: give one of them")
@@ -97,7 +99,7 @@ def command(
 
 def _described(savepoint: str, job_place: str) -> JobDescription:
     if bool(savepoint) is bool(job_place):
-        raise click.UsageError("give what is to be recorded: either SAVEPOINT or --job MODULE:ATTRIBUTE")
+        raise click.UsageError("specify what to record: either SAVEPOINT or --job MODULE:ATTRIBUTE")
     if job_place:
         return load_job_here(job_place).describe(f"job {job_place}")
 
@@ -114,7 +116,10 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
     history = read_history(folder)
     head = None if merges else history.require_one_head()
     if head is not None and head.sha256 == digest(description):
-        facts, lines = {"file": None, "revision": head.name, "id": head.id}, [f"nothing to record: it is {head.name}"]
+        facts, lines = (
+            {"file": None, "revision": head.name, "id": head.id},
+            [f"nothing to record: unchanged since {head.name}"],
+        )
     else:
         _tell_what_is_refused(history, description)
         revision = history.next(description, message, dt.datetime.now(tz=dt.UTC).date(), merges=merges)
@@ -155,6 +160,6 @@ def _tell_what_is_refused(history: History, description: JobDescription) -> None
     for line in text_lines(report):
         print_notice("".join(text for text, _ in line))
     print_notice(
-        "it is recorded all the same; the gate refuses it where it is held against what runs (--against a stamp, or the"
+        "it is recorded anyway; the gate refuses it when it is checked against what runs (--against a stamp, or the"
         " branch that it is merged into)"
     )

@@ -40,7 +40,7 @@ Examples:
   stateshift rules --json
 
 \b
-An identifier stands at the end of each finding of a check, [REC-4], and its flags behind it: drops:$.name.
+Each finding of a check ends with an identifier, [REC-4], and then its flags: drops:$.name.
 Letters alone mean all rules of that family.""",
 )
 @click.argument("names", metavar="[RULE|FLAG]...", nargs=-1)

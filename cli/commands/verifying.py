@@ -26,7 +26,7 @@ _STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
 
 @click.command(
     "verify",
-    short_help="Prove a savepoint whole, and every key in its place.",
+    short_help="Verify that a savepoint is intact and every key in its place.",
     epilog="""\b
 Examples:
   stateshift verify /data/savepoints/sp-1-v2
@@ -37,14 +37,14 @@ Examples:
 \b
 Checks: structure (metadata, streams, every entry's framing), digests (of savepoints that stateshift wrote), the key
 group of every key (rule RUN-3), and that every value can be read. A key whose type has no stable hash is `unproven`,
-which is no failure. Where the digests are right, they stand for the last two: nothing but --values reads keys and
-values again then.
-All cores of this machine read the streams. With --master, Spark reads them; so it does where plain Python would have to
-read so many values that Spark is done sooner.
+which is not a failure. If the digests are right, they cover the last two checks: keys and values are then read again
+only with --values.
+The streams are read on all cores of this machine. Spark reads them with --master, or if plain Python would have to read
+so many values that Spark is faster.
 Exit status 1: a check failed.""",
 )
 @savepoint_argument()
-@click.option("--values", is_flag=True, help="Read every key and value, also where digests say that nothing changed.")
+@click.option("--values", is_flag=True, help="Read every key and value, even if digests show that nothing changed.")
 @all_option
 @import_option
 @spark_options
@@ -99,7 +99,7 @@ def _blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[L
         rows = [_row(check) for check in checks]
     yield Table(_COLUMNS, rows, indent=2)
     if report.by_digests:
-        yield [("digests stand for keys and values, which were not read: --values reads them", "")]
+        yield [("keys and values were not read, as the digests cover them: --values reads them", "")]
 
 
 def _counted(name: str, count: int) -> list[Line]:

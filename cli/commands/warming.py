@@ -27,11 +27,11 @@ Examples:
   NUMBA_CACHE_DIR=/opt/machine-code stateshift warm-up
 
 \b
-It takes about 20 seconds of one core, once for each version of stateshift, numba and Python, and each
-kind of processor; what is there already is left as it is. In an image: run it after the install.
-It is kept where NUMBA_CACHE_DIR says, else beside the package, else in the user's cache folder.
-Without it a migration compiles only where there is so much state that it pays, and else goes by plain
-Python.""",
+This takes about 20 seconds on one core, once for each version of stateshift, numba and Python, and each
+kind of processor; code that is already compiled is kept. In an image, run it after the installation.
+The code is stored in NUMBA_CACHE_DIR if that is set, else next to the package, else in the user's cache
+folder. Without it, a migration compiles only if there is enough state to make it worthwhile, and uses
+plain Python otherwise.""",
 )
 @common_options
 def command(*, with_json: bool) -> int:

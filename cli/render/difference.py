@@ -152,7 +152,7 @@ def _headline(difference: Difference) -> list[Span]:
         return [("equal", "green"), (words, "bold")]
     hidden = [operator for operator in difference.operators if operator.unreadable]
     if hidden and not difference.is_different:
-        return [("unclear", "yellow"), (f": states of {many(len(hidden), 'operator')} cannot be told", "bold")]
+        return [("unclear", "yellow"), (f": states of {many(len(hidden), 'operator')} cannot be read", "bold")]
     differing = sum(not state.is_equal for state in states)
     if not differing:
         return [("different", "yellow"), (f": {many(len(states), 'state')} are equal, their operators are not", "bold")]
@@ -166,7 +166,7 @@ def _meaning(decision: Decision, taker: str, giver: str) -> Span:
     meanings = {
         Decision.START: f"{taker} can use the state of {giver} as it is",
         Decision.MIGRATE: f"{taker} can use the state of {giver} after a migration",
-        Decision.REFUSE: f"{taker} cannot use all state of {giver}",
+        Decision.REFUSE: f"{taker} cannot use all of the state of {giver}",
     }
     return f"{decision}; {meanings[decision]}", _STYLES[decision]
 
@@ -193,7 +193,7 @@ def _own_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
     else:
         yield [(title, "bold")]
     if operator.unreadable:
-        yield [(f"  not all states can be told, {operator.unreadable}", "red")]
+        yield [(f"  not all states can be read, {operator.unreadable}", "red")]
         yield [("  what to do: import the module that registers the class (--import MODULE)", "")]
     if operator.max_parallelism is not None:
         yield [(f"  max parallelism  {operator.max_parallelism[0]} -> {operator.max_parallelism[1]}", "")]
@@ -206,7 +206,7 @@ def _own_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
 
 
 def _restorable(known: bool | None) -> str:  # noqa: FBT001 - a value, not a switch
-    return {True: "yes", False: "no", None: "cannot be told"}[known]
+    return {True: "yes", False: "no", None: "unknown"}[known]
 
 
 def _state_lines(state: StateDifference) -> Iterator[list[Span]]:

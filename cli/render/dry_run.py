@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _MEANINGS = {
     StateAction.COPY: "copied as bytes",
-    StateAction.RELABEL: "copied as bytes, under a new snapshot in the header",
+    StateAction.RELABEL: "copied as bytes, with a new snapshot in the header",
     StateAction.REKEY: "values copied as bytes, under new keys",
-    StateAction.CONVERT: "read, converted and written anew",
+    StateAction.CONVERT: "read, converted and rewritten",
     StateAction.DROP: "dropped",
     StateAction.WRITE: "written from rows",
 }
@@ -53,7 +53,7 @@ def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
     if operator.new_id:
         title = f"operator {operator.uid} ({operator.new_id}, was {operator.operator_id})"
     if operator.action is OperatorAction.COPY:
-        number = f", max parallelism {operator.max_parallelism:,} from now on" if operator.max_parallelism else ""
+        number = f", max parallelism becomes {operator.max_parallelism:,}" if operator.max_parallelism else ""
         yield f"{title}: files copied as they are{number}"
         return
     yield ", ".join([f"{title}: rewritten", *_reshaping(operator)])
@@ -69,10 +69,10 @@ def _key_lines(operator: OperatorPlan, rekeying: Rekeying) -> Iterator[str]:
     groups = f", into {operator.max_parallelism:,} key groups" if operator.max_parallelism else ""
     key = rekeying.key
     if key is None:
-        yield f"  key  {rekeying.serializer.describe()}: every entry and timer is given its key group anew{groups}"
+        yield f"  key  {rekeying.serializer.describe()}: every entry and timer gets a new key group{groups}"
     else:
         converter = f"; converter: {key.converter}" if key.converter else ""
-        yield f"  key  {rekeying.serializer.describe()}: read, converted and written anew{groups}"
+        yield f"  key  {rekeying.serializer.describe()}: read, converted and rewritten{groups}"
         yield f"    $<key>  reader: {key.source}{converter}"
         unmerged = "two keys that become one abort the run"
         merged = ", ".join(f"{state} by {merging.merge.name}" for state, merging in rekeying.merges)
@@ -84,7 +84,7 @@ def _reshaping(operator: OperatorPlan) -> Iterator[str]:
     if operator.is_reframed:
         yield "from the native format into the canonical one"
     if operator.is_rescaled:
-        yield f"dealt out to {operator.parallelism} subtask{'s' * (operator.parallelism > 1)}"
+        yield f"redistributed to {operator.parallelism} subtask{'s' * (operator.parallelism > 1)}"
     if operator.compression is not Compression.KEEP:
         yield _COMPRESSIONS[operator.compression]
     if operator.max_bad_values:
@@ -94,10 +94,10 @@ def _reshaping(operator: OperatorPlan) -> Iterator[str]:
 def _state_lines(state: StatePlan) -> Iterator[str]:
     old, new = state.old.value.describe(), state.new.value.describe()
     types = old if old == new else f"{old} -> {new}"
-    named = f"; from now on {state.new_name}" if state.new_name else ""
+    named = f"; renamed to {state.new_name}" if state.new_name else ""
     kind = f"{state.transform.old_kind} -> {state.kind}" if state.transform else str(state.kind)
     is_address = state.kind is StateKind.TIMERS and state.action is StateAction.REKEY
-    done = "written anew, with their keys" if is_address else _MEANINGS[state.action]
+    done = "rewritten, with their keys" if is_address else _MEANINGS[state.action]
     yield f"  {state.name}  {kind}  {types}: {done}{named}"
     if state.transform:
         yield f"    transform: {state.transform.name}"
@@ -125,6 +125,6 @@ def _stamp_lines(state: StatePlan) -> Iterator[str]:
     if "STATE-5" in rules:
         lived = state.former_time_to_live
         left_out = (
-            f"what has expired after {length_text(lived)} is dropped" if lived else "nothing is dropped as expired"
+            f"values that expired after {length_text(lived)} are dropped" if lived else "nothing is dropped as expired"
         )
-        yield f"    time to live off: stamps are taken off; {left_out}"
+        yield f"    time to live off: time stamps are removed; {left_out}"

@@ -31,7 +31,7 @@ _NO_WAY_BACK = ("keep the type as it is there", "give up the way back: a level o
 
 _BECOMES = {
     Decision.START: "the job can use it as it is",
-    Decision.MIGRATE: "must be migrated before the job can start",
+    Decision.MIGRATE: "it must be migrated before the job can start",
 }
 _WAYS_BACK = {
     Decision.START: "way back: the old job can use it as it is",
@@ -48,7 +48,7 @@ def to_data(report: GateReport) -> dict[str, Any]:
         `passes`, `failures` (each `revision`, `direction`, `strict`, `loses`, `findings`, and `against`: the findings
         that make it a failure), `overridden` and `expired` (each `rule`, `reason`, `expires`), and `changes` since the
         last revision (each `direction`, `decision`, `findings`, `allowed`). `accepted` and `migrates` list the accepted
-        losses, and the states that must be migrated before the job can start.
+        losses, and the states that it must be migrated before the job can start.
     """
     return {
         "passes": report.passes,
@@ -124,7 +124,7 @@ def _headline(report: GateReport) -> list[Span]:
     failing = [state for state in report.states if not state.passes]
     if failing:
         return [("refuse", "bold red"), (f": {len(failing):,} of {_counted(len(report.states))}", "bold")]
-    return [("accept", "green"), (": every state gets along with its history", "bold")]
+    return [("accept", "green"), (": every state is compatible with its history", "bold")]
 
 
 def _counted(number: int) -> str:
@@ -133,7 +133,7 @@ def _counted(number: int) -> str:
 
 def _history(report: GateReport) -> str:
     if not report.revisions:
-        return "no earlier revision: there was none"
+        return "no earlier revision"
     return f"{many(len(report.revisions), 'revision')}, the last {report.revisions[-1]}"
 
 
@@ -156,9 +156,9 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
         yield [(f"  {sentence}", "")]
         yield from ([(f"    {finding_line(finding)}", "dim")] for finding in findings)
     for override in state.overridden:
-        yield [(f"  let pass until {override.expires}: {override.rule}, {override.reason}", "yellow")]
+        yield [(f"  accepted until {override.expires}: {override.rule}, {override.reason}", "yellow")]
     for override in state.expired:
-        yield [(f"  no longer let pass since {override.expires}: {override.rule}, {override.reason}", "red")]
+        yield [(f"  no longer accepted since {override.expires}: {override.rule}, {override.reason}", "red")]
 
 
 def _ways_out(failure: Failure, finding: Finding) -> tuple[str, ...]:
@@ -171,11 +171,11 @@ def _ways_out(failure: Failure, finding: Finding) -> tuple[str, ...]:
 def failure_text(failure: Failure) -> str:
     """Return the sentence on a failure."""
     if failure.strict:
-        return f"{failure.revision} needs a migration, and --strict allows none"
+        return f"{failure.revision} needs a migration, which --strict does not allow"
     if failure.loses and failure.direction is Direction.FORWARD:
-        return f"{failure.revision} would not get back all of the state, or could fail on it"
+        return f"{failure.revision} would not get all of the state back, or could fail on it"
     if failure.loses:
-        return f"of the state of {failure.revision}, something would be lost"
+        return f"part of the state of {failure.revision} would be lost"
     return failure.direction.told(failure.revision)
 
 
@@ -216,11 +216,11 @@ def closing_line(report: GateReport, command: str) -> str:
         command: The command that migrates the state.
     """
     if not report.passes:
-        return "not accepted, so there is nothing to deploy: keep what is refused, or allow it as its way out says"
+        return "not accepted, so do not deploy: keep what is refused, or allow it as shown in its ways out"
     what = some(accepted(report), most=FEW, whole="--json", between="; ") or "nothing is lost"
     migrated = [state_title(state) for state in report.states if state.is_migrated or state.is_left]
     if not migrated:
-        return f"accepted: {what}; before deployment: nothing has to be run"
+        return f"accepted: {what}; before deployment: nothing to run"
     drops = "".join(f" --drop {shell_word(state.name)}" for state in report.states if state.is_left)
     return f"accepted: {what}; before deployment: {command}{drops}, for {some(migrated, most=FEW, whole='--json')}"
 

@@ -93,7 +93,7 @@ def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
         facts.append("Flink-restorable" if restorable else "not Flink-restorable")
     yield [(f"  {', '.join(facts)}", "dim")]
     if operator.keeps:
-        yield [(f"  also kept as it is: {', '.join(operator.keeps)}", "dim")]
+        yield [(f"  also kept as is: {', '.join(operator.keeps)}", "dim")]
     if view.error is not None:
         yield [("  damaged: see below", "red")]
     elif operator.unreadable:
@@ -177,7 +177,7 @@ def _largest_keys(view: OperatorView) -> Iterator[Line]:
             rows.append([name, *((text, "") for text in plain)])
             name = ("", "")
         if not largest.is_exact:
-            notes.setdefault("too many keys in no order: sizes are at least these", []).append(state.name)
+            notes.setdefault("too many keys in no order: these sizes are lower bounds", []).append(state.name)
         if largest.unknown:
             notes.setdefault(largest.unknown, []).append(state.name)
     if rows:

@@ -85,9 +85,9 @@ def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) 
     title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
     yield [(title, "bold"), (f": {'; '.join(_operator_facts(operator))}", "")]
     if operator["unreadable"]:
-        yield [(f"  not all of its state can be told: {operator['unreadable']}", "red")]
+        yield [(f"  not all of its state can be read: {operator['unreadable']}", "red")]
     if operator["keeps"]:
-        yield [(f"  also kept as it is: {', '.join(operator['keeps'])}", "dim")]
+        yield [(f"  also kept as is: {', '.join(operator['keeps'])}", "dim")]
     key = operator["key"]
     if key is not None and key["rekeying"] is not None:
         yield from _key_lines(key)
@@ -115,7 +115,7 @@ def _is_empty_queue(state: dict[str, Any]) -> bool:
 
 def _key_lines(key: dict[str, Any]) -> Iterator[Line]:
     rekeying = key["rekeying"]
-    yield [(f"  key  {_change(key['old'], key['new'])}: every entry and timer is given its place anew", "yellow")]
+    yield [(f"  key  {_change(key['old'], key['new'])}: every entry and timer is placed again", "yellow")]
     if rekeying["reader"]:
         converter = f"; converter: {rekeying['converter']}" if rekeying["converter"] else ""
         yield [(f"    $<key>  reader: {rekeying['reader']}{converter}", "")]
@@ -128,7 +128,7 @@ def _key_lines(key: dict[str, Any]) -> Iterator[Line]:
 def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
     yield "rewritten" if operator["action"] == "rewrite" else "files copied as they are"
     if operator["new_uid"]:
-        yield f"from now on {operator['new_uid']} ({operator['new_operator_id']})"
+        yield f"renamed to {operator['new_uid']} ({operator['new_operator_id']})"
     if not operator["in_job"]:
         yield "not in the job"
     if operator["reframed"]:
@@ -163,7 +163,7 @@ def _row(state: dict[str, Any]) -> Line:
 def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
     if state["action"] == "drop" or (state["action"] == "rekey" and not state["findings"] and not state["new_name"]):
         return
-    named = f", from now on {state['new_name']}" if state["new_name"] else ""
+    named = f", renamed to {state['new_name']}" if state["new_name"] else ""
     transform = state["transform"]
     kind = f"{transform['from']} -> {state['kind']}" if transform else state["kind"]
     yield [(f"  {state['name']}", "bold"), (f"  {kind}{named}", "")]
@@ -176,7 +176,7 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
     yield from _code_lines(state["code"])
     if state["former_time_to_live_s"] is not None:
         length = length_text(timedelta(seconds=state["former_time_to_live_s"]))
-        yield [(f"    what has expired after {length} is dropped", "red")]
+        yield [(f"    values that expired after {length} are dropped", "red")]
     changes = [finding for finding in state["findings"] if finding["verdict"] != _NOTE]
     for finding in changes:
         old, new = finding["old"] or "(none)", finding["new"] or "(gone)"
@@ -194,7 +194,7 @@ def _code_lines(code: dict[str, str]) -> Iterator[Line]:
     """Yield lines on user code that later runs cannot recognize."""
     for name, fingerprint in code.items():
         if fingerprint.startswith(UNKNOWN):
-            why = f"code of {name}: {fingerprint.rpartition(' (')[0]}; so a plan file is refused when it is to be run"
+            why = f"code of {name}: {fingerprint.rpartition(' (')[0]}; a run with this plan file will be refused"
             yield [(f"    {why}", "red")]
 
 
@@ -222,7 +222,7 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
     restores = {
         True: "Flink restores the result",
         False: "Flink cannot restore all of the result",
-        None: "whether Flink restores the result cannot be told",
+        None: "it is unknown whether Flink restores the result",
     }[summary["flink_restorable"]]
     yield [(restores, "" if summary["flink_restorable"] else "yellow")]
     yield [("rollback: start the old job on the source, which is not touched", "")]
@@ -233,7 +233,7 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
         "migrate": "it can use it after a migration back",
         "refuse": "it cannot use all of it",
     }[old_job]
-    known = f", by all that {recorded['by']} declares" if recorded else ", as far as the stored types tell"
+    known = f", according to all that {recorded['by']} declares" if recorded else ", as far as the stored types show"
     if plan.summary["decision"] == "start":
         known = ""
     yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}{known}", "")]

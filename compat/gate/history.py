@@ -124,7 +124,7 @@ class RecordedRevision:
             again = cls.from_json(name, files[name + SUFFIX], parsed)
             parsed.turn()
             if again.id != revision.id:
-                raise CorruptFile("it was exchanged while it was read", file=name + SUFFIX)
+                raise CorruptFile("it was replaced while it was being read", file=name + SUFFIX)
             return again.description
 
         with located(file=name + SUFFIX):
@@ -143,7 +143,7 @@ class RecordedRevision:
         message, created, notes = head.text("message"), _date(head), head.texts("notes")
         revision = cls(name, parents, message, created, head.text("sha256"), notes, describe)
         if revision.id != recorded:
-            raise CorruptFile(f"its id is {recorded}, and its content says {revision.id}: it was edited")
+            raise CorruptFile(f"its id is {recorded}, but its content has the id {revision.id}: it was edited")
         return revision
 
 
@@ -152,7 +152,7 @@ def _date(facts: Fields) -> dt.date:
     try:
         return dt.date.fromisoformat(text)
     except ValueError as error:
-        raise CorruptFile(f"{text!r} is no date") from error
+        raise CorruptFile(f"{text!r} is not a date") from error
 
 
 @attrs.frozen
@@ -186,8 +186,8 @@ class History:
             for parent in revision.parents:
                 if parent not in by_id:
                     raise CorruptFile(
-                        f"{revision.name} follows {parent}, which is not there",
-                        advice="bring its file back: revisions are added, and never removed",
+                        f"{revision.name} follows {parent}, which is missing",
+                        advice="restore its file: revisions are added, never removed",
                     )
         return cls(_ordered(by_id))
 

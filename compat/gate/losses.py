@@ -51,8 +51,8 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if not _NAME.fullmatch(name):
             raise DeclarationError(
-                f"{name!r} names no loss",
-                advice="write it as the gate does: drops:$.FIELD, drops:UID/STATE, possible_rename:OLD->NEW or"
+                f"{name!r} is not the name of a loss",
+                advice="write it as the gate prints it: drops:$.FIELD, drops:UID/STATE, possible_rename:OLD->NEW or"
                 " lossy:$.FIELD; with UID/STATE= before it for one state alone",
             )
     return names

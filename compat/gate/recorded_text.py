@@ -158,9 +158,9 @@ def _title_in(line: str) -> tuple[str, int]:
     try:
         title, end = _DECODER.raw_decode(line)
     except ValueError as error:
-        raise CorruptFile(f"it is no JSON: {error}") from error
+        raise CorruptFile(f"not valid JSON: {error}") from error
     if not isinstance(title, str) or line[end : end + 2] != ": ":
-        raise CorruptFile(f"it is no JSON: {line[:80]!r} is not a name with a value")
+        raise CorruptFile(f"not valid JSON: {line[:80]!r} is not a name with a value")
     return title, end + 2
 
 

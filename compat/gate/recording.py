@@ -210,7 +210,7 @@ def from_recorded(text: RecordedText, sha256: str, parsed: Parsed) -> JobDescrip
     if len(set(ids)) < len(ids):
         raise CorruptFile("an operator is listed twice")
     if sha256 != digest(description):
-        raise CorruptFile("its content is not what its sha256 says: it was changed after it was written")
+        raise CorruptFile("its content does not match its sha256: it was changed after it was written")
     facts.require_unedited()
     return description
 
@@ -238,7 +238,7 @@ def _state(facts: Fields, types: _Types) -> StateDescription:
     with located(state=name):
         kind = facts.text("kind")
         if kind not in _KINDS:
-            raise CorruptFile(f"{kind!r} is no kind of state")
+            raise CorruptFile(f"{kind!r} is not a kind of state")
         value, key = types.take(facts, "value"), types.take_optional(facts, "key")
         namespace = types.take_optional(facts, "namespace")
         facts.require_empty()
@@ -272,7 +272,7 @@ class _Types:
         title = facts.text(name)
         if title not in self._read:
             if title not in self.texts:
-                raise CorruptFile(f"{name!r} is of the type {shown(title)}, and the table of types has none such")
+                raise CorruptFile(f"{name!r} has the type {shown(title)}, which is not in the table of types")
             self._read[title] = self._known(title, self.texts[title])
         return self._read[title]
 
@@ -288,7 +288,7 @@ class _Types:
         """
         left = (self.texts or {}).keys() - self._read.keys()
         if left:
-            raise CorruptFile(f"nothing is of the type {shown(min(left))}")
+            raise CorruptFile(f"the type {shown(min(left))} is not used")
 
     def _known(self, title: str, text: str) -> SerializerDescription:
         digest = hashlib.sha256(f"{title}\n{text}".encode("utf-8", "surrogatepass")).digest()
@@ -299,7 +299,7 @@ class _Types:
             part = self._part(text)
             wanted = _title(part.snapshot, part.sha256, part.declared or {})
             if title != wanted and (_is_ours(part.snapshot) or title.split()[-1:] != wanted.split()[-1:]):
-                raise CorruptFile(f"the type is named {shown(title)}, and should be named {wanted!r}")
+                raise CorruptFile(f"the type is named {shown(title)}, but should be named {wanted!r}")
             return part
 
     def _part(self, text: str) -> SerializerDescription:
@@ -309,10 +309,10 @@ class _Types:
         declared = facts.required("declared").rest()
         facts.require_empty()
         if hashlib.sha256(data).hexdigest() != recorded:
-            raise CorruptFile("the bytes of a snapshot are not those that its sha256 says")
+            raise CorruptFile("the bytes of a snapshot do not match its sha256")
         snapshot = _snapshot(data)
         if _is_ours(snapshot) and words != type_text(snapshot):
-            raise CorruptFile(f"the type is told as {shown(words)}, and the bytes say {type_text(snapshot)}")
+            raise CorruptFile(f"the type is given as {shown(words)}, but the bytes have {type_text(snapshot)}")
         return SerializerDescription(snapshot, declared=declared, sha256=recorded)
 
     def _bytes(self, facts: Fields) -> bytes:
@@ -336,7 +336,7 @@ def _unpacked(packed: bytes, room: int) -> bytes:
     except (OSError, EOFError) as error:
         raise CorruptFile(f"the bytes of a snapshot are not compressed by bzip2: {error}") from error
     if not unpacking.eof or unpacking.unused_data:
-        raise CorruptFile("the compressed bytes of a snapshot do not end where they should, or are too many")
+        raise CorruptFile("the compressed bytes of a snapshot do not end where they should, or are too long")
     return data
 
 

@@ -61,13 +61,13 @@ class Stamps:
                 try:
                     stamps.append(Stamp(name, revision, dt.date.fromisoformat(on)))
                 except ValueError as error:
-                    raise CorruptFile(f"{on!r} is no date") from error
+                    raise CorruptFile(f"{on!r} is not a date") from error
             facts.require_empty()
             facts.require_unedited()
             names = [stamp.name for stamp in stamps]
             wrong = next((name for name in names if not _is_name(name) or names.count(name) > 1), None)
             if wrong is not None:
-                raise CorruptFile(f"{shown(wrong)} is there twice, or no name for a stamp")
+                raise CorruptFile(f"{shown(wrong)} occurs twice, or is not a valid name for a stamp")
             return cls(tuple(stamps))
 
     def to_json(self) -> str:
@@ -83,8 +83,8 @@ class Stamps:
         """
         if not _is_name(name):
             raise DeclarationError(
-                f"{name!r} is no name for a stamp",
-                advice="begin it with a letter, and go on with letters, digits, '.', '_' and '-', as in production",
+                f"{name!r} is not a valid name for a stamp",
+                advice="start with a letter, then use letters, digits, '.', '_' and '-', such as production",
             )
         others = [one for one in self.stamps if one.name != name]
         return Stamps(tuple(sorted([*others, Stamp(name, revision, on)], key=lambda one: one.name)))

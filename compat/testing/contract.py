@@ -77,20 +77,20 @@ class SerializerContract:
         snapshot = self.serializer.snapshot_configuration()
 
         assert snapshot.get_version() == type(snapshot)().get_version()
-        assert snapshot.get_version() in snapshot.get_compatible_versions(), "its own version is none that it reads"
+        assert snapshot.get_version() in snapshot.get_compatible_versions(), "it cannot read its own version"
 
     def test_own_snapshot_is_compatible(self) -> None:
         """B03: its own snapshot is `compatible`, fresh and read back; what it restores writes the same bytes (V-4)."""
         fresh = self.serializer.snapshot_configuration()
         stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
 
-        assert snapshot_to_bytes(fresh) == snapshot_to_bytes(stored), "a snapshot reads back as another one"
+        assert snapshot_to_bytes(fresh) == snapshot_to_bytes(stored), "a snapshot differs after it was read back"
         for snapshot in (fresh, stored):
             assert Verdict.COMPATIBLE is self.serializer.ensure_compatibility(snapshot).verdict
         restored = stored.restore_serializer()
         for value in self._some():
             data = self.write(value)
-            assert data == written(restored, read(restored, data)), "the restored serializer writes other bytes"
+            assert data == written(restored, read(restored, data)), "the restored serializer writes different bytes"
 
     def test_answers_about_others_are_true(self) -> None:
         """B21: data that it calls compatible reads back equal; data that it migrates can be written (V-5)."""
@@ -104,7 +104,7 @@ class SerializerContract:
                 self._expect_the_same(copy, other, samples)
 
     def _expect_the_same(self, copy: TypeSerializer[Any], other: TypeSerializer[Any], samples: Samples) -> None:
-        words = f"it calls what {other.describe()} wrote compatible"
+        words = f"it accepts what {other.describe()} wrote as compatible"
         for value, data in samples:
             try:
                 found = read(copy, data)
@@ -173,7 +173,7 @@ class SerializerContract:
 
         def holds(value: object) -> None:
             data = self.write(value)
-            assert len(data) > 0, "a value without bytes cannot be told from none"
+            assert len(data) > 0, "a value without bytes cannot be distinguished from no value"
             self._assert_equal(value, self.read(data))
 
         self._for_all(holds)
@@ -227,7 +227,7 @@ class SerializerContract:
         try:
             data = self.write(None)
         except ValueNotConvertible:
-            assert None not in self.edges, "None is among the edges, and is refused"
+            assert None not in self.edges, "None is among the edge values, but is refused"
             return
         assert self.read(data) is None
 
@@ -280,7 +280,7 @@ class SerializerContract:
             assert first is not second or _is_hashable(first), f"two reads share one {type(first).__name__}"
 
     def _assert_equal(self, expected: object, actual: object) -> None:
-        assert self.are_equal(expected, actual), f"{expected!r} was written, {actual!r} was read"
+        assert self.are_equal(expected, actual), f"{expected!r} was written, but {actual!r} was read"
 
     def _some(self) -> Iterator[Any]:
         """Return a few values: the edges, or the simplest value where there are no edges."""
@@ -334,7 +334,7 @@ def _expect_refused(use: Callable[[DataInputView], object], data: bytes) -> None
         use(DataInputView(data))
     except CorruptSavepoint:
         return
-    raise AssertionError(f"bytes that are cut off were taken for a value: {data.hex()}")
+    raise AssertionError(f"truncated bytes were read as a value: {data.hex()}")
 
 
 def _is_itself(value: Any) -> bool:

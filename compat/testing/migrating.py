@@ -58,7 +58,7 @@ def assert_migrates(
     assert len(values) == len(wanted), f"{len(values)} values are to become {len(wanted)}"
     for value, becomes in zip(values, wanted, strict=True):
         actual = _taken_over(written(writer, value), result, reader, snapshot, converter)
-        assert becomes == actual, f"{value!r} becomes {actual!r}, and {becomes!r} is expected"
+        assert becomes == actual, f"{value!r} becomes {actual!r}, but {becomes!r} was expected"
     return result
 
 

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("stateshift").addoption(
         "--stateshift-record",
         action="store_true",
-        help="write golden files of the current release for the upgrade cases that are collected; older ones stay",
+        help="write golden files of the current release for the collected upgrade cases; older ones are kept",
     )
 
 
@@ -52,4 +52,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for file in written:
         terminalreporter.line(f"written: {file}")
     if not written:
-        terminalreporter.line("none was written: all are there, with the same bytes")
+        terminalreporter.line("none written: all exist with the same bytes")

@@ -145,13 +145,11 @@ class UpgradeCase:
         except OldReaderUnavailable as error:
             if upgrade.expected is not Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
                 raise
-            pytest.skip(f"the snapshot restores nothing, so that the fallback reads: {error.what}")
+            pytest.skip(f"the snapshot cannot be restored, so the fallback is used: {error.what}")
         for serializer in (restored, shipped(restored)):
             value = read(serializer, upgrade.golden.value)
             if upgrade.restored is not None:
-                assert upgrade.restored(value), (
-                    f"{value!r} was restored, and the verifier says that it is another value"
-                )
+                assert upgrade.restored(value), f"{value!r} was restored, but the verifier rejects it"
             assert upgrade.golden.value == written(serializer, value)
 
     def test_upgraded_serializer_has_expected_verdict(self, upgrade: Upgrade) -> None:
@@ -202,7 +200,7 @@ class UpgradeCase:
     def _assert_valid(self, serializer: TypeSerializer[Any], data: bytes, expected: object) -> None:
         """Check that a serializer reads the expected value, and that it and its copies write the same bytes."""
         value = read(serializer, data)
-        assert self.matches(expected, value), f"{value!r} was read, and {expected!r} is expected"
+        assert self.matches(expected, value), f"{value!r} was read, but {expected!r} was expected"
         restored = snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration())).restore_serializer()
         for one in (serializer, restored, shipped(restored)):
             assert data == written(one, read(one, data))

@@ -141,8 +141,8 @@ class _Deriver:
         elif bare in _PLAIN:
             return _PLAIN[bare]
         raise DeclarationError(
-            f"{where}: {shown(bare)} has no type in Avro by itself",
-            advice="say which: Annotated[…, AvroSerializer(schema)]; a decimal needs a precision and a scale",
+            f"{where}: {shown(bare)} has no default type in Avro",
+            advice="specify one: Annotated[…, AvroSerializer(schema)]; a decimal needs a precision and a scale",
         )
 
     def item(self, hint: Any, where: str) -> Any:
@@ -175,7 +175,9 @@ def _json(value: Any, where: str) -> Any:
     kind = _PLAIN.get(type(value))
     if isinstance(kind, dict):
         return avro_logical.to_raw(parse(json.dumps(kind)), value)
-    raise DeclarationError(f"{where}: the default {shown(value)} cannot be said in a schema", advice="give a schema")
+    raise DeclarationError(
+        f"{where}: the default {shown(value)} cannot be expressed in a schema", advice="give a schema"
+    )
 
 
 @lru_cache(maxsize=256)
@@ -227,7 +229,7 @@ def binding(schema: str, cls: type) -> tuple[Turn, Turn]:
     """
     node = parse(schema)
     if node.type != "record":
-        raise DeclarationError(f"{qualified_name(cls)} cannot be stored as {node.describe()}, which is no record")
+        raise DeclarationError(f"{qualified_name(cls)} cannot be stored as {node.describe()}, which is not a record")
     return _Binder().record(node, cls)
 
 
@@ -262,13 +264,13 @@ class _Binder:
                 build, take = self.value(kinds.pop(name), field.hint)
                 parts.append((name, field.attribute, field.init_name, build, take))
             elif field.default is None:
-                raise DeclarationError(f"the schema of {node.name} lacks {name!r}, and {qualified_name(cls)} needs it")
+                raise DeclarationError(f"the schema of {node.name} lacks {name!r}, which {qualified_name(cls)} needs")
             else:
                 unwritten.append((field.attribute, field.default))
         if kinds:
             raise DeclarationError(
                 f"{qualified_name(cls)} has no field for {', '.join(kinds)} of the schema {node.name}",
-                advice="add it: Annotated[…, Field(name=…)] where the name differs",
+                advice="add it: Annotated[…, Field(name=…)] if the name differs",
             )
 
         def build_object(values: Any) -> Any:
@@ -287,7 +289,8 @@ class _Binder:
                 return value
             if type(value) is not cls:
                 raise ValueNotConvertible(
-                    f"{type(value).__qualname__} is a subclass of {qualified_name(cls)}, and the schema is of that one",
+                    f"{type(value).__qualname__} is a subclass of {qualified_name(cls)}, but the schema is for the "
+                    "base class",
                     advice=f"store {qualified_name(cls)} itself, or give the subclass a state of its own",
                 )
             for attribute, default in unwritten:
@@ -340,4 +343,4 @@ def _member(symbols: type[enum.Enum], name: str) -> enum.Enum:
     try:
         return symbols[name]
     except KeyError:
-        raise ValueNotConvertible(f"{shown(name)} is no member of {symbols.__qualname__}") from None
+        raise ValueNotConvertible(f"{shown(name)} is not a member of {symbols.__qualname__}") from None

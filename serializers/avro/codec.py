@@ -78,7 +78,9 @@ class _Decoder:
         start = self.source.position
         size = self.number(64)
         if not 0 <= size <= self.source.remaining():
-            raise CorruptSavepoint(f"{size} bytes are announced, and {self.source.remaining()} are left", offset=start)
+            raise CorruptSavepoint(
+                f"{size} bytes are declared, but only {self.source.remaining()} are left", offset=start
+            )
         return self.source.read_fully(size)
 
     def text(self, node: Node) -> str:
@@ -162,7 +164,7 @@ class _Decoder:
             self.empty += number
         if number * least > self.source.remaining() or self.empty > _MAX_EMPTY:
             raise CorruptSavepoint(
-                f"{number} items are announced, and {self.source.remaining()} bytes are left", offset=start
+                f"{number} items are declared, but only {self.source.remaining()} bytes are left", offset=start
             )
         return end, number
 
@@ -253,7 +255,7 @@ class _Encoder:
         names = value if isinstance(value, Mapping | Record) else _field_names(cls)
         unknown = next((name for name in names if not _has_field(node, name)), None)
         if unknown is not None:
-            raise ValueNotConvertible(f"{shown(unknown)} is no field of {node.name}")
+            raise ValueNotConvertible(f"{shown(unknown)} is not a field of {node.name}")
         if value is None or (isinstance(value, _SCALARS) and not hasattr(value, "_fields")):
             raise misfit(node, value)
         for field in node.fields:
@@ -282,7 +284,7 @@ class _Encoder:
         self._count(len(value), 1)
         for key, item in value.items():
             if not isinstance(key, str):
-                raise ValueNotConvertible(f"{shown(key)} is the key of a map, which takes text")
+                raise ValueNotConvertible(f"the keys of a map must be strings, not {shown(key)}")
             data = _utf8(key)
             self.number(len(data))
             self.target.write(data)
@@ -402,9 +404,11 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueNotConvertible(f"{shown(text)} holds half a surrogate pair, which UTF-8 has no bytes for") from None
+        raise ValueNotConvertible(
+            f"{shown(text)} contains half of a surrogate pair, which UTF-8 cannot encode"
+        ) from None
 
 
 def misfit(node: Node, value: Any) -> ValueNotConvertible:
     """Return the error for a value that does not fit a type."""
-    return ValueNotConvertible(f"{shown(value)} where a {node.describe()} is declared")
+    return ValueNotConvertible(f"found {shown(value)} where a {node.describe()} is declared")

@@ -140,7 +140,7 @@ def _avro_single(node: Node, value: Any) -> Any:
     except ValueNotConvertible as error:
         raise ValueNotConvertible(
             f"{shown(str(value))} does not fit {node.describe()}, which holds microseconds of the years 1 to 9999",
-            advice="let a converter say what becomes of it, or take nanoseconds",
+            advice="handle it in a converter, or use nanoseconds",
         ) from error
 
 
@@ -148,7 +148,7 @@ def _uuid(value: Any) -> uuid.UUID:
     try:
         return uuid.UUID(bytes=value) if isinstance(value, bytes) else uuid.UUID(value)
     except (ValueError, AttributeError, TypeError) as error:
-        raise ValueNotConvertible(f"{shown(value)} is no UUID") from error
+        raise ValueNotConvertible(f"{shown(value)} is not a UUID") from error
 
 
 def _local_nanos(value: LocalDateTime) -> int:

@@ -71,7 +71,7 @@ def to_value(node: Node, raw: Any) -> Any:
         if kind != "time":
             return (_EPOCH_UTC if kind == "timestamp" else _EPOCH) + moved
         if not dt.timedelta() <= moved < dt.timedelta(days=1):
-            raise ValueNotConvertible(f"{shown(raw)} is no time of a day in {unit}")
+            raise ValueNotConvertible(f"{shown(raw)} is not a time of day in {unit}")
         return (_MIDNIGHT + moved).time()
     except (ValueError, OverflowError) as error:
         if isinstance(error, ValueNotConvertible):
@@ -100,7 +100,7 @@ def to_raw(node: Node, value: Any) -> Any:
     if kind in {"timestamp", "local-timestamp"} and unit in _MICROS and isinstance(value, dt.datetime):
         if (value.tzinfo is None) == (kind == "timestamp"):
             words = "with a time zone" if kind == "timestamp" else "without a time zone"
-            raise ValueNotConvertible(f"{shown(value)} where a datetime {words} is declared ({node.logical})")
+            raise ValueNotConvertible(f"found {shown(value)} where a datetime {words} is declared ({node.logical})")
         return _count(value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC), unit, value)
     return value
 
@@ -109,7 +109,7 @@ def _count(moved: dt.timedelta, unit: str, value: Any) -> int:
     count, rest = divmod(moved // _MICROSECOND, _MICROS[unit])
     if rest:
         raise ValueNotConvertible(
-            f"{shown(value)} is no whole number of milliseconds", advice="round it, or use micros"
+            f"{shown(value)} is not a whole number of milliseconds", advice="round it, or use micros"
         )
     return count
 
@@ -118,7 +118,7 @@ def _unscaled(node: Node, value: decimal.Decimal) -> bytes:
     digits = node.decimals
     assert digits is not None  # noqa: S101 - checked by the caller
     if not value.is_finite():
-        raise ValueNotConvertible(f"{shown(value)} is no finite decimal")
+        raise ValueNotConvertible(f"{shown(value)} is not a finite decimal")
     # Check the size before computing anything: 1E+999999999 has a billion digits.
     if value and value.adjusted() >= digits.precision - digits.scale:
         raise _too_long(node, value)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
+from ..wording import one
 from . import logical_types as avro_logical
 from .codec import choose_branch, round_float
 from .defaults import default_value
@@ -124,7 +125,7 @@ class _Conversions:
 
 def _unreadable(old: Node, new: Node) -> Convert:
     def convert(value: Any) -> Any:
-        raise ValueNotConvertible(f"{shown(value)}, stored as {old.describe()}, is no {new.describe()}")
+        raise ValueNotConvertible(f"{shown(value)}, stored as {old.describe()}, is not {one(new.describe())}")
 
     return convert
 
@@ -194,4 +195,4 @@ def _decoded(raw: bytes | bytearray) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise ValueNotConvertible(f"{shown(bytes(raw))} is not UTF-8 and becomes no string") from None
+        raise ValueNotConvertible(f"{shown(bytes(raw))} is not UTF-8, so it cannot become a string") from None

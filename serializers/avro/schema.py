@@ -210,7 +210,7 @@ class _Parser:
         if isinstance(schema, list):
             return self._union(schema, namespace, where)
         if not isinstance(schema, dict) or "type" not in schema:
-            raise _wrong(where, f"{shown(schema)} is no schema")
+            raise _wrong(where, f"{shown(schema)} is not a schema")
         kind = schema["type"]
         if isinstance(kind, dict | list):
             return self.node(kind, namespace, where)
@@ -236,14 +236,14 @@ class _Parser:
             return Node(name)
         found = self.named.get(_full(str(name), namespace)) or self.named.get(str(name))
         if found is None:
-            raise _wrong(where, f"no type of the name {name!r} stands before it")
+            raise _wrong(where, f"the type {name!r} is not defined before it is used")
         return found
 
     def _union(self, schema: list[Any], namespace: str, where: str) -> Node:
         branches = tuple(self.node(part, namespace, f"{where}|{i}") for i, part in enumerate(schema))
         kinds = [branch.name or branch.type for branch in branches]
         if "union" in kinds:
-            raise _wrong(where, "a union stands directly in a union")
+            raise _wrong(where, "a union is nested directly in a union")
         twice = next((kind for kind in kinds if kinds.count(kind) > 1), None)
         if twice is not None:
             raise _wrong(where, f"the union has two branches {twice}")
@@ -257,7 +257,9 @@ class _Parser:
             raise _wrong(where, f"the {kind} has no name")
         full = given if "." in given else _full(given, schema.get("namespace", namespace) or "")
         if not all(_NAME.fullmatch(part) for part in full.split(".")):
-            raise _wrong(where, f"{full!r} is no name in Avro: letters, digits and _, parts joined by dots")
+            raise _wrong(
+                where, f"{full!r} is not a valid name in Avro: use letters, digits and _, parts joined by dots"
+            )
         if full in self.named or full in PRIMITIVES:
             raise _wrong(where, f"the name {full!r} is taken")
         inner = full.rpartition(".")[0]
@@ -269,11 +271,11 @@ class _Parser:
             node.symbols, node.default = _texts(schema, "symbols", where), schema.get("default", "")
             odd = next((symbol for symbol in node.symbols if not _NAME.fullmatch(symbol)), None)
             if odd is not None:
-                raise _wrong(where, f"{odd!r} is no symbol of an enum in Avro: letters, digits and _")
+                raise _wrong(where, f"{odd!r} is not a valid symbol of an enum in Avro: use letters, digits and _")
             if len(set(node.symbols)) < len(node.symbols):
                 raise _wrong(where, f"the enum {full} has a symbol twice")
             if node.default and node.default not in node.symbols:
-                raise _wrong(where, f"the default {node.default!r} is no symbol of the enum {full}")
+                raise _wrong(where, f"the default {node.default!r} is not a symbol of the enum {full}")
         else:
             node.size = schema.get("size", -1)
             if type(node.size) is not int or node.size < 0:
@@ -287,11 +289,11 @@ class _Parser:
         parsed = []
         for field in fields:
             if not isinstance(field, dict) or not _NAME.fullmatch(str(field.get("name", ""))):
-                raise _wrong(where, f"{shown(field)} is no field")
+                raise _wrong(where, f"{shown(field)} is not a field")
             name, below = field["name"], f"{where}.{field['name']}"
             node = self._part(field, "type", namespace, below)
             if not isinstance(field["type"], dict | list) and node.type in PRIMITIVES and "logicalType" in field:
-                raise _wrong(below, "logicalType stands beside the type and has no effect there; put it into the type")
+                raise _wrong(below, "logicalType next to the type has no effect; put it into the type")
             parsed.append(AvroField(name, node, field.get("default", NOTHING), _texts(field, "aliases", below)))
         names = [field.name for field in parsed]
         twice = next((name for name in names if names.count(name) > 1), None)

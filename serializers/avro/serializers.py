@@ -114,7 +114,7 @@ class AvroSerializer(TypeSerializer[V]):
             self.schema.encode()
         except UnicodeEncodeError as error:
             raise DeclarationError(
-                "an Avro schema holds half a surrogate pair, which UTF-8 has no bytes for"
+                "an Avro schema contains half of a surrogate pair, which UTF-8 cannot encode"
             ) from error
         _check_defaults(self._node, "$", set())
         if self.python_class is not None:

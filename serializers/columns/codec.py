@@ -206,7 +206,7 @@ def read_one(serializer: TypeSerializer[Any], source: DataInputView) -> Any:
     except Exception as error:
         raise ValueNotConvertible(
             f"a value cannot be read as {serializer.describe()}: {cause_text(error)}",
-            advice="mend the serializer that is registered for it",
+            advice="fix the serializer that is registered for it",
         ) from error
 
 
@@ -229,4 +229,4 @@ def taken(taker: Taker | None, value: Any) -> Any:
     return value if taker is None or value is None else taker(value)
 
 
-EXACT = "read it with option('exact', 'true'), which gives such values as they are stored"
+EXACT = "read it with option('exact', 'true'), which returns such values as they are stored"

@@ -173,7 +173,7 @@ class TextCodec(ColumnCodec):
         except UnicodeEncodeError:
             raise not_in_column(
                 value,
-                "holds half of a surrogate pair, which no column of text can",
+                "contains half of a surrogate pair, which a string column cannot hold",
                 "leave the state out, or read it in Python: stateshift.Savepoint",
             ) from None
         return text

@@ -55,7 +55,7 @@ def text_to_utf8(value: str | None) -> bytes | None:
         return None if value is None else value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueNotConvertible(
-            f"{shown(value)} holds a lone surrogate, which UTF-8 cannot express",
+            f"{shown(value)} contains a lone surrogate, which UTF-8 cannot encode",
             advice=converter_that("how such text becomes bytes"),
             rule="TEXT-1",
         ) from error
@@ -144,7 +144,7 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
             raise DeclarationError("an array of bytes is bytes in Python", advice="write bytes instead of Array[Int8]")
         if not is_primitive(self.element):
             raise DeclarationError(
-                f"{self.element.describe()} is no primitive type of Java", advice="use a GenericArraySerializer"
+                f"{self.element.describe()} is not a primitive type of Java", advice="use a GenericArraySerializer"
             )
 
     @property

@@ -152,7 +152,7 @@ class MapCodec(ColumnCodec):
         for name, item in value.items():
             key = told_at(self.key, name, "<key>")
             if key is None:
-                raise not_in_column(value, "has a null key, which no map of Spark has", "leave the state out")
+                raise not_in_column(value, "has a null key, which Spark maps cannot have", "leave the state out")
             pairs.append((key, told_at(self.value, item, "{}")))
         return pairs
 
@@ -187,7 +187,7 @@ def _set_of(items: list[Any]) -> frozenset[Any]:
     except TypeError as error:
         raise ValueNotConvertible(f"{shown(items)} cannot be a set: {cause_text(error)}") from error
     if len(found) != len(items):
-        raise ValueNotConvertible(f"{shown(items)} holds an element twice, and a set is declared")
+        raise ValueNotConvertible(f"{shown(items)} contains an element twice, but a set is declared")
     return found
 
 
@@ -197,7 +197,7 @@ def _map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
     except TypeError as error:
         raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {cause_text(error)}") from error
     if len(found) != len(entries):
-        raise ValueNotConvertible(f"{shown(entries)} holds a key twice")
+        raise ValueNotConvertible(f"{shown(entries)} contains a key twice")
     return found
 
 

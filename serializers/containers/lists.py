@@ -184,7 +184,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
     def _check_null(self) -> None:
         if not self._takes_null:
             raise ValueNotConvertible(
-                "a null in a set whose elements are not declared optional",
+                "found null in a set whose elements are not declared optional",
                 advice="declare the element optional: set[… | None]",
                 path="$" + _STEP,
             )

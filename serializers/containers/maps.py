@@ -125,7 +125,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
     def _check_null(self, key: K) -> None:
         if not self.takes_null:
             raise ValueNotConvertible(
-                f"the value at key {shown(key)} of a map is null, and values are not declared optional",
+                f"the value at key {shown(key)} of a map is null, but values are not declared optional",
                 advice="declare the value optional: dict[…, … | None]",
                 path="$" + _VALUE,
             )

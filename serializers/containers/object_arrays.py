@@ -50,7 +50,7 @@ def _items(value: object) -> list[Any] | tuple[Any, ...]:
 
 def _refuse_null() -> None:
     raise ValueNotConvertible(
-        "a null in an array whose elements are not declared optional",
+        "found null in an array whose elements are not declared optional",
         advice="declare the element optional: Array[… | None]",
     )
 

@@ -64,7 +64,7 @@ class OptionalSerializer(TypeSerializer[T | None]):
         length = getattr(self.value, "length", self.padding)  # a fallback deserializer declares none
         if self.padding not in {0, length}:
             raise DeclarationError(
-                f"a null is padded with {self.padding} bytes, and the value takes {length}",
+                f"a null is padded with {self.padding} bytes, but the value takes {length}",
                 advice="pad with the length of the value, or with nothing",
             )
 

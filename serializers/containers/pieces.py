@@ -61,7 +61,7 @@ def unique(items: Sequence[Any], which: str, step: str, rule: str | None = None)
         distinct = frozenset(items)
     except TypeError as error:
         raise ValueNotConvertible(
-            f"{which} values that Python cannot look up: {cause_text(error)}",
+            f"{which} values that are not hashable in Python: {cause_text(error)}",
             advice="use a type whose values are immutable, such as a frozen class, a tuple or a frozenset",
             path="$" + step,
         ) from error

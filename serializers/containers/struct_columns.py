@@ -110,8 +110,8 @@ class EitherCodec(ColumnCodec):
 
     def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
         if names_of(kind) != _EITHER or not pa.types.is_boolean(kind.field(0).type):
-            what = "is of one type, and one of two is declared, which a struct of is_left, left and right tells"
-            yield path, f"{what}; a function can give Left(value) or Right(value)"
+            what = "is of one type, but one of two is declared: use a struct of is_left, left and right"
+            yield path, f"{what}, or a function that returns Left(value) or Right(value)"
             return
         yield from self.left.mismatches(kind.field(1).type, f"{path}.left")
         yield from self.right.mismatches(kind.field(2).type, f"{path}.right")

@@ -98,9 +98,7 @@ class Stamped:
     def __call__(self, value: Any) -> TtlValue[Any]:
         stamp = _reference_time_ms.get(None)
         if stamp is None:
-            raise DeclarationError(
-                "a value is to get a time stamp, and nobody has said which", advice="convert it within AtTime"
-            )
+            raise DeclarationError("a value needs a time stamp, but none was given", advice="convert it within AtTime")
         return TtlValue(stamp, value if self.convert is None else self.convert(value))
 
 

@@ -60,9 +60,7 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def _wrapped(self) -> TypeSerializerConfigSnapshot[Any]:
         if self.inner is None:
-            raise OldReaderUnavailable(
-                "a TTL-aware snapshot that was neither read nor given an inner one wraps nothing"
-            )
+            raise OldReaderUnavailable("a TTL-aware snapshot must be read or given an inner snapshot")
         return self.inner
 
 

@@ -64,7 +64,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
     def __attrs_post_init__(self) -> None:
         if len(self.fields) > MAX_ARITY:
             raise DeclarationError(
-                f"a tuple of {len(self.fields)} items, and Flink's tuples have at most {MAX_ARITY}",
+                f"a tuple of {len(self.fields)} items, but Flink's tuples have at most {MAX_ARITY}",
                 advice="use a record: an attrs class, a dataclass or a named tuple",
             )
         if not self.tuple_class:

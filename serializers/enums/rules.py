@@ -74,14 +74,14 @@ def check_declaration(serializer: EnumSerializer) -> None:
     if len(set(symbols)) < len(symbols):
         raise DeclarationError(f"{what} lists a symbol twice: {', '.join(symbols)}")
     if serializer.default and serializer.default not in symbols:
-        raise DeclarationError(f"the default {serializer.default!r} is no symbol of {what}: {', '.join(symbols)}")
+        raise DeclarationError(f"the default {serializer.default!r} is not a symbol of {what}: {', '.join(symbols)}")
     for symbol, former in serializer.symbol_aliases:
         if symbol not in symbols:
-            raise DeclarationError(f"{symbol!r} is given aliases and is no symbol of {what}: {', '.join(symbols)}")
+            raise DeclarationError(f"{symbol!r} has aliases but is not a symbol of {what}: {', '.join(symbols)}")
         for alias in former:
             if alias in symbols:
                 raise DeclarationError(
-                    f"{alias!r} is declared a former name of {symbol!r}, and is still a symbol of {what}",
+                    f"{alias!r} is declared a former name of {symbol!r}, but is still a symbol of {what}",
                     advice=f"remove the alias, or the member {alias!r}",
                 )
             if claimed.setdefault(alias, symbol) != symbol:

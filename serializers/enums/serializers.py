@@ -71,7 +71,7 @@ def enum_options(
     """
     claims = dict(symbol_aliases or {})
     if isinstance(aliases, str) or any(isinstance(names, str) for names in claims.values()):
-        raise DeclarationError("aliases are tuples of names, and one string was given", advice='write ("name",)')
+        raise DeclarationError("aliases must be tuples of names, not a string", advice='write ("name",)')
     former = tuple((name, tuple(names)) for name, names in claims.items())
     options = EnumOptions(java_class, tuple(aliases), former, default)
 

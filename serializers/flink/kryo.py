@@ -50,7 +50,7 @@ class KryoBytesSerializer(TypeSerializer[KryoBytes]):
 
     def serialize(self, value: KryoBytes, target: DataOutputView) -> None:
         if not isinstance(value, KryoBytes) or value.type_class != self.stored.type_class:
-            raise ValueNotConvertible(f"{shown(value)} is no stored value of {self.stored.describe()}")
+            raise ValueNotConvertible(f"{shown(value)} is not a stored value of {self.stored.describe()}")
         target.write(value.data)
 
     def deserialize(self, source: DataInputView) -> KryoBytes:

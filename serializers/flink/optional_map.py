@@ -51,12 +51,12 @@ class OptionalMap:
         magic = source.read_long()
         if magic != _MAGIC:
             raise CorruptSavepoint(
-                f"an optional map should begin with {_MAGIC:#x} and begins with {magic:#x}", offset=start
+                f"an optional map should begin with {_MAGIC:#x} but begins with {magic:#x}", offset=start
             )
         count = source.read_size("entries", least_bytes_each=_LEAST_ENTRY_BYTES)
         entries = tuple(_read_entry(source) for _ in range(count))
         if len({entry.name for entry in entries}) < count:
-            raise CorruptSavepoint("an optional map names an entry twice", offset=start)
+            raise CorruptSavepoint("an optional map contains an entry twice", offset=start)
         return cls(entries)
 
     def write(self, target: DataOutputView) -> None:

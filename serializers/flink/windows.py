@@ -60,7 +60,7 @@ def expect_zero(source: DataInputView, what: str) -> None:
     """Read the byte of a value without content; raises `CorruptSavepoint` if it is not 0."""
     found = source.read_unsigned_byte()
     if found:
-        raise CorruptSavepoint(f"{what} is one byte 0 and is {found:#04x} here", offset=source.position - 1)
+        raise CorruptSavepoint(f"{what} must be one byte 0, not {found:#04x}", offset=source.position - 1)
 
 
 @attrs.frozen

@@ -138,14 +138,14 @@ class FromPickle:
         opened = value.open(self._known)
         if not self._is_declared(_name_of(opened)):
             raise CorruptSavepoint(
-                f"the state declares pickles of {self.found.name}, and one holds a {_name_of(opened)}"
+                f"the state declares pickles of {self.found.name}, but one holds a {_name_of(opened)}"
             )
         try:
             return _Described(self, Unfolding.of_pickle(len(value.data))).of(opened, self.new)
         except RecursionError as error:
             raise ValueNotConvertible(
                 "a pickled object is nested too deep, or contains itself",
-                advice="let a converter say what becomes of such a value",
+                advice="handle such values in a converter",
                 rule="FAM-1",
             ) from error
 
@@ -231,7 +231,7 @@ class _Described:
         name = _name_of(value)
         own = self.rules.own[new.name].get(name)
         if own is None:
-            raise ValueNotConvertible(f"a pickle holds a {name} where a {new.describe()} is described", rule="FAM-1")
+            raise ValueNotConvertible(f"a pickle contains a {name} where a {new.describe()} is described", rule="FAM-1")
         stored = self._stored_fields(value, own)
         fields, sources = {}, sources_of(own.fields, stored)
         for field in own.fields:
@@ -243,7 +243,7 @@ class _Described:
             else:
                 raise ValueNotConvertible(
                     f"a pickled {name} has no {field.name!r}, and the field has no default",
-                    advice=f"give {field.name} a default, or say with an alias what it was called",
+                    advice=f"give {field.name} a default, or declare its former name as an alias",
                     path=f"$.{field.name}",
                     rule="REC-3",
                 )
@@ -274,7 +274,7 @@ class _Described:
         if value.is_called:
             raise ValueNotConvertible(
                 f"{name} was pickled by a __reduce__ of its own, which only that class understands",
-                advice="keep the __reduce__ in the class, or let a converter open such values",
+                advice="keep the __reduce__ in the class, or open such values in a converter",
                 rule="FAM-1",
             )
         state = value.state
@@ -311,8 +311,8 @@ def _is_rounded(value: float) -> bool:
 
 def _becomes_another(value: Any, new: TypeSerializer[Any], rule: str) -> ValueNotConvertible:
     return ValueNotConvertible(
-        f"a pickle holds {shown(value)}, which is another value as {one(new.describe())}",
-        advice="describe the type that the pickles hold, or let a converter say what becomes of such a value",
+        f"a pickle contains {shown(value)}, which would be a different value as {one(new.describe())}",
+        advice="describe the type that the pickles contain, or handle such values in a converter",
         rule=rule,
     )
 
@@ -326,7 +326,7 @@ def _by_position(name: str, order: tuple[str, ...], values: Any) -> dict[str, An
     if not isinstance(values, list | tuple) or len(values) != len(order):
         raise ValueNotConvertible(
             f"a pickled {name} keeps a state that is not its fields by name: {shown(values)}",
-            advice="give the class a __setstate__ that takes it, or let a converter open such values",
+            advice="give the class a __setstate__ that takes it, or open such values in a converter",
             rule="FAM-1",
         )
     return dict(zip(order, values, strict=True))

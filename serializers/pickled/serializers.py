@@ -53,7 +53,7 @@ def _classes(given: Iterable[type]) -> tuple[type, ...]:
 
 def _redirects(aliases: Mapping[str, type] | Iterable[str | Redirect]) -> tuple[str | Redirect, ...]:
     if isinstance(aliases, str):
-        raise DeclarationError("aliases are several names, and one string was given", advice=f"write ({aliases!r},)")
+        raise DeclarationError("aliases must be a tuple of names, not a string", advice=f"write ({aliases!r},)")
     return tuple(aliases.items()) if isinstance(aliases, Mapping) else tuple(aliases)
 
 
@@ -151,7 +151,7 @@ class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
 
     def serialize(self, value: PickledValue, target: DataOutputView) -> None:
         if not isinstance(value, PickledValue) or value.class_name != self.fingerprint.name:
-            raise ValueNotConvertible(f"{shown(value)} is no stored value of {self.stored.describe()}")
+            raise ValueNotConvertible(f"{shown(value)} is not a stored value of {self.stored.describe()}")
         _write_bytes(value.data, target)
 
     def deserialize(self, source: DataInputView) -> PickledValue:
@@ -195,12 +195,12 @@ class PickleSerializer(TypeSerializer[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.python_class, type):
-            raise DeclarationError(f"{shown(self.python_class)} is no class", advice="give the class of the values")
+            raise DeclarationError(f"{shown(self.python_class)} is not a class", advice="give the class of the values")
         if not _OLDEST_PROTOCOL <= self.protocol <= PROTOCOL:
-            raise DeclarationError(f"pickles of protocol {self.protocol} are not written", advice="choose 2 to 5")
+            raise DeclarationError(f"pickle protocol {self.protocol} cannot be written", advice="choose 2 to 5")
         for one in self.references:
             if not isinstance(one, type):
-                raise DeclarationError(f"references has {shown(one)}, which is no class", advice="list classes alone")
+                raise DeclarationError(f"references has {shown(one)}, which is not a class", advice="list only classes")
         cls: Any = self.python_class
         classes = classes_within(cls, self.references)
         shapes, by_value = tuple(map(shape_of, classes)), self._is_by_value()
@@ -256,11 +256,11 @@ class PickleSerializer(TypeSerializer[T]):
     def serialize(self, value: T, target: DataOutputView) -> None:
         if isinstance(value, PickledValue):
             if value.class_name not in {self.fingerprint.name, *self.redirects}:
-                raise ValueNotConvertible(f"{shown(value)} is no value of {self.describe()}")
+                raise ValueNotConvertible(f"{shown(value)} is not a value of {self.describe()}")
             _write_bytes(value.data, target)
             return
         if not isinstance(value, self.python_class):
-            raise ValueNotConvertible(f"{shown(value)} is no {self.fingerprint.name}")
+            raise ValueNotConvertible(f"{shown(value)} is not of the class {self.fingerprint.name}")
         _write_bytes(self._dump(value), target)
 
     def _dump(self, value: T) -> bytes:
@@ -285,7 +285,7 @@ class PickleSerializer(TypeSerializer[T]):
             return unopened  # type: ignore[no-any-return]  # during a migration, all values of the state are generic
         value = self._open(data)
         if not isinstance(value, self.python_class):
-            raise CorruptSavepoint(f"a {name} is declared, and the pickle holds a {type(value).__qualname__}")
+            raise CorruptSavepoint(f"a {name} is declared, but the pickle contains a {type(value).__qualname__}")
         return value
 
     def _open(self, data: bytes) -> Any:
@@ -342,7 +342,8 @@ def refuse_pickles(serializer: TypeSerializer[Any], what: str) -> None:
         snapshot = pending.pop()
         if isinstance(snapshot, PickledSnapshot):
             raise DeclarationError(
-                f"{what} cannot be a pickle ({snapshot.describe()}): it is found by its bytes, and equal objects may"
+                f"{what} cannot be a pickle ({snapshot.describe()}): it is looked up by its bytes, and equal objects "
+                "may"
                 " have unequal pickles",
                 advice="describe the class: an attrs class, a dataclass, a named tuple; or use a plain type",
             )
@@ -393,7 +394,8 @@ class _Told:
                 f"the value holds a {name}, which the serializer does not list",
                 advice=f"list it if values may hold it: references=({value.__name__},)"
                 if isinstance(value, type)
-                else "name no function in a pickle: let __reduce__ give a class, whose __new__ makes the object",
+                else "do not refer to functions in a pickle: let __reduce__ return a class whose __new__ makes the "
+                "object",
             )
 
 

@@ -37,6 +37,6 @@ class Unfolding:
             raise ValueNotConvertible(
                 "a pickled object shares its parts so often that it is far larger written out than it is stored, or it "
                 "contains itself",
-                advice="let a converter say what becomes of such a value",
+                advice="handle such values in a converter",
                 rule="FAM-1",
             )

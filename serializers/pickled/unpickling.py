@@ -129,9 +129,9 @@ class Names:
                 found = getattr(found, part)
         except Exception as error:
             raise ValueNotConvertible(
-                f"{full}, which a pickled value names, cannot be imported: {cause_text(error)}",
-                advice="run where it can be imported (--py-files gives files to workers), or name what it is called "
-                "today as an alias",
+                f"{full}, to which a pickled value refers, cannot be imported: {cause_text(error)}",
+                advice="run where it can be imported (--py-files sends files to workers), or give its present name "
+                "with an alias",
                 rule="PKL-6",
             ) from error
         return found
@@ -153,7 +153,7 @@ def open_pickle(data: bytes, names: Names) -> Any:
     except Exception as error:
         raise CorruptSavepoint(
             f"a pickled value of {names.held_by} cannot be opened: {cause_text(error)}",
-            advice="it is damaged, or its class reads its own older pickles no longer",
+            advice="it is damaged, or its class can no longer read its older pickles",
         ) from error
     if source.tell() != len(data):
         raise CorruptSavepoint(f"{len(data) - source.tell()} bytes follow the pickle of a {names.held_by}")
@@ -224,7 +224,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documen
         if isinstance(made, _NOT_CHANGED):
             raise pickle.UnpicklingError("it would change a class, a function or a member of an enum")
         if type(made) is uuid.UUID and not (isinstance(state, dict) and type(state.get("int")) is int):
-            raise pickle.UnpicklingError("it makes a UUID of something else than its number")
+            raise pickle.UnpicklingError("it makes a UUID from something other than its number")
         self._follow(pickle.BUILD)
 
     def _reduce(self) -> None:
@@ -243,7 +243,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documen
         """Refuse calls that make large values from small ones: repeated copies, conversions that no pickle needs."""
         self._tick()
         if type(positional) is not tuple or type(by_name) not in (dict, type(None)):
-            raise pickle.UnpicklingError("it calls something with what are no arguments")
+            raise pickle.UnpicklingError("it calls something with invalid arguments")
         kind = self._kind_of(function)
         if kind is None:
             return
@@ -273,7 +273,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documen
                 continue
             self._left -= len(argument) if isinstance(argument, Sized) else 0
         if self._left < 0:
-            raise pickle.UnpicklingError("it copies more than it holds")
+            raise pickle.UnpicklingError("it copies more than it contains")
 
     def _hash(self, keys: list[Any]) -> None:
         """Refuse keys that take too long to hash, or many with the same hash."""
@@ -354,7 +354,7 @@ def _hashing_steps(keys: list[Any], most: int) -> int:
         steps += sum(sizes) >> 6
         within = [one for one in level if isinstance(one, tuple)]
         if steps + sum(map(len, within)) > most:
-            raise pickle.UnpicklingError("it hashes far more than it holds")
+            raise pickle.UnpicklingError("it hashes far more than it contains")
         if not within:
             return steps
         level = [part for one in within for part in one]

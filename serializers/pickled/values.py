@@ -48,7 +48,7 @@ class PickledValue:
         value = self.open({}, trust)
         if qualified_name(type(value)) != self.class_name:
             raise CorruptSavepoint(
-                f"the state declares pickles of {self.class_name}, and one holds a {qualified_name(type(value))}"
+                f"the state declares pickles of {self.class_name}, but one holds a {qualified_name(type(value))}"
             )
         return value
 

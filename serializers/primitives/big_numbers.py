@@ -41,10 +41,10 @@ def split_decimal(value: decimal.Decimal) -> tuple[int, int]:
     """
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int):
-        raise ValueNotConvertible(f"{shown(value)} is no number, and Java's BigDecimal holds only numbers")
+        raise ValueNotConvertible(f"{shown(value)} is not a number, and Java's BigDecimal holds only numbers")
     if value.is_zero() and value.is_signed():
         raise ValueNotConvertible(
-            f"{shown(value)} would lose its sign: Java's BigDecimal knows one zero", advice="write abs(value)"
+            f"{shown(value)} would lose its sign: Java's BigDecimal has only one zero", advice="write abs(value)"
         )
     if -exponent not in _SCALES:
         raise ValueNotConvertible(f"{shown(value)} has a scale of {-exponent}, which does not fit an int (32 bits)")

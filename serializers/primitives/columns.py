@@ -85,7 +85,7 @@ class BigIntCodec(ColumnCodec):
 
     def _told(self, value: Any) -> Any:
         if abs(value) >= 10**_DIGITS:
-            raise not_in_column(value, f"has more than {_DIGITS} digits, which no decimal of Spark has", EXACT)
+            raise not_in_column(value, f"has more than {_DIGITS} digits, more than a Spark decimal can have", EXACT)
         return decimal.Decimal(value)
 
     def decode(self, cells: Cells) -> Decoded:
@@ -167,7 +167,9 @@ def _number_of(value: Any, form: re.Pattern[str] = _NUMBER) -> Any:
             return decimal.Decimal(value)
     except decimal.DecimalException:  # the exponent is out of bounds
         pass
-    raise ValueNotConvertible(f"{shown(value)} is no such number", advice="write it with ASCII digits: 12.50, 1.2E+3")
+    raise ValueNotConvertible(
+        f"{shown(value)} is not such a number", advice="write it with ASCII digits: 12.50, 1.2E+3"
+    )
 
 
 @attrs.frozen

@@ -70,7 +70,7 @@ def read_string(source: DataInputView) -> str | None:
     count = size - 1
     if count > source.remaining():
         raise CorruptSavepoint(
-            f"a string of {count} UTF-16 units is announced, and {source.remaining()} bytes are left", offset=start
+            f"a string of {count} UTF-16 units is declared, but only {source.remaining()} bytes are left", offset=start
         )
     data = source.peek(count)
     if data.isascii():
@@ -83,7 +83,7 @@ def read_string(source: DataInputView) -> str | None:
         units = _read_units(wanted, source)
         if len(units) < wanted:
             raise CorruptSavepoint(
-                f"a string ends, or holds no UTF-16, after {done + len(units)} of {count} units",
+                f"a string ends, or is not valid UTF-16, after {done + len(units)} of {count} units",
                 offset=source.position,
             )
         utf16 += struct.pack(f">{wanted}H", *units)

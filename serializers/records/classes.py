@@ -49,7 +49,7 @@ NO_RECORD_OPTIONS = RecordOptions()
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise DeclarationError("aliases are several names, and one string was given", advice=f"write ({given!r},)")
+        raise DeclarationError("aliases must be a tuple of names, not a string", advice=f"write ({given!r},)")
     return tuple(given)
 
 
@@ -85,7 +85,7 @@ def record(
     A decorated subclass is a registered subclass of its base: its values are allowed where the base is declared.
     """
     if isinstance(aliases, str) or isinstance(retired, str):
-        raise DeclarationError("aliases and retired are tuples of names, and one string was given")
+        raise DeclarationError("aliases and retired must be tuples of names, not a string")
     types = tuple(retired.items()) if isinstance(retired, Mapping) else ()
     options = RecordOptions(java_class, tuple(aliases), tuple(retired), types)
 

@@ -157,7 +157,10 @@ class ReferenceCodec(TextCodec):
     """Records within themselves: a column holds them only as a part of the JSON of the whole record."""
 
     def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
-        yield path, "is of a record within itself, which no column holds; a function can give the objects"
+        yield (
+            path,
+            "is a record that contains itself, which a column cannot hold; use a function that returns the objects",
+        )
 
 
 def column_of_field(field: RecordField, names: Sequence[str]) -> str:

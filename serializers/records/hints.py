@@ -131,4 +131,4 @@ def _check_defaults(
     check_in_time(lambda: check_default(where, field.default, encode))
     check_in_time(lambda: check_default(f"{where} (on_none)", on_none, encode))
     if field.default == Default(None) and not optional:
-        raise DeclarationError(f"{where} has the default None and is not declared optional", advice="write … | None")
+        raise DeclarationError(f"{where} has the default None but is not declared optional", advice="write … | None")

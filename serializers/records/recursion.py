@@ -108,7 +108,7 @@ class Scopes(Generic[R]):
         while found is not None and name not in found.records:
             found = found.outer
         if scope is None or found is None:
-            raise CorruptSavepoint(f"a reference to the record {name!r}, which is not around it")
+            raise CorruptSavepoint(f"a reference to the record {name!r}, which does not contain it")
         levels = found.levels
         found.levels = scope.levels + deeper
         token = None if found is scope else self._innermost.set(found)

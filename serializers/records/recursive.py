@@ -182,7 +182,7 @@ class RecursiveRecordSnapshot(RecordSerializerSnapshot):
     def read(self, source: DataInputView) -> None:
         super().read(source)
         start = source.position
-        count = source.read_size("records of a circle", least_bytes_each=8)
+        count = source.read_size("records of a cycle", least_bytes_each=8)
         self.others = tuple(read_record_snapshot(source) for _ in range(count))
         if len(self.circle) <= count:
-            raise CorruptSavepoint(f"two records around {self.name} have one name", offset=start)
+            raise CorruptSavepoint(f"two records around {self.name} have the same name", offset=start)

@@ -112,7 +112,7 @@ def _circle(record: DescribedRecordSerializer[T], others: Others) -> DescribedRe
         )
     names = [one.name for one in (record, *others)]
     if len(set(names)) < len(names):
-        raise DeclarationError(f"two classes around {record.name} have one name: {', '.join(sorted(names))}")
+        raise DeclarationError(f"two classes around {record.name} have the same name: {', '.join(sorted(names))}")
     return RecursiveRecordSerializer(
         **{field.name: getattr(record, field.name) for field in attrs.fields(RecordSerializer)}, others=others
     )

@@ -106,7 +106,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     def serialize(self, value: T, target: DataOutputView) -> None:
         if value is None:
             if not self.allow_null:
-                raise ValueNotConvertible(f"a null where a {self.describe()} is declared")
+                raise ValueNotConvertible(f"found null where a {self.describe()} is declared")
             target.write_byte(layout.NULL_RECORD)
             return
         if self._writes_as_subclass(value, target):
@@ -218,7 +218,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
 
 def _null_in(field: RecordField) -> ValueNotConvertible:
     return ValueNotConvertible(
-        f"a null in the field {field.name!r}, which is not declared optional",
+        f"found null in the field {field.name!r}, which is not declared optional",
         advice=f"declare it {field.name}: … | None, or say what a null becomes with Field(on_none=…)",
     )
 

@@ -54,7 +54,7 @@ class RowCodec(ColumnCodec):
         if self.tells_kind:
             told["row_kind"] = kind.name
         elif kind is not RowKind.INSERT:
-            raise not_in_column(value, f"is a row of kind {kind.name}, and a struct has no kind", EXACT)
+            raise not_in_column(value, f"is a row of kind {kind.name}, but a struct has no kind", EXACT)
         return told
 
     def decode(self, cells: Cells) -> Decoded:

@@ -40,7 +40,7 @@ def row_of(columns: type | Mapping[str, Any], *, stored: type | Iterable[str] = 
     """
     fields = _of_class(columns) if isinstance(columns, type) else tuple(_column(*item) for item in columns.items())
     if isinstance(stored, str):
-        raise DeclarationError("stored is a tuple of names, and one string was given")
+        raise DeclarationError("stored must be a tuple of names, not a string")
     names = [field.name for field in _of_class(stored)] if isinstance(stored, type) else stored
     options = options_of(columns) if isinstance(columns, type) else NO_RECORD_OPTIONS
     types = tuple((name, *retired_type(hint)) for name, hint in options.retired_types)
@@ -55,14 +55,14 @@ def _column(name: str, hint: Any) -> RecordField:
 def _of_class(cls: type) -> tuple[RecordField, ...]:
     if not is_record_class(cls):
         raise DeclarationError(
-            f"{qualified_name(cls)} is no class with fields",
+            f"{qualified_name(cls)} is not a class with fields",
             advice="give row_of an attrs class, a dataclass or a named tuple, or hints by name",
         )
     fields = [record_field(cls, field) for field in class_fields(cls)]
     converting = next((field.name for field in fields if field.on_none is not None), None)
     if converting is not None:
         raise DeclarationError(
-            f"the column {converting!r} of {qualified_name(cls)} says what a null becomes, and columns keep nulls",
+            f"the column {converting!r} of {qualified_name(cls)} has on_none, but columns keep nulls",
             advice="leave on_none out, and declare the column optional: … | None",
         )
     return tuple(attrs.evolve(field, attribute="", init_name="") for field in fields)

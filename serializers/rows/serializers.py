@@ -70,7 +70,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
                 advice="give each column a name of its own, or none to any",
             )
         if self.stored_names and names and not any(names):
-            raise DeclarationError("stored columns have names, and those of the row have none", advice="name them")
+            raise DeclarationError("stored columns have names, but those of the row do not", advice="name them")
 
     @classmethod
     def of(cls, fields: Iterable[TypeSerializer[Any]], names: Sequence[str] = ()) -> RowSerializer:
@@ -137,7 +137,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         if not isinstance(value, Row):
             raise ValueNotConvertible(f"{shown(value)} is not a Row")
         if len(value) != len(self.columns):
-            raise ValueNotConvertible(f"{shown(value)} has {len(value)} columns, and {len(self.columns)} are declared")
+            raise ValueNotConvertible(f"{shown(value)} has {len(value)} columns, but {len(self.columns)} are declared")
         if not value._names or not self.names:  # noqa: SLF001 - public API of Row
             return tuple(value)
         try:
@@ -151,7 +151,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         if kind is not RowKind.INSERT:
             raise ValueNotConvertible(
                 f"a row of kind {kind.name} cannot be stored here: these rows were first written without kinds",
-                advice="store rows of kind INSERT, or let a converter say what the others become",
+                advice="store rows of kind INSERT, or handle the others in a converter",
             )
         return 0
 
@@ -213,7 +213,7 @@ def _as_it_is(value: Any) -> Any:
 def _check_null(column: RecordField) -> None:
     if not column.optional:
         raise ValueNotConvertible(
-            "the column of a row is null, and is not declared optional", advice="declare the column optional: … | None"
+            "the column of a row is null, but not declared optional", advice="declare the column optional: … | None"
         )
 
 

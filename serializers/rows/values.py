@@ -43,7 +43,7 @@ class Row(Generic[*Columns]):
 
     def __init__(self, *values: Any, **named: Any) -> None:  # type: ignore[misc]  # the overloads are typed
         if values and named:
-            raise TypeError("a row has values by position or by name, and both were given")
+            raise TypeError("a row has values by position or by name, but both were given")
         self._values: tuple[Any, ...] = values or tuple(named.values())
         self._names: tuple[str, ...] = tuple(named)
         self._kind = RowKind.INSERT

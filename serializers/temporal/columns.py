@@ -51,7 +51,7 @@ _MOST_YEAR = 290_000
 _INT_NULL = -(2**31)
 _SHORT_NULL, _BYTE_NULL = -32768, -128
 _ZONE = "which a cast makes in the session's time zone"
-_NO_ZONE = "is {0}, which does not tell the time zone of a {1}; a function can give {2}(milliseconds), as a bigint does"
+_NO_ZONE = "is {0}, which lacks the time zone of a {1}; use a function that returns {2}(milliseconds), or a bigint"
 
 
 def exact_of(serializer: Any, value: Any) -> TemporalValue:
@@ -128,9 +128,9 @@ class MomentCodec(ColumnCodec):
 
 def _micros(value: object, seconds: int, nanos: int) -> int:
     if nanos % 1000:
-        raise not_in_column(str(value), "has nanoseconds, and Spark holds microseconds", EXACT)
+        raise not_in_column(str(value), "has nanoseconds, but Spark has only microseconds", EXACT)
     if abs(seconds) >= _MOST_SECONDS:
-        raise not_in_column(str(value), "is out of the years that Spark holds", EXACT)
+        raise not_in_column(str(value), "is outside the years that Spark supports", EXACT)
     return seconds * _MICROS + nanos // 1000
 
 
@@ -167,7 +167,7 @@ class DateCodec(ColumnCodec):
 
 def _days_of(value: object, year: int, month: int, day: int) -> int:
     if abs(year) > _MOST_YEAR:
-        raise not_in_column(str(value), "is out of the years that Spark holds", EXACT)
+        raise not_in_column(str(value), "is outside the years that Spark supports", EXACT)
     first = np.datetime64((year - 1970) * 12 + month - 1, "M").astype("datetime64[D]")
     return int(first.astype(np.int64)) + day - 1
 

@@ -120,7 +120,7 @@ class TemporalSerializer(TypeSerializer[Any]):
         try:
             value = self.value_class(*parts)
         except ValueNotConvertible as error:
-            raise CorruptSavepoint(f"bytes are no value of {self.describe()}: {error.what}", offset=start) from error
+            raise CorruptSavepoint(f"bytes are not a value of {self.describe()}: {error.what}", offset=start) from error
         return value if self.exact else value.to_python()
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:

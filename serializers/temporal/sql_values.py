@@ -74,9 +74,9 @@ class _InZoneOfJvm(TemporalValue):
     @classmethod
     def from_python(cls, value: Any) -> Self:
         raise ValueNotConvertible(
-            f"{shown(value)} is no {cls.__name__}",
-            advice=f"a {cls.java} is a moment that stands for a day or a time in the zone of the JVM: work that moment "
-            f"out, and give stateshift.{cls.__name__}(milliseconds)",
+            f"{shown(value)} is not a {cls.__name__}",
+            advice=f"a {cls.java} is a moment that stands for a day or a time in the zone of the JVM: compute that "
+            f"moment, and pass stateshift.{cls.__name__}(milliseconds)",
         )
 
     def to_python(self) -> Self:

@@ -15,6 +15,7 @@ import attrs
 
 from ..errors import ValueNotConvertible, shown
 from ..stored_names import lasting
+from ..wording import one
 
 if TYPE_CHECKING:
     from typing import Self
@@ -32,7 +33,7 @@ _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 def check_range(value: int, least: int, most: int, what: str) -> None:
     """Refuse, with `ValueNotConvertible`, a number that is out of range, and anything that is not an integer."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueNotConvertible(f"{shown(value)} is no {what} ({least} to {most})")
+        raise ValueNotConvertible(f"{shown(value)} is not a {what} ({least} to {most})")
 
 
 def _check_date(year: int, month: int, day: int) -> None:
@@ -84,13 +85,13 @@ def _not_in_python(value: object, why: str) -> ValueNotConvertible:
 def _micros(nanos: int, value: object, python: str) -> int:
     micros, rest = divmod(nanos, 1000)
     if rest:
-        raise _not_in_python(value, f"has nanoseconds, and Python's {python} holds microseconds")
+        raise _not_in_python(value, f"has nanoseconds, but Python's {python} holds microseconds")
     return micros
 
 
 def _check_python_year(year: int, value: object, python: str) -> None:
     if not dt.MINYEAR <= year <= dt.MAXYEAR:
-        raise _not_in_python(value, f"is out of the years 1 to 9999 that Python's {python} holds")
+        raise _not_in_python(value, f"is outside the years 1 to 9999 of Python's {python}")
 
 
 def _nanos_of(value: dt.datetime | dt.time) -> int:
@@ -159,11 +160,12 @@ class Moment(TemporalValue):
         if isinstance(value, Moment):
             return cls.at(*value.moment)
         if not isinstance(value, dt.datetime) or _is_not_a_time(value):
-            raise ValueNotConvertible(f"{shown(value)} is no datetime and no {cls.__name__}")
+            raise ValueNotConvertible(f"{shown(value)} is neither a datetime nor {one(cls.__name__)}")
         if value.utcoffset() is None:
             raise ValueNotConvertible(
-                f"{shown(value)} has no time zone, and a moment is declared ({cls.java})",
-                advice="give it its zone, as by value.replace(tzinfo=timezone.utc); or declare the type NaiveDatetime, "
+                f"{shown(value)} has no time zone, but a moment is declared ({cls.java})",
+                advice="add its zone, such as by value.replace(tzinfo=timezone.utc); or declare the type "
+                "NaiveDatetime, "
                 "which is Flink's LocalDateTime",
             )
         seconds, micros = divmod((value - _EPOCH) // _MICROSECOND, 1_000_000)
@@ -175,7 +177,7 @@ class Moment(TemporalValue):
         try:
             return _EPOCH + dt.timedelta(seconds=seconds, microseconds=micros)
         except OverflowError as error:
-            raise _not_in_python(self, "is out of the years 1 to 9999 that Python's datetime holds") from error
+            raise _not_in_python(self, "is outside the years 1 to 9999 of Python's datetime") from error
 
     def __str__(self) -> str:
         seconds, nanos = self.moment
@@ -238,10 +240,10 @@ class LocalDate(TemporalValue):
     def from_python(cls, value: Any) -> Self:
         if isinstance(value, dt.datetime):
             raise ValueNotConvertible(
-                f"{shown(value)} is a datetime, and a date is declared", advice="give value.date()"
+                f"{shown(value)} is a datetime, but a date is declared", advice="pass value.date()"
             )
         if not isinstance(value, dt.date):
-            raise ValueNotConvertible(f"{shown(value)} is no date and no {cls.__name__}")
+            raise ValueNotConvertible(f"{shown(value)} is neither a date nor {one(cls.__name__)}")
         return cls(value.year, value.month, value.day)
 
     def to_python(self) -> dt.date:
@@ -274,11 +276,11 @@ class LocalTime(TemporalValue):
     @classmethod
     def from_python(cls, value: Any) -> Self:
         if not isinstance(value, dt.time):
-            raise ValueNotConvertible(f"{shown(value)} is no time and no {cls.__name__}")
+            raise ValueNotConvertible(f"{shown(value)} is neither a time nor {one(cls.__name__)}")
         if value.tzinfo is not None:
             raise ValueNotConvertible(
-                f"{shown(value)} has a time zone, and a time without one is declared",
-                advice="give value.replace(tzinfo=None), where the zone is known otherwise",
+                f"{shown(value)} has a time zone, but a time without one is declared",
+                advice="pass value.replace(tzinfo=None), if the zone is known otherwise",
             )
         return cls(value.hour, value.minute, value.second, _nanos_of(value))
 
@@ -315,11 +317,11 @@ class LocalDateTime(TemporalValue):
     @classmethod
     def from_python(cls, value: Any) -> Self:
         if not isinstance(value, dt.datetime) or _is_not_a_time(value):
-            raise ValueNotConvertible(f"{shown(value)} is no datetime and no {cls.__name__}")
+            raise ValueNotConvertible(f"{shown(value)} is neither a datetime nor {one(cls.__name__)}")
         if value.tzinfo is not None:
             raise ValueNotConvertible(
-                f"{shown(value)} has a time zone, and a datetime without one is declared ({cls.java})",
-                advice="declare the type AwareDatetime, which is Flink's Instant; or give value.replace(tzinfo=None)",
+                f"{shown(value)} has a time zone, but a datetime without one is declared ({cls.java})",
+                advice="declare the type AwareDatetime, which is Flink's Instant; or pass value.replace(tzinfo=None)",
             )
         return cls(value.year, value.month, value.day, value.hour, value.minute, value.second, _nanos_of(value))
 

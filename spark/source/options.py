@@ -29,8 +29,8 @@ def refuse_unknown(options: Options, known: tuple[str, ...], what: str) -> None:
     strange = next((name for name in map(str, options) if name.lower() not in known), None)
     if strange is not None:
         raise DeclarationError(
-            f"there is no option {strange!r} for a {what}{meant(strange.lower(), known)}",
-            advice=f"there are: {', '.join(name for name in known if name != 'path')}",
+            f"unknown option {strange!r} for a {what}{meant(strange.lower(), known)}",
+            advice=f"the options are: {', '.join(name for name in known if name != 'path')}",
         )
 
 
@@ -46,7 +46,7 @@ def choice(options: Options, name: str, choices: Iterable[E]) -> E | None:
     """Return an option with a fixed set of values; None if it is not given."""
     value, words = (options.get(name) or "").lower(), tuple(choices)
     if value and value not in words:
-        raise DeclarationError(f"the option {name!r} is {value!r}", advice=f"it is one of {', '.join(words)}")
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice=f"use one of {', '.join(words)}")
     return next((one for one in words if one == value), None)
 
 
@@ -61,7 +61,7 @@ def number(options: Options, name: str) -> int | None:
     if not value:
         return None
     if not value.isdecimal() or len(value) > _MOST_DIGITS or not int(value):
-        raise DeclarationError(f"the option {name!r} is {value!r}", advice="give a whole number from 1 on")
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice="give a positive integer")
     return int(value)
 
 
@@ -69,7 +69,7 @@ def flag(options: Options, name: str) -> bool:
     """Return an option that is true or false; false if it is not given."""
     value = options.get(name, "false").lower()
     if value not in {"true", "false"}:
-        raise DeclarationError(f"the option {name!r} is {value!r}", advice="it is true or false")
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice="use true or false")
     return value == "true"
 
 

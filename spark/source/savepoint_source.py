@@ -99,7 +99,7 @@ class SavepointDataSource(DataSource):
             titles = ", ".join(operator.title for operator in operators) or "none"
             raise StateShiftError(
                 f"option('operator', …) is missing; operators with state are: {titles}",
-                advice="name one by its uid or id; option('state', '*') lists all states",
+                advice="give a uid or id; option('state', '*') lists all states",
                 savepoint=self._place(),
             )
         return StateTable.of(operators[0], name, exact=flag(self.options, "exact"))
@@ -120,7 +120,7 @@ class SavepointDataSource(DataSource):
     def _place(self) -> str:
         place = self.options.get("path")
         if not place:
-            raise StateShiftError("no savepoint is named", advice="give its folder or URI: .load('/data/savepoint-1')")
+            raise StateShiftError("no savepoint was given", advice="give its folder or URI: .load('/data/savepoint-1')")
         return self._resolved(str(place))
 
     def _allowed(self) -> tuple[str, ...]:

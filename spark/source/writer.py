@@ -120,7 +120,7 @@ def _settled(options: Mapping[str, str], schema: StructType, *, overwrite: bool)
     return settle(
         wanted,
         arrow_schema(schema),
-        Folder.at(required(options, "path", "the folder, as in save(…)")),
+        Folder.at(required(options, "path", "the folder: save(…)")),
         Savepoint.open(base, allow_roots=places(options, "allow_roots")) if base else None,
         max_parallelism=number(options, "max_parallelism"),
         parallelism=number(options, "parallelism"),

@@ -57,7 +57,7 @@ def _written(serializer: TypeSerializer[Any], read: Callable[[Any], Any], value:
     except Exception as error:
         raise ValueNotConvertible(
             f"{shown(value)} cannot be written: {cause_text(error)}",
-            advice="mend the serializer, or give it what it takes with value=<a function of the row>",
+            advice="fix the serializer, or pass a value that it accepts with value=<a function of the row>",
         ) from error
 
 

@@ -72,7 +72,7 @@ def value_reader(codec: ColumnCodec) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if isinstance(value, NotInPython):
             raise ValueNotConvertible(
-                f"Python has no such value: {value.why}",
+                f"Python cannot represent the value: {value.why}",
                 advice="leave out arrays and maps with dates that are not in the years 1 to 9999, or with nanoseconds",
             )
         return taken(taker, value)

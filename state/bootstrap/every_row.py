@@ -64,10 +64,10 @@ def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) ->
     read = decode(serializer, written)
     if written != data[0].as_py() or encode(serializer, read) != written:
         raise MigrationFailed(
-            f"a block was written as {shown(data[0].as_py().hex())}, and its serializer reads and writes "
+            f"a block was written as {shown(data[0].as_py().hex())}, but its serializer reads and writes "
             f"{shown(written.hex())}",
             rule="RUN-7",
-            advice="make the serializer deterministic; if it is none of yours, report a bug: nothing is published",
+            advice="make the serializer deterministic; if it is not yours, report a bug: nothing is published",
         )
 
 
@@ -77,8 +77,8 @@ def refuse_null(column: pa.Array, name: str) -> None:
         return
     what = f" in the column {name!r}" if name else ""
     error = ValueNotConvertible(
-        f"there is a null{what}, and the type is not optional",
-        advice="leave such rows out with dropna, or declare the type optional (T | None)",
+        f"there is a null{what}, but the type is not optional",
+        advice="remove such rows with dropna, or declare the type optional (T | None)",
     )
     error.row = int(np.flatnonzero(nulls_of(column))[0])  # type: ignore[attr-defined]  # read by the caller
     raise error

@@ -86,6 +86,6 @@ def inferred_serializer(kind: pa.DataType, column: str, *, is_key: bool = False)
         parts = [inferred_serializer(field.type, column, is_key=is_key) for field in fields]
         return TupleSerializer(tuple(parts)) if is_key else RowSerializer.of(parts, [field.name for field in fields])
     raise DeclarationError(
-        f"the column {column!r} is of the type {spark_name(kind)}, and no type of Flink's is like it",
-        advice="cast it; or declare the state in a job: option job, as in shop:job",
+        f"the column {column!r} is of the type {spark_name(kind)}, which has no counterpart in Flink",
+        advice="cast it; or declare the state in a job, with the option job, such as shop:job",
     )

@@ -42,7 +42,7 @@ def check_position(position: Any) -> None:
         json.dumps(position)
     except (TypeError, ValueError) as error:
         raise DeclarationError(
-            f"the position of the history cannot be kept as JSON: {error}", advice="pass numbers, texts, lists, dicts"
+            f"the position of the history cannot be kept as JSON: {error}", advice="pass numbers, strings, lists, dicts"
         ) from error
 
 
@@ -150,8 +150,9 @@ def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, in
                 written[result.operator, state_id] = rows if before is None else before + rows
     if len(streams) != len(results) or written != {place: rows for place, rows in encoded.items() if rows.rows}:
         raise MigrationFailed(
-            f"the rows that were written are not those that were encoded: {written} and {dict(encoded)}",
-            advice="do the sources give the same rows each time they are read? If so, this is a bug in stateshift",
+            f"the rows written differ from those encoded: {written} and {dict(encoded)}",
+            advice="make sure that the sources give the same rows each time they are read; if they do, this is a bug "
+            "in stateshift",
             rule="RUN-2",
         )
 

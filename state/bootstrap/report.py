@@ -45,7 +45,7 @@ class StateBootstrap:
             if self.rows is None
             else f"{many(self.rows, 'row')}, {many(self.entries, 'entry', 'entries')}"
         )
-        return f"{text}; default where there is no column: {', '.join(self.defaults)}" if self.defaults else text
+        return f"{text}; defaults for missing columns: {', '.join(self.defaults)}" if self.defaults else text
 
 
 @attrs.frozen(kw_only=True)
@@ -96,6 +96,6 @@ class BootstrapReport:
         told = [] if self.position is None else [f"position of the history: {json.dumps(self.position)}"]
         if self.unknown_to_flink:
             types = ", ".join(self.unknown_to_flink)
-            told.append(f"not for Flink, which does not know {types} (for it, give each record its java_class)")
+            told.append(f"not for Flink, which does not know {types} (for Flink, give each record its java_class)")
         told.append(f"prove it: stateshift verify {shell_word(self.target)}")
         return "\n".join(map(log_line, [f"{head}, {self.seconds:.1f} seconds", *lines, *told]))

@@ -122,7 +122,7 @@ class RowEncoder:
             row = getattr(error, "row", None)
             if row is not None:
                 error.where.setdefault("key", shown(self._key_of(keys.column, row)))
-            error.advice = error.advice or "leave such rows out, or declare a type that holds them"
+            error.advice = error.advice or "remove such rows, or declare a type that can hold them"
             raise
         rows = self._rows(pa.array(keys.groups, pa.int32()), data, values, place)
         return rows.filter(pc.is_valid(values)) if values.null_count else rows
@@ -152,8 +152,8 @@ class RowEncoder:
         for name in self.source.key_columns:
             if batch.column(name).null_count:
                 raise ValueNotConvertible(
-                    f"there is a null in the key column {name!r}, and a key is never null",
-                    advice=f'leave such rows out: .dropna(subset=["{name}"])',
+                    f"there is a null in the key column {name!r}, but a key cannot be null",
+                    advice=f'remove such rows: .dropna(subset=["{name}"])',
                 )
         encoded = encode_column(serializer, column)
         data = encoded.join()
@@ -270,9 +270,13 @@ class RowEncoder:
     def _entries(self, value: Any) -> list[tuple[bytes, bytes]]:
         kind = self.source.description.kind
         if value is not None and kind is StateKind.LIST and not isinstance(value, list | tuple):
-            raise ValueNotConvertible(f"the function gave {shown(value)}, and the value of a list state is a list")
+            raise ValueNotConvertible(
+                f"the function returned {shown(value)}, but the value of a list state must be a list"
+            )
         if value is not None and kind is StateKind.MAP and not isinstance(value, Mapping):
-            raise ValueNotConvertible(f"the function gave {shown(value)}, and the value of a map state is a dict")
+            raise ValueNotConvertible(
+                f"the function returned {shown(value)}, but the value of a map state must be a dict"
+            )
         serializer = self.source.description.value.new_side()
         return _written(lambda: entry_values(kind, serializer, value), value)
 
@@ -313,7 +317,7 @@ def _call(function: Callable[[Any], Any], argument: Any) -> Any:
     except Exception as error:
         raise ValueNotConvertible(
             f"{_name_of(function)} failed with {cause_text(error)}",
-            advice="mend the function, or leave such rows out",
+            advice="fix the function, or remove such rows",
         ) from error
 
 
@@ -328,7 +332,7 @@ def _given_by(function: Callable[[Any], Any], serializer: TypeSerializer[Any]) -
     try:
         yield
     except StateShiftError as error:
-        wanted = f"let {_name_of(function)} give a value of {serializer.describe()}, or None where there is to be none"
+        wanted = f"let {_name_of(function)} return a value of {serializer.describe()}, or None for no value"
         error.advice = error.advice or wanted
         raise
 

@@ -121,7 +121,7 @@ def resolve(job: Job, sources: Sequence[tuple[StateColumns, pa.Schema]]) -> tupl
         with located(operator=source.operator, state=source.state):
             found = _resolve(job, source, schema)
             if any((one.operator, one.state_id) == (found.operator, found.state_id) for one in resolved):
-                raise DeclarationError("two sources name the same state", advice="union their DataFrames")
+                raise DeclarationError("two sources are for the same state", advice="union their DataFrames")
             resolved.append(found)
     return tuple(resolved)
 
@@ -143,7 +143,7 @@ def resolve_columns(base: ResolvedSource, source: StateColumns, schema: pa.Schem
     description = base.description
     if description.kind is StateKind.TIMERS:
         raise DeclarationError(
-            f"{source.state!r} holds timers, which are not made from rows",
+            f"{source.state!r} holds timers, which cannot be made from rows",
             advice="let it start empty, or write it with SavepointWriter",
         )
     _check_namespace(description, source, schema)
@@ -151,14 +151,14 @@ def resolve_columns(base: ResolvedSource, source: StateColumns, schema: pa.Schem
     if twice is not None:
         raise DeclarationError(f"the DataFrame has two columns {twice!r}", advice="rename one of them")
     if not source.key_by:
-        raise DeclarationError("there is no key column", advice="name it: key_by=…")
+        raise DeclarationError("no key column was given", advice="pass it: key_by=…")
     _check_shape(source, description.kind, schema)
     _check_type(base.key, _column_type(source.key_by, schema, base.key), source.key_by, "key")
     for name in source.order_by:
         if not can_order(_field(schema, name).type):
             raise DeclarationError(
                 f"rows cannot be ordered by the column {name!r}, a {spark_name(_field(schema, name).type)}",
-                advice="order by numbers, text, dates or timestamps; cast it",
+                advice="order by numbers, text, dates or timestamps: cast the column",
             )
     serializer: Any = description.value.new_side()
     if source.user_key:
@@ -185,13 +185,13 @@ def _check_namespace(description: StateDescription, source: StateColumns, schema
     if isinstance(serializer, VoidNamespaceSerializer | GlobalWindowSerializer):
         if source.namespace:
             raise DeclarationError(
-                f"the state has one namespace only, {told}, and the column {source.namespace!r} is named for it",
+                f"the state has only one namespace, {told}, so it cannot come from the column {source.namespace!r}",
                 advice="leave it out",
             )
         return
     if not source.namespace:
         raise DeclarationError(
-            f"the state has the namespace {told}, and no column is named for it", advice="name it: namespace=…"
+            f"the state has the namespace {told}, but no column was given for it", advice="pass it: namespace=…"
         )
     _check_type(serializer, _field(schema, source.namespace).type, (source.namespace,), "namespace")
 
@@ -204,8 +204,8 @@ def _with_value(base: ResolvedSource, value: Value | None, schema: pa.Schema) ->
         return attrs.evolve(base, value_column=value, defaults=tuple(fields_by_default(serializer, kind)))
     if not isinstance(serializer, DescribedRecordSerializer):
         raise DeclarationError(
-            f"a value of type {serializer.describe()} comes from one column, and none is named",
-            advice=f"name it: value=…; the columns are {_listed(schema.names)}",
+            f"a value of type {serializer.describe()} comes from one column, but none was given",
+            advice=f"pass it: value=…; the columns are {_listed(schema.names)}",
         )
     fields = tuple(_field_columns(serializer, value or {}, schema))
     kind = pa.struct([pa.field(name, _field(schema, column).type) for name, column in fields])
@@ -234,19 +234,19 @@ def _check_shape(source: StateColumns, kind: StateKind, schema: pa.Schema) -> No
     if source.aggregate is not None:
         if source.value is not None or source.user_key:
             raise DeclarationError(
-                "aggregate makes the whole value of a key, so there is nothing for value or user_key to say",
+                "aggregate makes the whole value of a key, so value and user_key cannot be used with it",
                 advice="pass one of them",
             )
         return
     if kind is StateKind.MAP and not source.user_key:
-        raise DeclarationError("there is no column for the keys of the map", advice="name it: user_key=…")
+        raise DeclarationError("no column was given for the keys of the map", advice="pass it: user_key=…")
     if kind is not StateKind.MAP and source.user_key:
         raise DeclarationError(f"a {kind} state has no keys within a map", advice="leave user_key out")
     has_whole_list = isinstance(source.value, str) and is_array(_field(schema, source.value).type)
     if kind is StateKind.LIST and not source.order_by and not has_whole_list:
         raise DeclarationError(
-            "the rows of a DataFrame have no order, and the elements of a list have one",
-            advice="say which column orders them: order_by=…; or name a column of arrays, each a whole list",
+            "the elements of a list are ordered, but the rows of a DataFrame are not",
+            advice="pass the column to order by: order_by=…; or pass a column of arrays, each a whole list",
         )
     if kind is not StateKind.LIST and source.order_by:
         raise DeclarationError(f"a {kind} state has one row for each key, and no order", advice="leave order_by out")
@@ -259,8 +259,8 @@ def _column_type(columns: tuple[str, ...], schema: pa.Schema, serializer: TypeSe
         return fields[0].type
     if not isinstance(serializer, TupleSerializer) or len(serializer.fields) != len(fields):
         raise DeclarationError(
-            f"{len(fields)} columns make a tuple of as many items, and {serializer.describe()} is declared",
-            advice="name as many columns as the key has items",
+            f"{len(fields)} columns make a tuple of as many items, but {serializer.describe()} is declared",
+            advice="give as many columns as the key has items",
         )
     return pa.struct([pa.field(str(index), field.type) for index, field in enumerate(fields)])
 
@@ -281,7 +281,7 @@ def _check_type(
     if absent:
         field = absent[0].removeprefix(".")
         at_the_top = isinstance(columns, dict) and field.isidentifier()
-        named = f"name the column it comes from, as in value={{{field!r}: …}}" if at_the_top else "add it to the struct"
+        named = f"give its column, such as value={{{field!r}: …}}" if at_the_top else "add it to the struct"
         advice.append(f"{named}; or give the field a default")
     raise DeclarationError(
         lines[0] if len(lines) == 1 else f"columns do not fit {', '.join('$' + path for path, _ in found)}:",
@@ -339,7 +339,7 @@ def find_keyed_state(operator: Operator, name: str) -> tuple[int, StateDescripti
     names = [state.name for state in keyed]
     if any(state.name == name for state in operator.describe().states):
         raise StateNotFound(
-            f"{name!r} is operator state, which belongs to no key; it starts empty",
+            f"{name!r} is operator state, which has no keys; it starts empty",
             advice=f"the keyed states are {_listed(names)}",
         )
     raise StateNotFound(

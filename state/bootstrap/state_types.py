@@ -74,7 +74,7 @@ def columns_of(wanted: Wanted, state: StateDescription, schema: pa.Schema) -> St
     kind = state.kind
     if wanted.kind not in {None, kind}:
         raise DeclarationError(
-            f"the state is a {kind} state, and the option kind says {wanted.kind}", advice="leave the option out"
+            f"the state is a {kind} state, but the option kind is {wanted.kind}", advice="leave the option out"
         )
     _require_columns(kind, schema, is_namespaced=_is_namespaced(state))
     user_key = USER_KEY if kind is StateKind.MAP else None
@@ -93,7 +93,7 @@ def _require_columns(kind: StateKind, schema: pa.Schema, *, is_namespaced: bool 
     there = ", ".join(schema.names) or "none"
     missing = next((name for name in needed if name not in schema.names), None)
     if missing is not None:
-        ways = f'name it: .withColumnRenamed("…", "{missing}"), or .select(…, F.struct(…).alias("{missing}"))'
+        ways = f'rename one: .withColumnRenamed("…", "{missing}"), or .select(…, F.struct(…).alias("{missing}"))'
         if missing == USER_KEY:
             ways = "a map state has a row for each key and user key; F.explode makes such rows of a column of maps"
         raise DeclarationError(f"there is no column {missing!r}; the columns are {there}", advice=ways)
@@ -101,8 +101,8 @@ def _require_columns(kind: StateKind, schema: pa.Schema, *, is_namespaced: bool 
     if strange is not None:
         what = f"the columns of this {kind} state are {', '.join(needed)}"
         raise DeclarationError(
-            f"the column {strange!r} is no part of the state: {what}",
-            advice=f'leave it out: .drop("{strange}"); parts of a value go into one column: F.struct(…).alias("value")',
+            f"the column {strange!r} is not part of the state: {what}",
+            advice=f'drop it: .drop("{strange}"); parts of a value go into one column: F.struct(…).alias("value")',
         )
 
 
@@ -138,7 +138,7 @@ def _require_meant(wanted: Wanted, what: str, there: str = "") -> None:
     if wanted.kind is None:
         raise StateNotFound(
             f"the base has no {what}{there}",
-            advice="to add it, declare it in a job (option job), or say of which kind it is (option kind: "
+            advice="to add it, declare it in a job (option job), or give its kind (option kind: "
             f"{', '.join(FROM_ROWS)}); its types are then those of the columns",
         )
 
@@ -146,7 +146,7 @@ def _require_meant(wanted: Wanted, what: str, there: str = "") -> None:
 def _refuse_operator_state(wanted: Wanted, stored: SavepointOperator) -> None:
     if any(state.name == wanted.state and not state.kind.is_keyed for state in stored.states):
         raise StateNotFound(
-            f"{wanted.state!r} is operator state, which belongs to no key and is not made from rows",
+            f"{wanted.state!r} is operator state, which has no keys and cannot be made from rows",
             advice="a migration can change its type: stateshift migrate",
         )
 
@@ -170,14 +170,14 @@ def _inferred_state(wanted: Wanted, schema: pa.Schema) -> StateDescriptor:
         element: Any = getattr(value, "element", None)
         if element is None:
             raise DeclarationError(
-                "the rows of a list state are whole lists, and the column 'value' holds no arrays",
+                "the rows of a list state are whole lists, but the column 'value' does not hold arrays",
                 advice='F.array_agg("…").alias("value") makes them',
             )
         return ListStateDescriptor(wanted.state, element)
     make: Any = _SINGLE.get(kind)
     if make is None:
         raise DeclarationError(
-            f"a state of the kind {kind} is not made from rows", advice=f"name one of {', '.join(FROM_ROWS)}"
+            f"a state of the kind {kind} cannot be made from rows", advice=f"use one of {', '.join(FROM_ROWS)}"
         )
     descriptor: StateDescriptor = make(wanted.state, value)
     return descriptor
@@ -212,7 +212,7 @@ def changed_state(
         if stored.unsupported:
             raise UnsupportedFormat(
                 f"values of the state cannot be written: {stored.unsupported}",
-                advice="overwrite it under types of your own: option job",
+                advice="overwrite it with types of your own: option job",
             )
         return key, stored.description
     if declared is not None:
@@ -226,12 +226,12 @@ def changed_state(
 def _stored_key(operator: SavepointOperator) -> TypeSerializer[Any]:
     if operator.unreadable_keyed:
         raise UnsupportedFormat(
-            f"the keyed states of the operator cannot be told: {operator.unreadable_keyed}",
+            f"the keyed states of the operator cannot be read: {operator.unreadable_keyed}",
             advice="import the module that registers the snapshot: option job does",
         )
     if any(subtask.finished for subtask in operator.stored.subtasks):
         raise UnsupportedFormat(
-            "the operator has come to its end on some subtasks, and has no place for state there",
+            "the operator has finished on some subtasks, which cannot take state any more",
             advice="take a savepoint of a running job",
         )
     assert operator.key is not None  # noqa: S101 - the caller has checked
@@ -239,7 +239,7 @@ def _stored_key(operator: SavepointOperator) -> TypeSerializer[Any]:
     if operator.description.is_flink_restorable and not has_stable_hash(key):
         raise DeclarationError(
             f"keys of type {key.describe()} have no hash that is the same in every JVM, so Flink would not find them",
-            advice="change such state with a migration, which moves no key: stateshift migrate",
+            advice="change such state with a migration, which does not move keys: stateshift migrate",
         )
     return key
 
@@ -248,7 +248,7 @@ def _require_key(stored: SavepointOperator, declared: Operator) -> None:
     assert stored.key is not None and declared.key is not None  # noqa: S101, PT018 - both have keyed state
     if not declared.key.ensure_compatibility(stored.key).is_compatible_as_is():
         raise IncompatibleState(
-            f"the keys are of type {stored.key.describe()}, and the job declares {declared.key.describe()}",
+            f"the keys are of type {stored.key.describe()}, but the job declares {declared.key.describe()}",
             advice="change the key of the whole operator first: stateshift migrate --repartition",
         )
 
@@ -262,8 +262,8 @@ def _require_same(stored: SavepointState, declared: StateDescription) -> None:
     )
     if not is_same:
         raise IncompatibleState(
-            f"the state is {stored.kind} of {stored.description.describe()}, and the job declares {declared.kind} of"
-            f" {declared.describe()}: what is there stays, so rows of another type cannot be added",
+            f"the state is {stored.kind} of {stored.description.describe()}, but the job declares {declared.kind} of"
+            f" {declared.describe()}: existing entries stay, so rows of another type cannot be added",
             advice="migrate the savepoint to the job's types first: stateshift migrate; or overwrite the state",
         )
 
@@ -283,8 +283,8 @@ def refuse_untold(state: StateDescription, *, is_declared: bool) -> None:
         snapshot = pending.pop()
         if snapshot.kind == "pickle" or (snapshot.kind == "custom" and not is_declared):
             raise DeclarationError(
-                f"values of {snapshot.describe()} are not made from columns, which have them as bytes or as text",
-                advice="use bootstrap with a function that gives the objects, or convert them in a migration",
+                f"values of {snapshot.describe()} cannot be made from columns, which have them as bytes or as text",
+                advice="use bootstrap with a function that returns the objects, or convert them in a migration",
             )
         pending += snapshot.children()
 
@@ -327,9 +327,9 @@ def refuse_unscaled_keys(source: ResolvedSource, schema: pa.Schema, *, is_there:
     for name, serializer in columns:
         for path in unscaled_in(serializer, schema.field(name).type, name):
             raise DeclarationError(
-                f"{path} is a decimal of a column, which has one scale, and each stored key has one of its own:"
-                " other keys would be written",
-                advice="read them with option('exact', 'true'), which gives text with the scale, and write that",
+                f"{path} is a decimal column with one scale, but each stored key has its own scale: different keys "
+                "would be written",
+                advice="read them with option('exact', 'true'), which returns text with the scale, and write that",
             )
 
 
@@ -340,11 +340,11 @@ def _require_fields(path: str, record: Any, names: list[str], *, may_default: bo
     if lost is not None:
         raise DeclarationError(
             f"the field {path}.{lost} would be lost: {record.describe()} has no field of that name",
-            advice="leave it out yourself, with dropFields; or declare a type that has it (option job)",
+            advice="remove it explicitly, with dropFields; or declare a type that has it (option job)",
         )
     missing = [] if is_row or may_default else [one for one in record.fields if not column_of_field(one, names)]
     if missing:
         raise DeclarationError(
-            f"there is no {path}.{missing[0].name}, which {record.describe()} has",
+            f"{path}.{missing[0].name} is missing, which {record.describe()} has",
             advice="add it, with withField; or declare a type that has a default for it (option job)",
         )

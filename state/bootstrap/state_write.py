@@ -164,7 +164,7 @@ class StateWrite:
                 lineage = self._publish(files, self.claim)
         except StateShiftError as error:
             if error.advice and "aggregate=" in error.advice:
-                error.advice = "make it one row for each key: groupBy, dropDuplicates"
+                error.advice = "reduce to one row for each key: groupBy, dropDuplicates"
             error.written, _ = what_was_written(Destination(self.target), None)
             raise
         leave(self.claim)
@@ -289,7 +289,7 @@ def _beside(
         ):
             if asked is not None and asked != there:
                 raise DeclarationError(
-                    f"the operator has {there:,} {what} already, and {asked:,} are asked for",
+                    f"the operator has {there:,} {what} already, but {asked:,} are requested",
                     advice="leave the option out; a migration can change both: stateshift migrate",
                 )
     return StateWrite(
@@ -328,7 +328,7 @@ def _check_target(target: Folder, base: Savepoint | None) -> None:
     if target.exists(METADATA):
         place = base.place if base is not None and base.folder != target else target.place
         raise TargetExists(
-            f"there is a savepoint in {target.place} already, and none is ever changed where it lies",
+            f"there is a savepoint in {target.place} already, and savepoints are never changed in place",
             advice=f'write a new one, in a folder of its own: .option("base", "{place}").save("…")',
             written="Nothing was written.",
         )

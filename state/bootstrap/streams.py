@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 SORTED_ROWS = ("operator", "key_group", "state", "key", "value")
 _WORDS = {
-    StateKind.VALUE: "a value state has one value for each",
+    StateKind.VALUE: "a value state has one value per key",
     StateKind.LIST: "each row is the whole list of its key",
-    StateKind.REDUCING: "a reducing state has one value for each",
-    StateKind.AGGREGATING: "an aggregating state has one accumulator for each",
-    StateKind.MAP: "a map state has one value for each key and user key",
+    StateKind.REDUCING: "a reducing state has one value per key",
+    StateKind.AGGREGATING: "an aggregating state has one accumulator per key",
+    StateKind.MAP: "a map state has one value per key and user key",
 }
 
 
@@ -273,8 +273,8 @@ class _Stream:
         key = kept.taken_by(block)
         if key is not None:
             raise ValueNotConvertible(
-                "the key has an entry in the state already, and a row would be a second one",
-                advice="leave out rows of such keys (a left_anti join); or rewrite the whole state, with overwrite",
+                "the key already has an entry in the state",
+                advice="remove rows with such keys (a left_anti join); or rewrite the whole state, with overwrite",
                 operator=self._operator.title,
                 state=self._operator.states[block.state_id].name,
                 key=self._shown(key, block.state_id),
@@ -289,8 +289,8 @@ class _Stream:
         row, state_id = int(doubled[0]), int(states[doubled[0]])
         state = self._operator.states[state_id]
         raise ValueNotConvertible(
-            f"two rows for one key, and {_WORDS[state.kind]}",
-            advice="make it one row for each key (groupBy, dropDuplicates), or pass aggregate=…",
+            f"two rows for one key, but {_WORDS[state.kind]}",
+            advice="reduce to one row for each key (groupBy, dropDuplicates), or pass aggregate=…",
             operator=self._operator.title,
             state=state.name,
             key=self._shown(rows.column("key")[row].as_py(), state_id),
@@ -348,7 +348,7 @@ def _framed(
     sizes[~starts] += len(SEPARATOR)
     totals = np.add.reduceat(sizes, np.flatnonzero(starts))
     if totals.max() > np.iinfo(np.int32).max:
-        raise MigrationFailed(f"a value takes {totals.max()} bytes, and the format allows {np.iinfo(np.int32).max}")
+        raise MigrationFailed(f"a value takes {totals.max()} bytes, but the format allows {np.iinfo(np.int32).max}")
     first_keys = keys if starts.all() else keys.filter(pa.array(starts))
     head = join_pieces(
         [number_bytes(pc.binary_length(first_keys).to_numpy(), ">i4"), first_keys, number_bytes(totals, ">i4")]

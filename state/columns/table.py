@@ -118,7 +118,7 @@ class StateTable:
                 raise OldReaderUnavailable(
                     state.unsupported,
                     path=state.unread_path or None,
-                    advice="leave it out: nothing but the code of its job reads it",
+                    advice="leave it out: only the code of its job can read it",
                 )
             table.schema  # noqa: B018 - raises its errors here
         return table

@@ -270,7 +270,7 @@ class BlockRewriter:
             key = bytes(data[size_at : size_at + int.from_bytes(data[misplaced:size_at], "big")])
         if key is not None:
             raise CorruptSavepoint(
-                f"an entry lies in key group {block.key_group} and says that it belongs to another",
+                f"an entry in key group {block.key_group} is stored as belonging to another key group",
                 state=self.plan.name,
                 key=self.framing.show_key(key),
                 rule="RUN-3",
@@ -337,7 +337,7 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
         raise MigrationFailed(
             f"the new serializer fails on its own bytes {shown(data.hex())}: {cause_text(error)}",
             state=plan.name,
-            advice="mend the serializer; nothing is published",
+            advice="fix the serializer; nothing is published",
         ) from error
 
 
@@ -419,7 +419,8 @@ def _at(step: str) -> Iterator[None]:
 
 def _unlike(plan: StatePlan, stored: bytes, again: bytes) -> MigrationFailed:
     return MigrationFailed(
-        f"the new serializer reads its own bytes and writes others: {shown(stored.hex())}, then {shown(again.hex())}",
+        f"the new serializer does not write the same bytes that it read: {shown(stored.hex())}, then "
+        f"{shown(again.hex())}",
         state=plan.name,
         advice="make the serializer deterministic; nothing is published",
     )

@@ -91,8 +91,8 @@ def require_room(target: Folder, needed_bytes: int, free_bytes: int | None) -> N
     """
     if free_bytes is not None and needed_bytes > free_bytes:
         raise NoSpaceLeft(
-            f"the target has {free_bytes:,} bytes free, and the new savepoint needs about {needed_bytes:,}",
-            advice="make room there, or choose a target on a larger disk",
+            f"the target has {free_bytes:,} bytes free, but the new savepoint needs about {needed_bytes:,}",
+            advice="free space there, or choose a target on a larger disk",
             written="Nothing was written.",
             savepoint=target.place,
         )

@@ -171,7 +171,7 @@ class Journal:
                     return f"{', '.join(changed)}: {_OTHER_CODE}"
         except (ValueError, KeyError, TypeError, AttributeError):
             pass  # cut off when the run died
-        return "what was finished is damaged or not there"
+        return "its result is damaged or missing"
 
     def finished(self) -> dict[str, TaskResult]:
         """Return the results of finished tasks by stream name; those of other runs are left out.
@@ -258,7 +258,8 @@ class Journal:
         for name, digest in lineage.files.items():
             if name not in there or FileDigest.of_file(self.folder, name) != digest:
                 raise CorruptSavepoint(
-                    "the run had published its savepoint before it died, and a file of that is damaged or not there",
+                    "the run published its savepoint before it died, and a file of that savepoint is damaged or "
+                    "missing",
                     advice="migrate again, with --target-exists replace",
                     written="Nothing was written.",
                     savepoint=self.folder.place,
@@ -266,7 +267,7 @@ class Journal:
                 )
 
 
-_OTHER_CODE = "the code, or what it calls, is another by now"
+_OTHER_CODE = "the code, or what it calls, has changed since"
 
 
 def changed_code(before: Calls, now: Calls) -> list[str]:
@@ -309,7 +310,7 @@ def _from_data(facts: dict[str, Any]) -> TaskResult:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{shown(value)} is no text")
+        raise TypeError(f"{shown(value)} is not a string")
     return value
 
 

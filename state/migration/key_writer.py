@@ -82,7 +82,7 @@ class KeyWriter:
         again = encode(self.serializer, key)
         if again != data:
             raise MigrationFailed(
-                f"the serializer of the keys reads {shown(data.hex())} and writes {shown(again.hex())}",
+                f"the serializer of the keys reads {shown(data.hex())} but writes {shown(again.hex())}",
                 rule="RUN-7",
                 advice="make the serializer deterministic; nothing is published",
             )
@@ -138,7 +138,7 @@ class EntryKeys:
         parts = self.old.split(entry_key)
         if parts.key_group != key_group:
             raise CorruptSavepoint(
-                f"an entry lies in key group {key_group} and says that it belongs to {parts.key_group}",
+                f"an entry in key group {key_group} is stored as belonging to key group {parts.key_group}",
                 key=self.keys.shown_old(parts.key),
                 rule="RUN-3",
             )

@@ -67,7 +67,7 @@ def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) ->
         quarantine.keep(sorted(line.encode() for reading in told for line in reading["quarantine"]))
         stored, aside = sink.finish(), quarantine.finish()
         if task.subtask == 0 and len(told) != len(task.readings):
-            raise MigrationFailed(f"of {len(task.readings)} readings {len(told)} were heard of")
+            raise MigrationFailed(f"of {len(task.readings)} readings only {len(told)} reported")
     sent = tuple(StateCount(**count) for reading in told for count in reading["counts"])
     return TaskResult(stored, offsets=offsets, counts=united.counts(), sent=sent, quarantine=aside)
 
@@ -125,7 +125,7 @@ class _United:
         first, second = same[:2]
         if len({entry.old_key for entry in same}) < len(same):
             raise CorruptSavepoint(
-                f"the key {self._keys.shown_new(first.key)} has two entries where it may have one", rule="ROLE-4"
+                f"the key {self._keys.shown_new(first.key)} has two entries instead of one", rule="ROLE-4"
             )
         self._merged[state_id] += len(same) - 1
         if keyed_kind(self._task.header.states[state_id]) is StateKind.TIMERS:
@@ -160,8 +160,8 @@ class _United:
         )
         return ValuesCollide(
             f"two keys become one: {both} both become {keys.shown_new(second.key)}",
-            advice="let the key_converter of the operator keep them apart, or say what becomes of their values:"
-            f" --merge STATE=MODULE:FUNCTION (states without one: {', '.join(unsaid)})",
+            advice="let the key_converter of the operator keep them apart, or merge their values: --merge "
+            f"STATE=MODULE:FUNCTION (states without one: {', '.join(unsaid)})",
             key=keys.shown_new(second.key),
             path="$<key>",
             rule="ROLE-4",

@@ -54,7 +54,7 @@ class Merger:
             raise
         except Exception as error:
             raise ValueNotConvertible(
-                f"{self._name} gave {shown(result)}, which cannot be written as"
+                f"{self._name} returned {shown(result)}, which cannot be written as"
                 f" {self.merging.serializer.describe()}: {cause_text(error)}",
                 advice=_WAY_OUT,
             ) from error
@@ -69,7 +69,7 @@ class Merger:
             again = self._written(self._read(data))
         if again != data:
             raise MigrationFailed(
-                f"the serializer reads {shown(value)} from its own bytes, and writes others",
+                f"the serializer does not write the same bytes from which it read {shown(value)}",
                 rule="RUN-7",
                 advice="make the serializer deterministic; nothing is published",
             )

@@ -52,7 +52,7 @@ def _pairs(facts: Fields, name: str) -> list[tuple[str, str]]:
     if not all(
         isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in pairs
     ):
-        raise CorruptFile(f"{name!r} should be a list of pairs of texts")
+        raise CorruptFile(f"{name!r} should be a list of pairs of strings")
     return [(old, new) for old, new in pairs]
 
 
@@ -62,8 +62,8 @@ def _repartition_data(repartition: Repartition | None) -> dict[str, Any] | None:
     unnamed = next((merge.name for _, merge in repartition.merge if ":" not in merge.name), None)
     if unnamed is not None:
         raise DeclarationError(
-            f"the merge function {unnamed} cannot be written to a plan file: it has no place that can be loaded",
-            advice="name it as MODULE:FUNCTION",
+            f"the merge function {unnamed} cannot be written to a plan file: it cannot be imported by name",
+            advice="give it as MODULE:FUNCTION",
             written="Nothing was written.",
         )
     return {
@@ -162,7 +162,7 @@ def options_from_data(facts: Fields) -> MigrationOptions:
     try:
         return MigrationOptions(**given)
     except (ValueError, TypeError) as error:
-        raise CorruptFile(f"the options are none: {error}") from error
+        raise CorruptFile(f"the options are not valid: {error}") from error
 
 
 def _value(form: _Form, facts: Fields, name: str) -> Any:
@@ -172,4 +172,4 @@ def _value(form: _Form, facts: Fields, name: str) -> Any:
         raise
     except (StateShiftError, ValueError, TypeError) as error:
         what = error.what if isinstance(error, StateShiftError) else error
-        raise CorruptFile(f"the option {name!r} has a value that it cannot have: {what}") from error
+        raise CorruptFile(f"the option {name!r} has an invalid value: {what}") from error

@@ -79,7 +79,7 @@ class NewTypes:
         digest = facts.text("metadata_sha256", optional=True)
         facts.require_empty()
         if kind not in {JOB, PROBE, SAME}:
-            raise CorruptFile(f"new types come from {JOB!r}, {PROBE!r} or {SAME!r}, and not from {kind[:80]!r}")
+            raise CorruptFile(f"new types come from {JOB!r}, {PROBE!r} or {SAME!r}, not from {kind[:80]!r}")
         return cls(place if kind == JOB else "", StoredPlace(place, digest) if kind == PROBE else None, kind == SAME)
 
     def to_data(self) -> dict[str, Any]:
@@ -171,9 +171,10 @@ class PlanFile:
         found = StoredPlace.of(folder).metadata_sha256
         if found != self.source.metadata_sha256:
             raise PlanChanged(
-                f"the plan is for another savepoint: that of {self.source.place}, whose _metadata has another sha256",
+                f"the plan is for another savepoint: the one at {self.source.place}, whose _metadata has a different "
+                "sha256",
                 differences=(f"source: sha256 of _metadata: {self.source.metadata_sha256} in the plan, {found} here",),
-                advice="migrate the savepoint that was planned for, or make the plan again",
+                advice="migrate the savepoint that the plan was made for, or make the plan again",
                 written=_NOTHING_WRITTEN,
                 savepoint=folder.place,
             )
@@ -188,7 +189,7 @@ class PlanFile:
             fields = [field.name for field in attrs.fields(MigrationOptions)]
             names = ", ".join(name for name in fields if getattr(options, name) != getattr(self.options, name))
             raise DeclarationError(
-                f"the plan has other options than those given: {names}",
+                f"the options of the plan differ from those given: {names}",
                 advice="leave them out: the options of a plan are in its file",
                 written=_NOTHING_WRITTEN,
             )
@@ -214,7 +215,7 @@ class PlanFile:
             shown.append(f"and {len(differences) - len(shown):,} more")
         others = f"; it was made by stateshift {self.stateshift}, this is {now.stateshift}"
         raise PlanChanged(
-            "what would be done is not what the plan says" + (others if self.stateshift != now.stateshift else ""),
+            "the run would not do what the plan describes" + (others if self.stateshift != now.stateshift else ""),
             differences=tuple(shown),
             written=_NOTHING_WRITTEN,
         )

@@ -206,14 +206,14 @@ def new_side_of(
         probe = Savepoint.open(like or new_types.probe.place, allow_roots=allow_roots)
         if StoredPlace.of(probe.folder).metadata_sha256 != new_types.probe.metadata_sha256:
             raise PlanChanged(
-                f"the probe {probe.place} is another savepoint than the one that was planned with",
-                advice="give that one with --like, or make the plan again",
+                f"the probe {probe.place} is not the savepoint that the plan was made with",
+                advice="pass that savepoint with --like, or make the plan again",
                 written="Nothing was written.",
             )
         return probe.describe().as_probe()
     if not new_types.job:
         raise DeclarationError(
-            "the plan was made for a job in Python, which a file cannot name",
+            "the plan was made for a Job object in Python, which a plan file cannot contain",
             advice="pass the job to migrate()",
             written="Nothing was written.",
         )

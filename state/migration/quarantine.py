@@ -127,7 +127,7 @@ def too_many(count: int, limit: int, reason: str = "", state: str | None = None)
     """Return the error of a run with too many quarantined values."""
     last = f"; the last: {reason}" if reason else ""
     return MigrationFailed(
-        f"{count:,} values do not fit their new types, and {limit:,} may go to quarantine{last}",
+        f"{count:,} values do not fit their new types, but only {limit:,} may go to quarantine{last}",
         advice="correct the converter or the new type; or allow more with --max-bad-values",
         state=state,
         rule="RUN-4",

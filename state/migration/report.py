@@ -145,8 +145,8 @@ class MigrationReport:
         if self.source_has_digests:
             return ""
         return (
-            "there were no digests to hold the source against: "
-            "damage within keys, values and names that left them readable could not be seen"
+            "there were no digests to check the source against: damage within keys, values and names that left them "
+            "readable cannot be detected"
         )
 
     @property
@@ -155,8 +155,8 @@ class MigrationReport:
         if not self.lacks_numba:
             return ""
         return (
-            "numba is not installed where the state was gone through: plain Python did it, "
-            f"which takes about {TIMES_SLOWER} times as long (pip install 'stateshift[spark]')"
+            f"numba was not installed where the state was read: plain Python did it, which takes about {TIMES_SLOWER} "
+            "times as long (pip install 'stateshift[spark]')"
         )
 
     @property

@@ -77,8 +77,8 @@ def _check_key_groups(stored: OperatorState, max_parallelism: int, parallelism: 
     subtasks = parallelism if parallelism is not None and any(_managed(stored)) else stored.parallelism
     if max_parallelism and subtasks > max_parallelism:
         raise DeclarationError(
-            f"max parallelism {max_parallelism} is less than the parallelism of the operator: it has {subtasks}"
-            " subtasks, and each needs a key group at least",
+            f"max parallelism {max_parallelism} is less than the parallelism of the operator: it has {subtasks} "
+            "subtasks, and each needs at least one key group",
             advice=f"choose {subtasks} or more, or fewer subtasks with --parallelism",
             written=_UNCHANGED,
         )
@@ -89,7 +89,7 @@ def _rescaled(plan: OperatorPlan, stored: OperatorState, parallelism: int, unrea
     if parallelism > key_groups:
         raise DeclarationError(
             f"parallelism {parallelism} is more than the operator's max parallelism: it has {key_groups}"
-            " key groups, and a subtask needs one at least",
+            " key groups, and each subtask needs at least one",
             advice=f"choose {key_groups} or less",
             written=_UNCHANGED,
         )

@@ -29,5 +29,5 @@ def failure_of_task(error: Exception, title: str, who: str) -> StateShiftError:
         f"{who} failed with {type(error).__name__}: {shown(str(error))}",
         details=trace.splitlines(),
         operator=title,
-        advice="mend the serializer or converter in which it failed; if it is none of yours, report a bug",
+        advice="fix the serializer or converter that failed; if it is not yours, report a bug",
     )

@@ -92,7 +92,7 @@ def new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> Ke
         if disagreed:
             raise UnsupportedFormat(
                 f"the subtasks describe the state {info.name!r} differently, so their streams cannot become one",
-                advice="migrate at the parallelism that the savepoint has",
+                advice="migrate at the parallelism of the savepoint",
                 state=info.name,
             )
     key = plan.key or headers[0].key_snapshot

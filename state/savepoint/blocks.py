@@ -242,14 +242,14 @@ class BlockWalker:
         if have >= size:
             return
         if self._left is not None and size - have > self._left:
-            raise self._corrupt(f"{size} bytes are announced, and {have + self._left} are left")
+            raise self._corrupt(f"{size} bytes are declared, but only {have + self._left} are left")
         place = self._passed + self._at
         self._data, self._at, self._passed = self._data[self._at :], 0, place
         joined: bytearray | None = None
         while have < size:
             piece, overlap = self._next_piece()
             if piece is None:
-                raise self._corrupt(f"{size} bytes are announced, and {have} are left")
+                raise self._corrupt(f"{size} bytes are declared, but only {have} are left")
             if have <= overlap:  # the piece contains the remaining bytes
                 self._at = overlap - have
                 self._passed = place - self._at

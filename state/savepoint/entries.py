@@ -197,14 +197,14 @@ def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
         entries[name] = value
     except TypeError as error:
         raise ValueNotConvertible(
-            f"stored keys of a map are values that Python cannot look up: {cause_text(error)}",
-            advice="leave the state out: it is kept as it is",
+            f"stored keys of a map are not hashable in Python: {cause_text(error)}",
+            advice="leave the state out: it is kept unchanged",
             path="$<key>",
         ) from error
     if len(entries) == before:
         raise ValuesCollide(
             f"two stored keys of a map are, for Python, the same: {shown(name)}",
-            advice="leave the state out: it is kept as it is",
+            advice="leave the state out: it is kept unchanged",
             path="$<key>",
         )
 

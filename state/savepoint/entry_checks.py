@@ -327,14 +327,14 @@ class _EntryCheck:
         with _read_within(shown(key)):
             if self.hasher is not None and key_group(self.hasher(key), self.max_parallelism) != group:
                 raise CorruptSavepoint(
-                    f"an entry lies in key group {group} and belongs to another: Flink would never find it (RUN-3)"
+                    f"an entry in key group {group} belongs to another: Flink would never find it (RUN-3)"
                 )
             return min(is_read(read, parts, value) for read in self.readers)
 
 
 def _said_elsewhere(group: int, key: str) -> CorruptSavepoint:
     return CorruptSavepoint(
-        f"an entry lies in key group {group} and says that it belongs to another", key=key, rule="RUN-3"
+        f"an entry in key group {group} is stored as belonging to another key group", key=key, rule="RUN-3"
     )
 
 
@@ -358,7 +358,7 @@ def is_read(read: Callable[[Any, bytes], object], parts: Any, value: bytes) -> b
     except ValueNotConvertible as error:
         if isinstance(error.__cause__, TypeError):  # keys that are not hashable in Python
             return False
-        damage = CorruptSavepoint(f"a value is none of its type: {error.what}")
+        damage = CorruptSavepoint(f"a value does not match its type: {error.what}")
         damage.where |= error.where
         raise damage from error
     except StateShiftError:
@@ -374,6 +374,4 @@ def _read_nothing(_: Any, data: bytes) -> None:
 
 
 def _twice(group: int, entry_key: bytes) -> CorruptSavepoint:
-    return CorruptSavepoint(
-        f"two entries of key group {group} have the same key, where there may be one", key=shown(entry_key.hex())
-    )
+    return CorruptSavepoint(f"two entries of key group {group} have the same key", key=shown(entry_key.hex()))

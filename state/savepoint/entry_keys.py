@@ -124,7 +124,7 @@ class EntryKeyFormat:
         if self.is_ambiguous:
             length = length_bytes(len(part))
             if view.read_fully(len(length)) != length:
-                raise CorruptSavepoint("the length after a key or namespace is not that of the bytes before it")
+                raise CorruptSavepoint("the length stored after a key or namespace does not match the bytes before it")
         return part
 
 

@@ -80,11 +80,9 @@ def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
     filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
     starts = sorted({offset for _, offset in filled})
     if len(starts) < len(filled):
-        raise CorruptSavepoint("two key groups are said to begin at the same byte", offset=starts[-1])
+        raise CorruptSavepoint("two key groups are listed with the same offset", offset=starts[-1])
     if starts and starts[-1] >= source.size:
-        raise CorruptSavepoint(
-            f"a key group is said to begin at byte {starts[-1]} of {source.size}", offset=source.size
-        )
+        raise CorruptSavepoint(f"a key group is listed at byte {starts[-1]} of {source.size}", offset=source.size)
     ends = dict(pairwise([*starts, source.size]))
     for group, offset in filled:
         yield Extent(group, offset, ends[offset])

@@ -205,7 +205,7 @@ def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHe
 def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
     end = min((offset for offset in handle.offsets if offset), default=source.size)
     if end > min(source.size, _MAX_HEADER_BYTES):
-        raise CorruptSavepoint(f"the first key group is said to begin at byte {end} of {source.size}", offset=0)
+        raise CorruptSavepoint(f"the first key group is listed at byte {end} of {source.size}", offset=0)
     return _parsed_header(source.read_at(0, end), registry.edition)
 
 

@@ -119,7 +119,7 @@ def _told() -> Iterator[None]:
         kind = NoSpaceLeft if error.errno in _NO_SPACE else StorageFailed
         place = tempfile.gettempdir()
         raise kind(
-            f"a value is longer than what is held in memory, and a temporary file in {place} cannot be written:"
-            f" {error.strerror or error}",
-            advice="make room there, or name another folder in the environment variable TMPDIR",
+            f"a value is too long to keep in memory, and a temporary file in {place} cannot be written: "
+            f"{error.strerror or error}",
+            advice="free space there, or set the environment variable TMPDIR to another folder",
         ) from error

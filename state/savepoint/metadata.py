@@ -175,7 +175,7 @@ def read_metadata(data: bytes) -> SavepointMetadata:
     source = DataInputView(data)
     with located(file=METADATA):
         if source.peek(4) != MAGIC.to_bytes(4, "big"):
-            raise CorruptSavepoint("this does not begin as the metadata of a savepoint does", offset=0)
+            raise CorruptSavepoint("the file does not start like the metadata of a savepoint", offset=0)
         source.skip_bytes(4)
         version = source.read_int()
         if not OLDEST_VERSION <= version <= NEWEST_VERSION:

@@ -231,7 +231,7 @@ def require_written_order(handle: OperatorStateHandle) -> None:
         before = next((one for one, other in pairwise(state.offsets) if one > other), None)
         if before is not None:
             raise CorruptSavepoint(
-                f"the element at byte {before} is listed before those that lie in front of it", state=state.name
+                f"the element at byte {before} is listed before elements with smaller offsets", state=state.name
             )
 
 
@@ -239,7 +239,7 @@ def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[Opera
     """Return the header, and the position of the first element."""
     end = min((offset for state in handle.states for offset in state.offsets), default=source.size)
     if end > min(source.size, _MAX_HEADER_BYTES):
-        raise CorruptSavepoint(f"the first element is said to begin at byte {end} of {source.size}", offset=0)
+        raise CorruptSavepoint(f"the first element is listed at byte {end} of {source.size}", offset=0)
     data = source.read_at(0, end)
     header, begin = _parsed_header(data, registry.edition)
     if header.compressed and data.startswith(STREAM_HEADER, begin):
@@ -266,11 +266,11 @@ def _check(state: OperatorStateOffsets, header: OperatorStreamHeader, begin: int
             raise CorruptSavepoint(f"the handle lists the state {state.name!r}, which the stream does not have")
         wrong = [offset for offset in state.offsets if not begin <= offset <= size]
         if wrong:
-            raise CorruptSavepoint(f"an element is said to begin at byte {wrong[0]} of {size}", offset=size)
+            raise CorruptSavepoint(f"an element is listed at byte {wrong[0]} of {size}", offset=size)
         if info.kind is MetaInfoKind.BROADCAST and len(state.offsets) != 1:
             raise CorruptSavepoint(f"a broadcast state has {len(state.offsets)} offsets and should have one")
         if state.mode is not mode_of(info):
-            raise CorruptSavepoint(f"handle and stream do not agree how the elements of {state.name!r} are dealt out")
+            raise CorruptSavepoint(f"handle and stream disagree on how the elements of {state.name!r} are distributed")
 
 
 def _element(source: ByteSource, start: int, end: int, *, compressed: bool) -> bytes:

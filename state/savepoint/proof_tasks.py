@@ -60,7 +60,7 @@ class DigestTask:
             return f"the file has {size:,} bytes and should have {self.expected.size:,}"
         with folder.open_range(self.name) as file:
             found = FileDigest.of_stream(PassedOn(file, lambda data: take(len(data))))
-        return "" if found == self.expected else "the digest of the file is another one"
+        return "" if found == self.expected else "the digest of the file differs"
 
 
 @attrs.frozen

@@ -113,7 +113,7 @@ class QuarantinedValue:
                 facts[name] = bytes.fromhex(facts[name])
             return cls(**facts)
         except (ValueError, KeyError, TypeError) as error:
-            raise CorruptSavepoint(f"a line is no value in quarantine ({type(error).__name__})") from error
+            raise CorruptSavepoint(f"a line is not a value in quarantine ({type(error).__name__})") from error
 
 
 def _shown(text: str | None) -> str | None:

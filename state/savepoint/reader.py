@@ -312,7 +312,7 @@ class Savepoint:
         folder = attrs.evolve(Folder.at(str(place).removesuffix("/" + METADATA)), roots=roots)
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
-                raise SavepointNotFound(f"there is no savepoint in {folder.place}: no file {METADATA} is there")
+                raise SavepointNotFound(f"there is no savepoint in {folder.place}: the file {METADATA} is missing")
             data = folder.read(METADATA)
             metadata = read_metadata(data)
             require_reachable(metadata, folder)

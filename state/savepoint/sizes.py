@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 BINS = 16
 _TELL_EVERY_BYTES = 1 << 20
 _NOTHING = Measure(0, 0)
-_OVERSIZED = "keys are not compared: one has a value past 2 GB"
-_ASYNCHRONOUS = "keys cannot be told apart: the state is one of the asynchronous state API"
+_OVERSIZED = "keys are not compared: one has a value over 2 GB"
+_ASYNCHRONOUS = "keys cannot be distinguished: the state belongs to the asynchronous state API"
 
 
 @attrs.frozen
@@ -218,7 +218,7 @@ def _tally(operator: SavepointOperator, state: SavepointState, keys: int) -> Key
     try:
         return KeyTally(state.kind, operator.key, operator.max_parallelism, keys)
     except StateShiftError as error:
-        return f"keys cannot be told apart: {error.what.splitlines()[0]}"
+        return f"keys cannot be distinguished: {error.what.splitlines()[0]}"
 
 
 class _Counts:

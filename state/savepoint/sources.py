@@ -156,9 +156,9 @@ def require_digest(file: str, found: str, wanted: str) -> None:
     """
     if found != wanted:
         raise CorruptSavepoint(
-            "the file is not what its lineage says: the digest differs",
-            advice="use another copy of the savepoint; where the file was changed on purpose, --no-source-digests "
-            "(a migration), or remove _stateshift.json",
+            "the file does not match its lineage: the digest differs",
+            advice="use another copy of the savepoint; if the file was changed on purpose, --no-source-digests (a "
+            "migration), or remove _stateshift.json",
             file=file,
         )
 

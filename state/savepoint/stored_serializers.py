@@ -102,7 +102,7 @@ class StoredSerializer:
         if not self.trusted:
             raise UntrustedCode(
                 f"the one stored for {self.place} is not trusted, and unpickling it would run its code; "
-                "pass --trust-stored-serializers (trust_stored_serializers=True) if you trust where it comes from",
+                "pass --trust-stored-serializers (trust_stored_serializers=True) if you trust its origin",
                 advice="trust stored serializers only of savepoints whose origin you know",
             )
         try:
@@ -111,7 +111,7 @@ class StoredSerializer:
             raise CorruptSavepoint(
                 f"the stored serializer of {self.place} does not unpickle: {cause_text(error)}",
                 file=SERIALIZERS,
-                advice="make the modules that it names importable",
+                advice="make the modules that it needs importable",
             ) from error
         if not isinstance(serializer, TypeSerializer):
             raise CorruptSavepoint(f"{self.place} holds a {type(serializer).__name__}", file=SERIALIZERS)

@@ -225,14 +225,14 @@ def _summary(savepoint: Savepoint) -> str:
 
 def _digests(savepoint: Savepoint, problems: dict[str, str]) -> Iterator[Check]:
     if savepoint.lineage is None:
-        yield Check("digests", Outcome.UNPROVEN, f"there is no {LINEAGE} with digests, as Flink writes none")
+        yield Check("digests", Outcome.UNPROVEN, f"there is no {LINEAGE} with digests; Flink does not write one")
         return
     for name, problem in problems.items():
         yield Check("digests", Outcome.FAILED, problem, name)
     if not problems:
         count = len(savepoint.lineage.files)
         files = many(count, "file is", "files are")
-        yield Check("digests", Outcome.OK, f"{files} what {LINEAGE} says")
+        yield Check("digests", Outcome.OK, f"{files} as recorded in {LINEAGE}")
 
 
 def _operator(proof: _OperatorProof, entries: _Entries) -> list[Check]:
@@ -274,7 +274,7 @@ def _written_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]
     parts = [*proof.parts(keyed=True), *proof.parts(keyed=False)]
     found = sum(_count(proof.operator, part, entries) for part in parts)
     written = many(found, "entry is as it was", "entries are as they were")
-    detail = f"{written} written, by the digests; no key and no value was read"
+    detail = f"{written} written, according to the digests; no keys and values were read"
     yield Check(_WRITTEN, Outcome.OK, detail, proof.operator.title)
 
 
@@ -285,21 +285,21 @@ def _keyed_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
         return
     found = sum(_count(operator, part, entries) for part in parts)
     if hidden := set[str]().union(*(part.hidden for part in parts)):
-        detail = f"the entries of {', '.join(sorted(hidden))} cannot be reached in the heap backend's native format"
+        detail = f"the entries of {', '.join(sorted(hidden))} cannot be located in the heap backend's native format"
         yield Check("key groups", Outcome.UNPROVEN, detail, title)
     if all(part.hashed for part in parts):
-        lying = many(found, "entry lies where its key hashes", "entries lie where their keys hash")
-        yield Check("key groups", Outcome.OK, f"{lying} to", title)
+        lying = many(found, "entry is in the key group of its key", "entries are in the key group of their key")
+        yield Check("key groups", Outcome.OK, lying, title)
     else:
         key = operator.key.describe() if operator.key else "?"
-        lying = many(found, "entry lies in the range of its", "entries lie in the range of their")
+        lying = many(found, "entry is in the range of its", "entries are in the range of their")
         detail = f"{lying} subtask; keys of type {key} have no stable hash to prove more"
         yield Check("key groups", Outcome.UNPROVEN, detail, title)
     if unread := set[str]().union(*(part.unread for part in parts)):
-        detail = f"the values of {', '.join(sorted(unread))} are not read by this release, only their framing"
+        detail = f"the values of {', '.join(sorted(unread))} cannot be read by this release, only their framing"
         yield Check("values", Outcome.UNPROVEN, detail, title)
     elif found:
-        yield Check("values", Outcome.OK, "every value ends where its type says", title)
+        yield Check("values", Outcome.OK, "every value ends where its type requires", title)
 
 
 def _operator_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
@@ -309,7 +309,7 @@ def _operator_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check
         detail = f"the elements of {', '.join(sorted(unread))} are not read by this release"
         yield Check("elements", Outcome.UNPROVEN, detail, proof.operator.title)
     elif found:
-        detail = many(found, "element ends where its type says", "elements end where their types say")
+        detail = many(found, "element ends where its type requires", "elements end where their types require")
         yield Check("elements", Outcome.OK, detail, proof.operator.title)
 
 
@@ -332,7 +332,7 @@ def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Itera
         wanted = count.written if count.entries is None else count.entries
         if found != wanted:
             wrong += 1
-            detail = f"{many(found, 'entry', 'entries')}, and {LINEAGE} says {wanted:,}"
+            detail = f"{many(found, 'entry', 'entries')}, but {LINEAGE} has {wanted:,}"
             where = f"{count.operator or count.operator_id}, state {count.state}"
             yield Check("counts", Outcome.FAILED, detail, where)
     if counted and not wrong:
@@ -340,7 +340,7 @@ def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Itera
         yield Check("counts", Outcome.OK, f"{states} as many entries as recorded")
     if uncounted := len(savepoint.lineage.states) - len(counted):
         states = many(uncounted, "state was", "states were")
-        yield Check("counts", Outcome.UNPROVEN, f"{states} not read to the end, as something else is wrong there")
+        yield Check("counts", Outcome.UNPROVEN, f"{states} not read to the end, because of another error there")
 
 
 def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
@@ -352,7 +352,7 @@ def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
         yield Check("quarantine", Outcome.FAILED, in_one_line(error), str(error.where.get("file", "")))
         return
     if found != expected:
-        detail = f"{many(found, 'value')} in quarantine, and {LINEAGE} says {expected:,}"
+        detail = f"{many(found, 'value')} in quarantine, but {LINEAGE} has {expected:,}"
         yield Check("quarantine", Outcome.FAILED, detail)
     elif found:
-        yield Check("quarantine", Outcome.OK, f"{many(found, 'value lies', 'values lie')} there, as recorded")
+        yield Check("quarantine", Outcome.OK, f"{many(found, 'value is', 'values are')} there, as recorded")

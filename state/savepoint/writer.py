@@ -211,7 +211,7 @@ class SavepointWriter:
             which = f"no timer service {service!r}" if service else f"{len(services)} timer services"
             raise StateNotFound(
                 f"the operator has {which}; declared are: {', '.join(services) or 'none'}",
-                advice="name one of these: service=…" if services else "declare it with the operator: timers=[…]",
+                advice="use one of these: service=…" if services else "declare it with the operator: timers=[…]",
                 operator=operator,
             )
         key = draft.operator.key
@@ -238,7 +238,7 @@ class SavepointWriter:
         draft = self._draft(operator)
         description = self._description(draft.lists, state, operator)
         if description.key is None:
-            raise StateNotFound(f"{state!r} is no broadcast state", operator=operator)
+            raise StateNotFound(f"{state!r} is not a broadcast state", operator=operator)
         serializer, values = description.key.new_side(), description.value.new_side()
         with located(operator=operator, state=state, key=shown(key), path="$"):
             name = _guarded(lambda: encode_each(serializer, (key,), "<key>")[0], key)
@@ -265,15 +265,15 @@ class SavepointWriter:
             if operator in {draft.operator.uid, draft.operator.id}:
                 return draft
         names = ", ".join(draft.operator.uid or draft.operator.id for draft in self._drafts.values())
-        raise StateNotFound(f"the job has no operator {operator!r}; it has: {names}", advice="name one of these")
+        raise StateNotFound(f"the job has no operator {operator!r}; it has: {names}", advice="use one of these")
 
     @staticmethod
     def _description(states: dict[str, StateDescription], state: str, operator: str) -> StateDescription:
         if state not in states:
-            names = ", ".join(states) or "none of this sort"
+            names = ", ".join(states) or "none of this kind"
             raise StateNotFound(
                 f"the operator has no such state {state!r}; it has: {names}",
-                advice="name one of these",
+                advice="use one of these",
                 operator=operator,
             )
         return states[state]

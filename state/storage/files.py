@@ -108,7 +108,7 @@ class Folder:
     def _path(self, name: str) -> str:
         if not name or "\0" in name or any(part in {"", ".", ".."} for part in name.split("/")):
             raise CorruptSavepoint(
-                f"the file name {name!r} leaves the folder of the savepoint, or is none",
+                f"the file name {name!r} is not valid, or outside the folder of the savepoint",
                 savepoint=self.place,
                 advice="do not trust this savepoint: Flink writes plain names beside _metadata",
             )
@@ -393,7 +393,7 @@ def check_range(offset: int, size: int, end: int, name: str) -> None:
     """Refuse a read of `size` bytes at `offset` that goes past `end`, before anything is allocated."""
     if offset < 0 or size < 0 or offset + size > end:
         raise CorruptSavepoint(
-            f"{size} bytes were to be read, and {max(end - max(offset, 0), 0)} are left", file=name, offset=offset
+            f"{size} bytes were expected, but only {max(end - max(offset, 0), 0)} are left", file=name, offset=offset
         )
 
 
@@ -415,7 +415,7 @@ def read_file(place: str, *, most_bytes: int) -> bytes:
         raise SavepointNotFound(f"there is no file {name}", advice="check its name", file=place)
     with folder.open_range(name) as reader:
         if reader.size > most_bytes:
-            raise CorruptFile(f"it has {reader.size:,} bytes, and no file of its kind is larger than {most_bytes:,}")
+            raise CorruptFile(f"it has {reader.size:,} bytes, but files of its kind have at most {most_bytes:,}")
         return reader.read_at(0, reader.size)
 
 
@@ -427,8 +427,8 @@ def _writing(place: str, name: str) -> Iterator[None]:
             yield
     except SavepointNotFound as error:
         raise StorageFailed(
-            "the folder to write to is not there, or is a file",
-            advice="look who else writes there, and run the same command again",
+            "the folder to write to does not exist, or is a file",
+            advice="find out what else writes there, and run the same command again",
             savepoint=place,
             file=name,
         ) from error

@@ -152,8 +152,8 @@ class Lineage:
         """
         if self.files and name not in self.files:
             raise CorruptSavepoint(
-                f"{LINEAGE} tells the digests of files, and none of {name}",
-                advice=f"use another copy of the savepoint; where the file was added on purpose, remove {LINEAGE}",
+                f"{LINEAGE} has digests of files, but not of {name}",
+                advice=f"use another copy of the savepoint; if the file was added on purpose, remove {LINEAGE}",
                 file=LINEAGE,
             )
         return self.files.get(name)
@@ -209,7 +209,7 @@ class Lineage:
             form = facts.pop("format")
             if form != FORMAT:
                 raise UnsupportedFormat(
-                    f"the lineage is of format {form}, and this release reads {FORMAT}",
+                    f"the lineage has format {form}, but this release reads {FORMAT}",
                     advice="use the release that wrote it, or remove the file: the state itself does not need it",
                     file=LINEAGE,
                 )
@@ -223,7 +223,7 @@ class Lineage:
             raise CorruptSavepoint(
                 f"the lineage cannot be read: {error}",
                 file=LINEAGE,
-                advice="remove the file if the state itself is sound: Flink and stateshift can do without it",
+                advice="remove the file if the state itself is intact: Flink and stateshift do not need it",
             ) from error
 
 

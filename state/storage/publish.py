@@ -41,8 +41,8 @@ INLINE_BYTES = 20 << 10
 """Streams of up to this size are stored inside `_metadata`, as Flink does by default (format notes 2)."""
 
 _UNKNOWN = (
-    "Whether the new savepoint was published cannot be told, since its store does not answer; "
-    "if its _metadata is there, it is complete."
+    "It is unknown whether the new savepoint was published, since its store does not answer; if its _metadata is "
+    "there, it is complete."
 )
 _NOTHING_WRITTEN = "Nothing was written."
 
@@ -147,9 +147,9 @@ def what_was_written(destination: Destination, before: FileDigest | None) -> tup
             return f"Everything was written: {destination.folder} is complete.", True
         nothing = destination.nothing
         if before is not None:
-            nothing = f"Nothing was published: {destination.folder} holds the savepoint that it held."
+            nothing = f"Nothing was published: {destination.folder} still holds its previous savepoint."
     if destination.if_exists is IfTargetExists.RESUME and has_finished(destination.folder):
-        nothing += " What is finished is kept, to be resumed."
+        nothing += " Finished work is kept, to be resumed."
     return nothing, False
 
 
@@ -220,8 +220,8 @@ def clean(folder: Folder) -> tuple[str, ...]:
     elif not found.listed and not found.lists:
         found.refuse_earlier(folder)
         raise TargetExists(
-            f"there is a savepoint in {folder.place}, and nothing that a run has left beside it",
-            advice="if nobody needs the savepoint, delete its folder; that is not done here",
+            f"there is a savepoint in {folder.place}, and no run has left files next to it",
+            advice="if the savepoint is no longer needed, delete its folder yourself",
             written="Nothing was removed.",
         )
     before = set(folder.names())

@@ -130,7 +130,7 @@ def _split(uri: str) -> tuple[str, str]:
     if own:
         raise UntrustedPlace(
             f"the savepoint names the file {bare(uri)} with {own} of its own",
-            advice=f"how a store is reached, only the place of the savepoint or an --allow-root says; {_DO_NOT_TRUST}",
+            advice=f"only the URI of the savepoint or an --allow-root may have store options; {_DO_NOT_TRUST}",
             written=_NOTHING,
         )
     above, _, name = path.rpartition("/")
@@ -196,13 +196,13 @@ def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> U
     roots = _roots_of(parents)
     whose = "its folder" if len(_own_roots(folder.place)) == 1 else "its folder and its job's `shared` and `taskowned`"
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
-    what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, and so are not read"
-    advice = "if you know these places, and who made the savepoint, allow them with the options above"
+    what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read"
+    advice = "if you trust these places and the origin of the savepoint, allow them with the options above"
     if is_moved:
-        what += "; a file of that name lies beside _metadata, which was moved or copied here without its files' names"
+        what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"
         advice = (
-            f"move the savepoint back to {roots[0]}, where Flink looks, too; or take a canonical one, whose files are "
-            "named relative to it. If the files that lie there are meant, allow that with the options above"
+            f"move the savepoint back to {roots[0]}, where Flink expects it, too; or take a canonical one, whose file "
+            "names are relative. To read the files there instead, allow that with the options above"
         )
     return UntrustedPlace(what, roots=roots, advice=advice, written=_NOTHING, savepoint=folder.place)
 

@@ -130,9 +130,9 @@ class Contents:
     @staticmethod
     def _left_earlier(folder: Folder, names: list[str]) -> TargetExists:
         return TargetExists(
-            f"{folder.place} holds {many(len(names), 'file')} that an earlier release of stateshift has left, such as "
-            f"{names[0]!r}; no list of a run names them, so they are not removed",
-            advice=f"if no run is at work there, remove them: {_removal(folder, names)}",
+            f"{folder.place} holds {many(len(names), 'file')} that an earlier release of stateshift left, such as "
+            f"{names[0]!r}; they are not in the list of a run, so they are not removed",
+            advice=f"if no run is in progress there, remove them: {_removal(folder, names)}",
             written=_NOTHING,
         )
 
@@ -156,7 +156,7 @@ class Contents:
             raise self._left_earlier(folder, earlier)
         other = next(name for name in self.foreign if name not in earlier)
         raise TargetExists(
-            f"{folder.place} is not empty: {other!r} is in it", advice="choose a new folder", written=_NOTHING
+            f"{folder.place} is not empty: it contains {other!r}", advice="choose a new folder", written=_NOTHING
         )
 
 

@@ -83,7 +83,7 @@ def refuse_by_claim(target: Folder, reads: tuple[Read, ...], claim: str) -> None
     """
     for read in reads:
         if read.folder.holds(claim):
-            raise _refused(_what(target, "is another name of, or of a folder inside,", read))
+            raise _refused(_what(target, "is the same as, or inside,", read))
         if any(other.exists(claim) for other in read.others):
             raise _refused(_what(target, "holds files of", read))
 

@@ -23,7 +23,7 @@ from ...serializers.errors import NoSpaceLeft, SavepointNotFound, StateShiftErro
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 _OBJECT_STORES = {"s3", "gs", "abfs", "abfss"}
-_NO_SPACE = {errno.ENOSPC: "no space is left on the device", errno.EDQUOT: "the quota of the disk is used up"}
+_NO_SPACE = {errno.ENOSPC: "no space left on the device", errno.EDQUOT: "the disk quota is exceeded"}
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -38,17 +38,17 @@ _KEEPS_USER = {"hdfs", "viewfs", "abfs", "abfss"}  # the name of a user or of a 
 _FAILURES = (
     (
         re.compile(r"Unrecognized filesystem type"),
-        "there is no such kind of store",
+        "this kind of store is not supported",
         "give a local path, or a URI that begins with s3://, gs://, abfs:// or hdfs://",
     ),
     (
         re.compile(r"NO_SUCH_BUCKET|Bucket '[^']*' not found"),
-        "there is no such bucket",
-        "check its name, or make the bucket first: stateshift makes folders, and no buckets",
+        "the bucket does not exist",
+        "check its name, or create the bucket first: stateshift creates folders, but not buckets",
     ),
     (
         re.compile(r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN_ID|status 403"),
-        "the store refuses the credentials, or they do not allow this",
+        "the store rejects the credentials, or they do not permit this",
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, for the driver and for every worker",
     ),
     (
@@ -103,8 +103,8 @@ def refuse_secrets(uri: str) -> None:
     if not has_user and not names:
         return
     raise StorageFailed(
-        f"the {parts.scheme} URI has credentials in it, and a place is told in messages, reports and lineages",
-        advice="take them out, and set them in the environment of the driver and of every worker"
+        f"the {parts.scheme} URI contains credentials, which would appear in messages, reports and lineages",
+        advice="remove them, and set them in the environment of the driver and of every worker"
         " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
         written="Nothing was written.",
     )
@@ -119,15 +119,15 @@ def _split(uri: str) -> SplitResult:
     """
     if "#" in uri:
         raise StorageFailed(
-            f"the {store_of(uri)} URI has a #, and what is behind that is no part of a place",
+            f"the {store_of(uri)} URI has a #, and what follows it is not part of the path",
             advice="write %23 for a # that is part of a name",
         )
     try:
         return urlsplit(uri)
     except ValueError as error:  # all that is checked is the host
         raise StorageFailed(
-            f"the {store_of(uri)} URI names a host that cannot be one",
-            advice="write it as scheme://host/folder; an address of IPv6 stands in brackets: [::1]",
+            f"the {store_of(uri)} URI has an invalid host name",
+            advice="write it as scheme://host/folder; put an IPv6 address in brackets: [::1]",
         ) from error
 
 
@@ -135,7 +135,9 @@ def _of_a_store(uri: str) -> SplitResult:
     """Split the URI of a store; refuse one without a bucket or path, which would be read as a local path."""
     parts = _split(uri)
     if not parts.netloc and not parts.path.strip("/"):
-        raise StorageFailed(f"the {store_of(uri)} URI names no folder", advice="write it as scheme://host/folder")
+        raise StorageFailed(
+            f"the {store_of(uri)} URI does not name a folder", advice="write it as scheme://host/folder"
+        )
     return parts
 
 
@@ -183,13 +185,14 @@ def _told(error: Exception, place: str, name: str) -> StateShiftError:
     name = masked(name)
     where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        missing = f"there is no file {name}" if name else "there is no such folder"
+        missing = f"there is no file {name}" if name else "the folder does not exist"
         is_file = not name and isinstance(error, NotADirectoryError)
-        return SavepointNotFound("it is a file, or lies in one, and no folder" if is_file else missing, **where)
+        return SavepointNotFound("it is a file, or inside one, not a folder" if is_file else missing, **where)
     if isinstance(error, _NotRegularError):
         return StorageFailed(
-            f"{error}, and no regular file",
-            advice="nothing else is read, for it may never end; if it stands for a file, copy that there",
+            f"{error}, not a regular file",
+            advice="only regular files are read, since others may never end; if it stands for a file, copy the file "
+            "there",
             **where,
         )
     full = _NO_SPACE.get(getattr(error, "errno", None) or 0)

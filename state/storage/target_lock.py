@@ -93,8 +93,8 @@ class Claim:
         """
         if not self.is_held():
             raise MigrationFailed(
-                "another run has taken the target over, or it was cleaned, while this one was silent",
-                advice="look who else writes there, and run the same command again",
+                "another run took the target over, or it was cleaned, while this run gave no sign of life",
+                advice="find out what else writes there, and run the same command again",
                 savepoint=self.folder.place,
             )
 
@@ -266,10 +266,10 @@ def _user() -> str:
 
 def _taken(folder: Folder, rival: _Other) -> TargetExists:
     facts = rival.facts
-    owner = f"{facts.get('user') or 'somebody'} on {facts.get('host', 'an unknown host')}"
+    owner = f"{facts.get('user') or 'an unknown user'} on {facts.get('host', 'an unknown host')}"
     until = "when its process ends" if rival.runs else f"{SILENT_S / 60:.0f} minutes after its last sign of life"
     return TargetExists(
-        f"another run is at work in {folder.place}: of {owner}, process {facts.get('process', 'unknown')}, "
+        f"another run is in progress in {folder.place}: by {owner}, process {facts.get('process', 'unknown')}, "
         f"since {facts.get('since', 'a moment')}",
         advice=f"wait until it has ended, or choose another folder; if it is dead, its claim ends {until}",
         written="Nothing was written.",

@@ -86,8 +86,8 @@ class SourceFiles:
 
     def _error(self, name: str) -> SourceChanged:
         return SourceChanged(
-            "the source changed while it was read",
-            advice="use a savepoint that nobody writes to or removes: of a running job take one (flink savepoint)",
+            "the source changed while it was being read",
+            advice="use a savepoint that is not written to or removed: for a running job, take one (flink savepoint)",
             savepoint=self.folder.place,
             file=name,
         )

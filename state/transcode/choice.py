@@ -89,11 +89,11 @@ def _executor_named(named: str) -> ExecutorName | None:
         return None
     if named not in set(ExecutorName):
         raise DeclarationError(
-            f"{VARIABLE} is {named!r}, and names no executor",
-            advice=f"name one of {', '.join((_AUTO, *ExecutorName))}",
+            f"{VARIABLE} is {named!r}, which is not an executor",
+            advice=f"use one of {', '.join((_AUTO, *ExecutorName))}",
         )
     if named == ExecutorName.NUMBA and not has_numba():
         raise DeclarationError(
-            f"{VARIABLE} asks for {named}, which is not installed", advice="pip install 'stateshift[spark]'"
+            f"{VARIABLE} requests {named}, which is not installed", advice="pip install 'stateshift[spark]'"
         )
     return ExecutorName(named)

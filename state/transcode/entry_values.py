@@ -68,8 +68,8 @@ def map_value(serializer: Any, item: Any) -> bytes:
     if item is None:
         if not serializer.nullable_values and not isinstance(serializer.value, OptionalSerializer):
             raise ValueNotConvertible(
-                "a map value is None, and the values are not declared optional",
-                advice="say nullable_values=True of the state",
+                "a map value is None, but the values are not declared optional",
+                advice="declare the state with nullable_values=True",
                 path="${}",
             )
         return b"\x01"

@@ -149,7 +149,7 @@ def _skip_size(source: DataInputView, size: int) -> None:
     start, left = source.position, size
     while True:
         if source.read_unsigned_byte() != left & 0xFF:
-            raise CorruptSavepoint(f"the size {size} of a key or namespace is not repeated behind it", offset=start)
+            raise CorruptSavepoint(f"the size {size} of a key or namespace is not repeated after it", offset=start)
         left >>= 8
         if not left:
             return

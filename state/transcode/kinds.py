@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...compat.plan import Recoding, StatePlan, Transformation
     from .framing import EntryFraming
 
-_WAY_OUT = "let the transform say what becomes of such a key, or correct it"
+_WAY_OUT = "handle such keys in the transform, or correct it"
 _RULE = "STATE-2"
 
 Entries = list[tuple[bytes, bytes]]
@@ -108,7 +108,7 @@ class KindTranscoder:
         except StateShiftError:
             raise
         except Exception as error:
-            what = f"{shown(new)}, which the transform {self._transform.name} gives, cannot be written as"
+            what = f"{shown(new)}, returned by the transform {self._transform.name}, cannot be written as"
             what += f" {_recoding(self.plan).writer.describe()}: {cause_text(error)}"
             raise ValueNotConvertible(what, advice=_WAY_OUT) from error
         return sorted((address + user_key, value) for user_key, value in values)

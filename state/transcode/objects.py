@@ -36,7 +36,7 @@ _MAX_SHOWN_BYTES = 40
 EXPIRED = object()
 """The result of the conversion for a value that is to be left out."""
 
-_WAY_OUT = "let a converter say what becomes of such a value, or correct the one that failed"
+_WAY_OUT = "handle such values in a converter, or correct the one that failed"
 
 
 def read_old(recoding: Recoding, source: DataInputView) -> Any:
@@ -271,7 +271,7 @@ class ObjectTranscoder:
                 target.write_byte(1)
             else:
                 raise ValueNotConvertible(
-                    "a null is stored where the map's values are not declared optional",
+                    "a null is stored, but the map's values are not declared optional",
                     advice="declare the value type optional (T | None)",
                 )
         except StateShiftError as error:

@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture
 def benchmark(root):
-    """`benchmark("compare", "--shapes", "S1")`: what the program told as JSON; it must have succeeded."""
+    """`benchmark("compare", "--shapes", "S1")`: what the program printed as JSON; it must have succeeded."""
 
     def run(name, *arguments, **variables):
         command = [sys.executable, "-m", f"benchmarks.{name}", "--json", *map(str, arguments)]

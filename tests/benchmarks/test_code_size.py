@@ -22,7 +22,7 @@ def test_lines_of_code_have_a_token_that_is_no_comment_docstring_or_import(text,
     assert lines == code_lines(text)
 
 
-def test_circles_go_through_imports_within_functions_and_not_through_those_for_types(tmp_path):
+def test_cycles_go_through_imports_within_functions_and_not_through_those_for_types(tmp_path):
     modules = {
         "__init__": "",
         "a": "from .b import x\n",
@@ -42,10 +42,10 @@ def test_circles_go_through_imports_within_functions_and_not_through_those_for_t
     assert ("house.a", "house.b", "house.c") == largest_circle(graph)
 
 
-def test_a_house_without_circles_has_none():
+def test_a_package_without_import_cycles_has_none():
     assert () == largest_circle({"a": {"b"}, "b": set()})
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_no_import_circle_of_the_package_is_longer_than_three(folder):
+def test_no_import_cycle_of_the_package_is_longer_than_three(folder):
     assert len(largest_circle(import_graph(ROOT, [folder]))) <= 3

@@ -9,7 +9,7 @@ from benchmarks.watch import ROLES
 pytestmark = pytest.mark.interop
 
 
-def test_a_migration_is_measured_beside_the_smallest_one(benchmark):
+def test_a_migration_is_measured_next_to_the_smallest_one(benchmark):
     found = benchmark("migrate", "--entries", 3000, "--runs", 1)
 
     assert {"as it comes": "process", "on Spark": "spark"} == {

@@ -1,4 +1,4 @@
-"""Every shape of the benchmarks is rewritten by who was asked to, all of it, and each comes to the same bytes."""
+"""Every shape of the benchmarks is rewritten completely by the chosen executor, and all give the same bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BY = {
 
 @pytest.fixture
 def workers(monkeypatch):
-    """Who did some of the work, and how often; what comes to nothing is none."""
+    """The executors that did some of the work, and how often; those with no share are left out."""
     done = Counter()
 
     def watched(name, function):
@@ -50,7 +50,7 @@ def workers(monkeypatch):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_who_was_asked_does_all_of_the_work_and_all_write_the_same(shape, tmp_path, workers):
+def test_the_chosen_executor_does_all_of_the_work_and_all_write_the_same(shape, tmp_path, workers):
     write_savepoint(SHAPES[shape], 3000, tmp_path / "old")
     task, written = task_of(tmp_path / "old", SHAPES[shape]), {}
     for executor, name in BY.items():

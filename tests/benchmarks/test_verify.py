@@ -1,4 +1,4 @@
-"""A look at a savepoint is measured beside the migration that wrote it."""
+"""Verifying a savepoint is measured along with the migration that wrote it."""
 
 from __future__ import annotations
 

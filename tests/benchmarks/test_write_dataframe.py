@@ -1,4 +1,4 @@
-"""Rows become a savepoint in both ways, beside Spark's own write of them."""
+"""Rows become a savepoint in both ways; Spark's own write of them is measured for comparison."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from leading import add_raw, lead, lead_to
+from redirecting import add_raw, lead, redirect_to
 
 from stateshift import Savepoint
 from stateshift.serializers.errors import CorruptSavepoint, StorageFailed, UntrustedPlace
@@ -44,7 +44,7 @@ def savepoint(savepoint_copy):
 
 @pytest.fixture
 def listening():
-    """A port of this machine, and who has come there so far."""
+    """A port of this machine, and the clients that connected to it so far."""
     server, visitors = socket.create_server(("127.0.0.1", 0)), []
 
     def serve():
@@ -85,7 +85,7 @@ def test_no_request_is_sent_to_a_host_that_a_savepoint_names(run, savepoint, tmp
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: " ".join(verb[:1] + verb[2:]))
-def test_no_file_elsewhere_is_opened_for_raw_state(run, savepoint, tmp_path, verb):
+def test_no_file_outside_is_opened_for_raw_state(run, savepoint, tmp_path, verb):
     secret = tmp_path / "else where" / "secret"
     secret.parent.mkdir()
     secret.write_bytes(b"hidden")
@@ -103,7 +103,7 @@ def test_what_is_allowed_is_read(run, savepoint, tmp_path, verb):
     shutil.move(savepoint, tmp_path / "before")
     savepoint.mkdir()
     shutil.move(tmp_path / "before" / "_metadata", savepoint)
-    lead_to(savepoint, f"file:{tmp_path}/before")
+    redirect_to(savepoint, f"file:{tmp_path}/before")
 
     ran = run(*typed(verb, savepoint, tmp_path / "target", "--allow-root", tmp_path / "before"))
 
@@ -139,16 +139,16 @@ class TestOwnRoots:
         if spelled == "link":
             link = savepoint.parent / "linked"
             link.symlink_to(savepoint)
-            lead_to(savepoint, f"file:{link}")
+            redirect_to(savepoint, f"file:{link}")
         else:
-            lead_to(savepoint, spelled.format(savepoint, name=savepoint.name))
+            redirect_to(savepoint, spelled.format(savepoint, name=savepoint.name))
 
         assert verify(Savepoint.open(savepoint)).ok
 
     def test_percent_signs_are_read_as_java_writes_them(self, savepoint, tmp_path):
         odd = tmp_path / "ä b%41#?"
         shutil.move(savepoint, odd)
-        lead_to(odd, f"file:{quote(str(odd))}")
+        redirect_to(odd, f"file:{quote(str(odd))}")
 
         assert verify(Savepoint.open(odd)).ok
 
@@ -168,7 +168,7 @@ class TestOwnRoots:
         assert verify(Savepoint.open(checkpoint)).ok
         assert verify(Savepoint.open(f"file:{checkpoint}/_metadata")).ok
 
-    def test_what_lies_beside_a_checkpoint_otherwise_does_not_belong_to_it(self, savepoint, tmp_path):
+    def test_what_lies_next_to_a_checkpoint_otherwise_does_not_belong_to_it(self, savepoint, tmp_path):
         for name in ("home/chk-7", "home/sp-1"):
             folder = tmp_path / name
             folder.parent.mkdir(exist_ok=True)
@@ -214,7 +214,7 @@ class TestElsewhere:
         assert refused.value.roots
 
     @pytest.mark.parametrize("name", ["link", "out/secret"])
-    def test_a_link_beside_metadata_must_not_lead_out(self, savepoint, tmp_path, name):
+    def test_a_link_next_to_metadata_must_not_lead_out(self, savepoint, tmp_path, name):
         secret = tmp_path / "elsewhere" / "secret"
         secret.parent.mkdir()
         secret.write_bytes(b"hidden")
@@ -258,9 +258,9 @@ class TestElsewhere:
 
 
 class TestMessages:
-    """They help who has moved a savepoint, and who knows it."""
+    """They help a user who has moved a savepoint, and knows it."""
 
-    def test_each_root_has_a_line_and_all_are_told_at_once(self, savepoint):
+    def test_each_root_has_a_line_and_all_are_reported_at_once(self, savepoint):
         uris = iter(
             f"s3://bucket/flink/{place}"
             for place in ("j1/shared/a/1", "j1/shared/b/2", "j1/chk-3/3", "with space/4", "j2/taskowned/5", "6")
@@ -282,15 +282,15 @@ class TestMessages:
         again = pickle.loads(pickle.dumps(refused.value))
         assert refused.value.roots == again.roots
 
-    def test_of_paths_with_random_letters_what_they_share_is_told(self, savepoint):
+    def test_of_paths_with_random_letters_what_they_share_is_reported(self, savepoint):
         from stateshift.state.storage.roots import _roots_of
 
         roots = _roots_of([f"s3://bucket/{number:04x}/flink" for number in range(100)] + ["hdfs://nn:8020/flink"])
 
         assert ("hdfs://nn:8020/flink", "s3://bucket") == roots
 
-    def test_who_moved_a_savepoint_is_told_to_where_it_belongs(self, savepoint, tmp_path):
-        lead_to(savepoint, f"file:{tmp_path}/before")
+    def test_for_a_moved_savepoint_the_message_has_its_original_place(self, savepoint, tmp_path):
+        redirect_to(savepoint, f"file:{tmp_path}/before")
 
         with pytest.raises(UntrustedPlace) as refused:
             Savepoint.open(savepoint)
@@ -298,9 +298,9 @@ class TestMessages:
         assert "was moved or copied here" in str(refused.value)
         assert f"move the savepoint back to {tmp_path}/before" in refused.value.advice
 
-    def test_the_root_that_is_told_lets_it_be_read(self, savepoint, tmp_path):
+    def test_the_reported_root_lets_it_be_read(self, savepoint, tmp_path):
         shutil.copytree(savepoint, tmp_path / "before")
-        lead_to(savepoint, f"file:{tmp_path}/before")
+        redirect_to(savepoint, f"file:{tmp_path}/before")
         with pytest.raises(UntrustedPlace) as refused:
             Savepoint.open(savepoint)
 
@@ -330,7 +330,7 @@ class TestSecrets:
             lambda: Folder.at(place),
             lambda: Savepoint.open(savepoint, allow_roots=[place]),
         ):
-            with pytest.raises(StorageFailed, match="has credentials in it") as refused:
+            with pytest.raises(StorageFailed, match="contains credentials") as refused:
                 attempt()
             assert "hidden" not in str(refused.value)
 
@@ -341,7 +341,7 @@ class TestSecrets:
 
         assert text == masked(text)
 
-    def test_a_lineage_of_a_stranger_tells_none(self):
+    def test_a_foreign_lineage_allows_no_root(self):
         facts = {"place": "s3://u:hidden@b/x", "metadata_sha256": "0"}
         plan = {"source": "savepoint s3://u:hidden@b/x", "job": "job j:j"}
         lineage = Lineage(stateshift="1", created="now", job="savepoint s3://u:hidden@b/x", source=facts, plan=plan)

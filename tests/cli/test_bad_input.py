@@ -177,7 +177,7 @@ def test_wrong_usage_ends_with_2(run, arguments):
 
 
 def test_redaction_keeps_keys_and_values_out_of_messages(run, savepoint_copy, damage):
-    """The name in the record of key 28 is damaged: the key is told, and with --redact it is not."""
+    """The name in the record of key 28 is damaged: the key is in the message, but not with --redact."""
     savepoint = savepoint_copy("rocksdb-account-v1")
     damage(savepoint / "_metadata", replace=(b"\x05acc4", b"\x7facc4"))
 
@@ -209,7 +209,7 @@ def test_a_target_that_is_a_file_is_called_one(run, savepoint_of, tmp_path):
         ran = run("migrate", savepoint_of("rocksdb-account-v1"), target, "--job", "accounts_v2:job")
 
         assert (ran.status, ran.stdout) == (6, "")
-        assert f"{target} cannot be written: it is a file, or lies in one, and no folder" in ran.stderr
+        assert f"{target} cannot be written: it is a file, or inside one, not a folder" in ran.stderr
     assert (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
 
 

@@ -139,11 +139,11 @@ def test_it_imports_neither_spark_nor_numpy_nor_rich_nor_what_reads_entries(save
         [sys.executable, "-c", program], cwd=root / "examples", capture_output=True, text=True, check=False
     )
 
-    assert ran.returncode == (1 if options else 4)  # against it, fields are dropped, which nobody has allowed
+    assert ran.returncode == (1 if options else 4)  # against it, fields are dropped, which no one has allowed
     assert ran.stdout.splitlines()[-1] == "loaded []"
 
 
-def test_it_says_that_flink_wants_to_be_told_of_an_operator_that_is_gone(run, savepoint_of, tmp_path, monkeypatch):
+def test_it_reports_the_option_that_flink_needs_for_a_removed_operator(run, savepoint_of, tmp_path, monkeypatch):
     (tmp_path / "fewer.py").write_text(
         "from stateshift import Job, Operator, ValueStateDescriptor\n"
         "job = Job([Operator('account-state', key=int, states=[ValueStateDescriptor('version-free', int)])])\n"
@@ -158,7 +158,7 @@ def test_it_says_that_flink_wants_to_be_told_of_an_operator_that_is_gone(run, sa
 
 
 @pytest.mark.usefixtures("example_jobs")
-def test_a_forbidden_flag_refuses_and_is_told_on(run, savepoint_of):
+def test_a_forbidden_flag_refuses_and_is_passed_on(run, savepoint_of):
     savepoint = savepoint_of("rocksdb-account-v1")
 
     refused = run("check", savepoint, "--job", "accounts_v3:job", "--forbid", "drops")
@@ -171,7 +171,7 @@ def test_a_forbidden_flag_refuses_and_is_told_on(run, savepoint_of):
 
 
 @pytest.mark.usefixtures("example_jobs")
-def test_it_tells_the_way_back_of_each_state(run, savepoint_of):
+def test_it_shows_the_way_back_of_each_state(run, savepoint_of):
     savepoint = savepoint_of("rocksdb-account-v1")
 
     text = run("check", savepoint, "--job", "accounts_v3:job").stdout

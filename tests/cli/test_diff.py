@@ -77,7 +77,7 @@ class TestDiff:
         assert 1 == ran.status
         assert "    + $.score     double" in ran.stdout.splitlines()
 
-    def test_another_max_parallelism_is_told(self, run, savepoint_of):
+    def test_another_max_parallelism_is_reported(self, run, savepoint_of):
         ran = run("diff", savepoint_of("hashmap-zoo-p1-m128"), savepoint_of("rocksdb-zoo-p1-m200"))
 
         lines = ran.stdout.splitlines()
@@ -90,28 +90,32 @@ class TestDiff:
         assert 1 == ran.status
         assert "  A and B have no state in common" in ran.stdout.splitlines()
 
-    def test_what_cannot_be_told_is_neither_equal_nor_different(self, run, savepoint_copy, damage):
+    def test_what_cannot_be_read_is_neither_equal_nor_different(self, run, savepoint_copy, damage):
         folder = savepoint_copy("hashmap-windows-p2-m128")
         damage(folder / "_metadata", replace=(b"TimeWindow$Serializer", b"TimeWindow$Serializex"))
 
         ran, recorded = run("diff", folder, folder), run("snapshot", folder, "-o", "state.json")
 
-        assert (1, "unclear: states of 2 operators cannot be told") == (ran.status, ran.stdout.splitlines()[0])
+        assert (1, "unclear: states of 2 operators cannot be read") == (ran.status, ran.stdout.splitlines()[0])
         assert "  what to do: import the module that registers the class (--import MODULE)" in ran.stdout.splitlines()
-        assert 2 == recorded.stderr.count("not all of its state can be told, and recorded: the snapshot class")
+        assert 2 == recorded.stderr.count("not all of its state can be read and recorded: the snapshot class")
 
     @pytest.mark.parametrize(
         ("side", "status", "message"),
         [
-            ("nothing", 2, "'nothing' is not there; give a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a"),
+            (
+                "nothing",
+                2,
+                "'nothing' does not exist; give a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a",
+            ),
             ("", 2, "a side is empty"),
             ("nothing:job", 2, "the module 'nothing' cannot be imported"),
             (".", 3, "there is no savepoint in"),
-            ("accounts_v1.py", 3, "it is no JSON"),
+            ("accounts_v1.py", 3, "not valid JSON"),
             ("file:/nowhere/state.json", 3, "there is no file state.json"),
         ],
     )
-    def test_a_side_that_is_none_of_the_three_is_told(self, run, side, status, message):
+    def test_a_side_that_is_none_of_the_three_is_reported(self, run, side, status, message):
         ran = run("diff", side, "accounts_v1:job")
 
         assert status == ran.status
@@ -120,7 +124,7 @@ class TestDiff:
 
 
 def test_diff_reads_well(run, job_folder):
-    """K16: one change of each kind; STATESHIFT_RECORD=1 writes the text anew, for a person to read."""
+    """K16: one change of each kind; STATESHIFT_RECORD=1 rewrites the text, for a person to read."""
     text = HERE / "differing" / "diff.txt"
     for name in ("shop_1.py", "shop_2.py"):
         shutil.copy(HERE / "differing" / name, job_folder / name)
@@ -154,7 +158,7 @@ def test_a_snapshot_without_a_file_goes_to_stdout(run, savepoint_of):
 
 
 @pytest.mark.usefixtures("example_jobs")
-def test_what_was_recorded_is_told(run, tmp_path):
+def test_what_was_recorded_is_reported(run, tmp_path):
     file = tmp_path / "state.json"
 
     text = run("snapshot", "--job", "accounts_v3:job", "-o", file)
@@ -183,7 +187,7 @@ def test_a_huge_file_is_not_read(run, tmp_path):
     ran = run("diff", file, file)
 
     assert 3 == ran.status
-    assert "no file of its kind is larger than" in ran.stderr
+    assert "but files of its kind have at most" in ran.stderr
 
 
 def test_diff_loads_no_spark(savepoint_of, root):
@@ -294,7 +298,7 @@ class TestValues:
 
         assert {"  ~ 1  Decimal('1.5') -> Decimal('1.50')", "  ~ 1  0.0 -> -0.0"} < set(lines)
 
-    def test_a_damaged_side_is_told_as_such(self, run, tmp_path, damage):
+    def test_a_damaged_side_is_reported_as_such(self, run, tmp_path, damage):
         written(tmp_path / "a", count=3000)
         other = written(tmp_path / "b", count=3000)
         file = next(file for file in sorted(other.iterdir()) if "keyed" in file.name)

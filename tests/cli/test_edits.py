@@ -19,21 +19,21 @@ def target(tmp_path):
     return folder
 
 
-def test_a_check_tells_what_would_be_dropped(run, savepoint_of):
+def test_a_check_shows_what_would_be_dropped(run, savepoint_of):
     answer = run("check", savepoint_of("rocksdb-account-v1"), *ACCOUNTS, "--drop", "version-free")
 
     assert answer.status == 4
     assert "version-free  value  long: dropped, as asked for" in answer.stdout
 
 
-def test_a_dry_run_tells_new_names(run, savepoint_of, tmp_path):
+def test_a_dry_run_reports_new_names(run, savepoint_of, tmp_path):
     answer = run(
         "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *ACCOUNTS, "--dry-run",
         "--rename-uid", "account-state-lists=lists", "--rename-state", "version-free=visits",
     )  # fmt: skip
 
     assert answer.status == 0
-    assert "from now on visits" in answer.stdout
+    assert "renamed to visits" in answer.stdout
     assert "operator lists (" in answer.stdout
     assert not (tmp_path / "new").exists()
 
@@ -42,7 +42,7 @@ def test_a_dry_run_tells_new_names(run, savepoint_of, tmp_path):
     ("options", "told"),
     [
         (("--drop", "nothing"), "there is no state 'nothing'; there are: account-state/account"),
-        (("--rename-state", "account=accounts"), "cannot be called 'accounts'"),
+        (("--rename-state", "account=accounts"), "cannot be renamed to 'accounts'"),
         (("--rename-uid", "account-state"), "write --rename-uid OLD=NEW"),
     ],
 )
@@ -72,7 +72,7 @@ def test_clean_removes_what_a_dead_run_left_and_nothing_else(run, savepoint_of, 
     assert run("clean", savepoint_of("rocksdb-account-v1")).status == 2
 
 
-def test_clean_tells_programs_too(run, target):
+def test_clean_reports_programs_too(run, target):
     left = dead_run(target, "-keyed-0.done")
 
     assert run("clean", target, "--json").data == {"target": str(target), "removed": sorted(left)}
@@ -111,4 +111,4 @@ def test_a_migration_of_nothing_asks_what_is_to_change(run, savepoint_of, tmp_pa
     ran = run("migrate", savepoint_of("hashmap-long-p1-m128"), tmp_path / "new", "--dry-run")
 
     assert 2 == ran.status
-    assert "to keep the types, say what else is to change: --parallelism" in ran.stderr
+    assert "to keep the types, specify what else to change: --parallelism" in ran.stderr

@@ -146,7 +146,7 @@ def test_jsonl_names_namespaces_and_subtasks(run, savepoint_of):
     assert subtasks == [0] * 6 + [1] * 6
 
 
-def test_jsonl_tells_timers_with_their_window_where_they_have_one(run, savepoint_of):
+def test_jsonl_has_timers_with_their_window_if_they_have_one(run, savepoint_of):
     windows = run("export", savepoint_of("rocksdb-windows-p1-m200"), "--state", "_timer_state/event_window-timers")
     plain = run("export", savepoint_of("hashmap-long-p1-m128"), "--state", "_timer_state/processing_user-timers")
 
@@ -291,7 +291,7 @@ def test_damage_within_a_long_value_leaves_no_part_of_its_line(run, tmp_path, da
     with_file = run("export", savepoint, "-o", tmp_path / "entries.jsonl")
 
     assert (3, "") == (ran.status, ran.stdout)
-    assert "what was printed is incomplete" in ran.stderr
+    assert "the printed output is incomplete" in ran.stderr
     assert 3 == with_file.status
     assert "Nothing was written" in with_file.stderr
     assert not (tmp_path / "entries.jsonl").exists()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("example_jobs")
 START, REFUSE, USAGE, UNREADABLE, DRIFT = 0, 1, 2, 3, 5
 
 GONE = tuple(word for at in ("$", "$[]", "${}") for word in ("--allow", f"drops:{at}.obsolete"))
-"""Version 2 drops a field, which is told in tests/cli/test_gated_changes.py; here it is allowed."""
+"""Version 2 drops a field, which tests/cli/test_gated_changes.py covers; here it is allowed."""
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ class TestHistory:
         """CI-4."""
         ran = run("snapshot", "--job", "accounts_v3:job", "-m", "Again")
 
-        assert (START, "nothing to record: it is 0002_version_3\n") == (ran.status, ran.stdout)
+        assert (START, "nothing to record: unchanged since 0002_version_3\n") == (ran.status, ran.stdout)
         assert 2 == len(list(recorded.iterdir()))
 
     def test_a_likely_rename_is_proposed(self, run, recorded):
@@ -97,7 +97,7 @@ class TestHistory:
         assert ["0001_version_1"] == [one["revision"] for one in run("history", "--json").data["revisions"]][:1]
         assert "0002_version_3  Version 3\n" == run("heads").stdout
 
-    def test_two_heads_are_told_and_merged(self, run, recorded):
+    def test_two_heads_are_reported_and_merged(self, run, recorded):
         """K18: a branch that was made before version 3 was recorded has added version 2."""
         hidden = recorded / "0002_version_3.json"
         text = hidden.read_text(encoding="utf-8")
@@ -136,7 +136,7 @@ class TestGate:
         ran = gate(run, 3, recorded)
 
         assert (START, "") == (ran.status, ran.stderr)
-        assert ran.stdout.startswith("accept: every state gets along with its history\n")
+        assert ran.stdout.startswith("accept: every state is compatible with its history\n")
 
     def test_what_passes_and_is_not_recorded_is_drift(self, run, recorded):
         ran = gate(run, 2, "0001", *GONE)
@@ -169,12 +169,12 @@ class TestGate:
 
         assert (START, "") == (ran.status, ran.stderr)
 
-    def test_what_the_gate_refuses_is_told_when_it_is_recorded(self, run, recorded):
+    def test_what_the_gate_refuses_is_reported_when_it_is_recorded(self, run, recorded):
         ran = run("snapshot", "--job", "accounts_v4:job", "-m", "Back")
 
         assert START == ran.status
         assert "$.visits  long -> int" in ran.stderr
-        assert "it is recorded all the same" in ran.stderr
+        assert "it is recorded anyway" in ran.stderr
 
     @pytest.mark.usefixtures("recorded")
     def test_annotations_stand_at_the_module_of_the_job(self, run):
@@ -223,7 +223,7 @@ class TestGate:
         shown = {form: of_form(printed(form)) for form, of_form in READ_FORMS.items()}
         assert dict.fromkeys(READ_FORMS, problems) == shown
 
-    def test_sarif_points_to_the_job_and_tells_the_rules(self, run, recorded, example_jobs):
+    def test_sarif_points_to_the_job_and_shows_the_rules(self, run, recorded, example_jobs):
         override = 'state = "account-state/account"\nrule = "PRIM-3"\nreason = "emptied"\nexpires = 2999-12-31\n'
         settings(example_jobs, f'[tool.stateshift]\njob = "accounts_v4:job"\n[[tool.stateshift.overrides]]\n{override}')
         ran = gate(run, 4, recorded, "--format", "sarif")
@@ -269,7 +269,7 @@ class TestGate:
         assert USAGE == run("stamp", "head", "1").status
 
     @pytest.mark.usefixtures("recorded")
-    def test_what_nobody_knows_is_a_wrong_usage(self, run):
+    def test_what_is_unknown_is_wrong_usage(self, run):
         ran = gate(run, 3, "nowhere")
 
         assert USAGE == ran.status
@@ -296,7 +296,7 @@ class TestGate:
         ran = gate(run, 3, recorded, *option)
 
         assert USAGE == ran.status
-        assert f"{option[0]} is for a savepoint; leave it out with --against" in ran.stderr
+        assert f"{option[0]} applies only to a savepoint; leave it out with --against" in ran.stderr
 
 
 class TestProject:
@@ -324,12 +324,12 @@ class TestProject:
         settings(example_jobs, allow + "".join(override.format(name, "2999-12-31") for name in names))
         ran = gate(run, 4, recorded, "--allow-drift", "--all")
         assert START == ran.status
-        assert 4 == ran.stdout.count("let pass until 2999-12-31: PRIM-3, emptied")
+        assert 4 == ran.stdout.count("accepted until 2999-12-31: PRIM-3, emptied")
 
         settings(example_jobs, "".join(override.format(name, "2020-01-01") for name in names))
         ran = gate(run, 4, recorded)
         assert REFUSE == ran.status
-        assert "let pass since 2020-01-01" in ran.stdout
+        assert "accepted since 2020-01-01" in ran.stdout
 
     def test_the_folder_of_the_history_is_a_setting(self, run, example_jobs):
         settings(example_jobs, '[tool.stateshift]\nhistory = "db/revisions"\n')
@@ -340,14 +340,14 @@ class TestProject:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ('level = "SIDEWAYS"', "'SIDEWAYS' is no level; levels are NONE, BACKWARD"),
-            ("levl = 1", "has 'levl', which is no setting"),
+            ('level = "SIDEWAYS"', "'SIDEWAYS' is not a level; levels are NONE, BACKWARD"),
+            ("levl = 1", "has 'levl', which is not a setting"),
             ("job = 1", "'job' is 1"),
             ("overrides = [{}]", "an override is {}"),
-            ("level = ", "it is no TOML"),
+            ("level = ", "not valid TOML"),
         ],
     )
-    def test_a_wrong_setting_is_told_with_its_file(self, run, recorded, example_jobs, text, words):
+    def test_a_wrong_setting_is_reported_with_its_file(self, run, recorded, example_jobs, text, words):
         settings(example_jobs, f"[tool.stateshift]\n{text}\n")
         ran = gate(run, 3, recorded)
 
@@ -358,13 +358,13 @@ class TestProject:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ('[tool.stateshift.levels]\n"account-stat" = "FULL"', "about 'account-stat'"),
-            ('[tool.stateshift.levels]\n"account-state/acount" = "FULL"', "about 'account-state/acount'"),
+            ('[tool.stateshift.levels]\n"account-stat" = "FULL"', "names 'account-stat'"),
+            ('[tool.stateshift.levels]\n"account-state/acount" = "FULL"', "names 'account-state/acount'"),
             ('{override}account"\nrule = "REC-33"{rest}', "the rule 'REC-33'"),
-            ('{override}acount"\nrule = "REC-3"{rest}', "about 'account-state/acount'"),
+            ('{override}acount"\nrule = "REC-3"{rest}', "names 'account-state/acount'"),
         ],
     )
-    def test_what_is_for_nothing_is_told(self, run, recorded, example_jobs, text, words):
+    def test_what_is_for_nothing_is_reported(self, run, recorded, example_jobs, text, words):
         rest = '\nreason = "x"\nexpires = 2999-12-31\n'
         text = text.replace("{override}", '[[tool.stateshift.overrides]]\nstate = "account-state/').replace(
             "{rest}", rest

@@ -1,4 +1,4 @@
-"""What the gate holds a job against must be there: who takes the history away does not accept himself."""
+"""The history that the gate checks a job against must exist: a change cannot pass by deleting it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_a_change_that_deletes_the_history_is_refused(run, committed):
     ran = gate(run, "main", "--allow-drift", version=4)
 
     assert USAGE == ran.status
-    assert "the history at main has 0001_version_3, and state_history has not" in ran.stderr
-    assert "revisions are added, and never removed" in ran.stderr
+    assert "the history at main has 0001_version_3, but state_history does not" in ran.stderr
+    assert "revisions are added, never removed" in ran.stderr
 
 
 def test_so_is_one_that_takes_a_single_revision_away(run, committed, git):
@@ -56,12 +56,12 @@ def test_so_is_one_that_takes_a_single_revision_away(run, committed, git):
     ran = gate(run, "pr")
 
     assert USAGE == ran.status
-    assert "has 0002_version_2, and state_history has not" in ran.stderr
+    assert "has 0002_version_2, but state_history does not" in ran.stderr
 
 
 @pytest.mark.parametrize("against", ["main", "state_histroy", "1", "accounts_v3:job"])
 def test_a_history_that_is_misspelt_in_the_project_is_a_failure(run, committed, against):
-    """Whatever the job is held against: it could not be told whether it is recorded."""
+    """Whatever the job is checked against: without a single head it is unknown whether the job is recorded."""
     settings(committed.parent, 'history = "state_histroy"')
     ran = gate(run, against)
 
@@ -78,7 +78,7 @@ def test_one_that_the_project_calls_otherwise_now_is_that_of_the_branch(run, com
     assert (START, ["0001_version_3"]) == ((ran := gate(run, "main", "--json")).status, ran.data["revisions"])
 
 
-def test_one_that_begins_anew_in_another_folder_is_not(run, committed):
+def test_a_change_that_starts_a_new_history_in_another_folder_is_not(run, committed):
     shutil.rmtree(committed)
     settings(committed.parent, 'history = "states"')
     run("snapshot", "--job", "accounts_v4:job", "-m", "As if it were the first")
@@ -88,7 +88,7 @@ def test_one_that_begins_anew_in_another_folder_is_not(run, committed):
     assert "the history at main has 0001_version_3" in ran.stderr
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["no folder", "an empty folder"])
+@pytest.mark.parametrize("there", [False, True], ids=["is not a folder", "an empty folder"])
 def test_before_a_first_revision_there_is_nothing_to_hold_a_job_against(run, example_jobs, there):
     """CI-1 is about states; a folder without a revision may as well be mistyped."""
     if there:

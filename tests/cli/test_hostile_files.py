@@ -61,8 +61,8 @@ def assert_refused(ran, words="", statuses=(3,)):
 
 
 def told_of(words):
-    """What is told of a stream that is no file: the device is a link, and it leads out of the savepoint."""
-    return "outside its folder" if words == "a device" else f"it is {words}, and no regular file"
+    """The error for a stream that is not a file: the device is a link, and it leads out of the savepoint."""
+    return "outside its folder" if words == "a device" else f"it is {words}, not a regular file"
 
 
 @pytest.mark.usefixtures("example_jobs")
@@ -75,7 +75,7 @@ class TestWhatIsNoFile:
         name, *rest = [str(tmp_path / "target") if word == "TARGET" else word for word in command]
         ran = run(name, savepoint, *rest)
 
-        assert_refused(ran, f"it is {words}, and no regular file")
+        assert_refused(ran, f"it is {words}, not a regular file")
         assert not (tmp_path / "target").exists()
 
     def test_as_a_state_file_it_is_refused_at_once(self, run, savepoint_copy, special, tmp_path):
@@ -98,11 +98,11 @@ class TestWhatIsNoFile:
         assert_refused(run("export", savepoint), told_of(words), statuses=(2, 3))
 
     @pytest.mark.parametrize("name", ["_stateshift.json", "_serializers.json"])
-    def test_beside_the_metadata_it_is_refused_at_once(self, run, savepoint_copy, special, name):
+    def test_next_to_the_metadata_it_is_refused_at_once(self, run, savepoint_copy, special, name):
         savepoint = savepoint_copy("rocksdb-account-v1")
         words = special(savepoint / name)
 
-        assert_refused(run("check", savepoint, "--job", "accounts_v3:job"), f"it is {words}, and no regular file")
+        assert_refused(run("check", savepoint, "--job", "accounts_v3:job"), f"it is {words}, not a regular file")
 
     def test_as_a_claim_it_is_refused_at_once(self, run, savepoint_of, special, tmp_path):
         target = tmp_path / "target"
@@ -113,7 +113,7 @@ class TestWhatIsNoFile:
             ["clean", target],
             ["migrate", savepoint_of("rocksdb-account-v1"), target, "--parallelism", "2"],
         ):
-            assert_refused(run(*command), f"it is {words}, and no regular file", statuses=(3, 6))
+            assert_refused(run(*command), f"it is {words}, not a regular file", statuses=(3, 6))
         assert ["_claim-0123456789ab"] == [file.name for file in target.iterdir()]
 
     def test_in_a_journal_it_is_refused_at_once(self, savepoint_of, special, tmp_path):
@@ -122,9 +122,9 @@ class TestWhatIsNoFile:
         words = special(target / "x.done")
         journal = Journal(Folder.at(target), "run")
 
-        with pytest.raises(StorageFailed, match=f"it is {words}, and no regular file"):
+        with pytest.raises(StorageFailed, match=f"it is {words}, not a regular file"):
             journal.finished()
-        with pytest.raises(StorageFailed, match=f"it is {words}, and no regular file"):
+        with pytest.raises(StorageFailed, match=f"it is {words}, not a regular file"):
             journal.reference_time_before()
 
     def test_as_a_plan_or_a_history_it_is_refused_at_once(self, run, savepoint_of, special, job_folder):
@@ -138,7 +138,7 @@ class TestWhatIsNoFile:
         stamps = run("check", "--job", "accounts_v3:job", "--against", "production")
 
         for ran in (planned, listed, stamps):
-            assert_refused(ran, "and no regular file")
+            assert_refused(ran, "not a regular file")
 
     def test_a_socket_is_none_either(self, run, savepoint_copy, monkeypatch):
         savepoint = savepoint_copy("rocksdb-account-v1")
@@ -147,7 +147,7 @@ class TestWhatIsNoFile:
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind("_metadata")
 
-            assert_refused(run("inspect", savepoint), "it is a socket, and no regular file")
+            assert_refused(run("inspect", savepoint), "it is a socket, not a regular file")
 
     def test_a_name_that_is_no_text_is_one_file_more(self, run, savepoint_of, tmp_path):
         target = tmp_path / "target"
@@ -204,7 +204,7 @@ class TestFilesOfOurs:
     """Whatever text stands in them, as numbers or as JSON."""
 
     @pytest.mark.parametrize("name", ["_stateshift.json", "_serializers.json"])
-    def test_beside_a_savepoint(self, run, savepoint_copy, content, name):
+    def test_next_to_a_savepoint(self, run, savepoint_copy, content, name):
         savepoint = savepoint_copy("rocksdb-account-v1")
         (savepoint / name).write_bytes(content)
 
@@ -264,7 +264,7 @@ def test_a_claim_of_any_process_is_a_claim(run, savepoint_of, tmp_path, process)
 
     ran = run("migrate", savepoint_of("rocksdb-account-v1"), target, "--parallelism", "2")
 
-    assert_refused(ran, "another run is at work", statuses=(2,))
+    assert_refused(ran, "another run is in progress", statuses=(2,))
     assert not [line for line in ran.stderr.splitlines() if line.startswith("::")]
 
 

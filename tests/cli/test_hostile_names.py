@@ -111,7 +111,7 @@ def test_json_gives_names_as_they_are_and_prints_none_of_them(run, savepoint, na
 
 
 @pytest.mark.parametrize("form", ["github", "junit", "sarif", "text"])
-def test_the_gate_tells_of_such_names_in_each_of_its_forms(run, savepoint, form):
+def test_the_gate_reports_such_names_in_each_of_its_forms(run, savepoint, form):
     ran = run("check", "--job", "refused:job", "--against", savepoint, "--format", form)
 
     assert ran.status == 1
@@ -150,7 +150,7 @@ def test_a_job_file_is_python_that_hides_nothing(run, savepoint, job_folder, nam
     assert name in {operator.uid for operator in runpy.run_path(str(job_folder / "made.py"))["job"].operators}
 
 
-def test_what_is_looked_at_is_shown_without_markup(monkeypatch, capsys):
+def test_what_is_inspected_is_shown_without_markup(monkeypatch, capsys):
     """rich takes `[/x]` in a text for the end of a style, and fails where none has begun."""
     monkeypatch.setattr(type(sys.stderr), "isatty", lambda _: True, raising=False)
 

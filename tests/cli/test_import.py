@@ -1,4 +1,4 @@
-"""`--import`: savepoints under snapshots of the user's own are read where the module that registers them is named."""
+"""`--import`: savepoints under snapshots defined by a user are read where the module that registers them is named."""
 
 import subprocess
 import sys
@@ -123,7 +123,7 @@ import stateshift.cli
 """
 
 
-def test_an_interrupt_while_the_program_is_loaded_is_told_without_a_trace():
+def test_an_interrupt_while_the_program_is_loaded_is_reported_without_a_trace():
     ran = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, check=False)
 
     assert (130, "", "\ninterrupted.\n") == (ran.returncode, ran.stdout, ran.stderr)

@@ -12,7 +12,8 @@ def test_what_init_writes_is_checked_as_it_says(run, savepoint_of, job_folder):
     ran = run("init", place, "-o", "accounts.py")
 
     assert 0 == ran.status
-    assert f"written: accounts.py\nsee that it says start: stateshift check {place} --job accounts:job\n" in ran.stdout
+    check = f"stateshift check {place} --job accounts:job"
+    assert f"written: accounts.py\nthe check should report start: {check}\n" in ran.stdout
     assert "class Account:" in (job_folder / "accounts.py").read_text()
     checked = run("check", place, "--job", "accounts:job")
     assert 0 == checked.status
@@ -32,13 +33,13 @@ def test_a_changed_file_says_what_changed(run, savepoint_of, job_folder):
     assert "int -> long" in ran.stdout
 
 
-def test_init_replaces_a_file_only_when_told(run, savepoint_of, job_folder):
+def test_init_replaces_a_file_only_with_force(run, savepoint_of, job_folder):
     (job_folder / "job.py").write_text("mine\n")
 
     refused = run("init", savepoint_of("rocksdb-account-v1"))
 
     assert 2 == refused.status
-    assert "job.py is there already" in refused.stderr
+    assert "job.py already exists" in refused.stderr
     assert "mine\n" == (job_folder / "job.py").read_text()
     assert 0 == run("init", savepoint_of("rocksdb-account-v1"), "--force").status
     assert "mine\n" != (job_folder / "job.py").read_text()
@@ -60,7 +61,7 @@ def test_a_folder_that_is_not_there_is_a_usage_error(run, savepoint_of):
 
 
 @pytest.mark.usefixtures("job_folder")
-def test_init_tells_a_program_where_the_job_is(run, savepoint_of):
+def test_init_reports_a_program_where_the_job_is(run, savepoint_of):
     place = str(savepoint_of("hashmap-kryo"))
 
     assert {

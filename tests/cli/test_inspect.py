@@ -245,7 +245,7 @@ def test_one_state_is_shown_whole_and_alone(run, savepoint_of):
 
 
 @pytest.mark.parametrize("option", ["--state", "--operator"])
-def test_a_name_that_is_not_there_is_told_with_those_that_are(run, savepoint_of, option):
+def test_a_name_that_is_not_there_is_reported_with_those_that_are(run, savepoint_of, option):
     ran = run("inspect", savepoint_of("rocksdb-account-v1"), option, "acount")
 
     assert (2, "") == (ran.status, ran.stdout)
@@ -286,7 +286,7 @@ def test_keys_of_windows_and_timers_are_summed_up(run, savepoint_of):
     assert ["_timer_state/event_window-timers", "'w4'", "92", "3", "108", "20%"] in rows
 
 
-def test_keys_that_cannot_be_told_apart_are_a_note(run, tmp_path, damage):
+def test_keys_that_cannot_be_distinguished_are_a_note(run, tmp_path, damage):
     job = Job([Operator("op", key=Account, states=[ValueStateDescriptor("s", int)])])
     with SavepointWriter(tmp_path / "sp", job) as writer:
         writer.put("op", "s", Account(1), 2)
@@ -297,7 +297,7 @@ def test_keys_that_cannot_be_told_apart_are_a_note(run, tmp_path, damage):
     text = run("inspect", tmp_path / "sp", "--keys", "1")
     largest = state_of(run("inspect", tmp_path / "sp", "--keys", "1", "--json"), "op", "s")["largest_keys"]
 
-    note = "keys cannot be told apart: the snapshot stateshift/recall"
+    note = "keys cannot be distinguished: the snapshot stateshift/recall"
     assert ([], note) == (largest["keys"], largest["unknown"][: len(note)])
     assert note in text.stdout
 
@@ -343,7 +343,7 @@ def test_pyspark_is_not_loaded(savepoint_of):
     assert "False" == ran.stdout.splitlines()[-1]
 
 
-def test_a_long_look_is_told_in_a_log_now_and_then(run, savepoint_of, monkeypatch):
+def test_a_long_check_is_logged_now_and_then(run, savepoint_of, monkeypatch):
     monkeypatch.setattr("stateshift.cli.progress._LOG_EVERY_S", 0)
 
     ran = run("inspect", savepoint_of("rocksdb-account-v1"), "--operator", "account-state", "--json")

@@ -49,7 +49,7 @@ def test_a_probe_of_the_same_job_says_start(run, savepoint_of):
     ("options", "told"),
     [
         ([], "either --job MODULE:ATTRIBUTE or --like SAVEPOINT"),
-        (["--job", "a:b", "--like", "c"], "--job and --like both tell the new types; give one of them"),
+        (["--job", "a:b", "--like", "c"], "--job and --like both determine the new types; give one of them"),
     ],
 )
 @pytest.mark.parametrize("command", ["check", "migrate"])

@@ -98,7 +98,7 @@ def test_a_savepoint_that_needs_nothing_is_copied_without_spark(run, savepoint_o
     ran = run("migrate", source, tmp_path / "new", "--job", "accounts_v1:job")
 
     assert (ran.status, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("copied: nothing had to change")
+    assert ran.stdout.startswith("copied: no changes needed")
     assert run("verify", tmp_path / "new").status == 0
 
 
@@ -185,7 +185,7 @@ class TestRun:
         assert before == files_of(migrated[1])
         assert example_jobs
 
-    def test_inspect_tells_where_it_comes_from(self, run, migrated):
+    def test_inspect_shows_its_origin(self, run, migrated):
         ran = run("inspect", migrated[1], "--json")
 
         assert ran.data["written_by"].startswith("stateshift ")
@@ -229,12 +229,12 @@ class TestWithoutNumba:
         ran = migrated(1)
 
         assert 0 == ran.status
-        assert "without numba, so 400 times as slow, about (pip install 'stateshift[spark]')" in ran.stderr
-        assert "numba is not installed where the state was gone through" in ran.stdout
+        assert "about 400 times slower without numba (pip install 'stateshift[spark]')" in ran.stderr
+        assert "numba was not installed where the state was read" in ran.stdout
         assert "about 400 times as long" in ran.stdout
 
     def test_so_does_a_dry_run_and_json(self, migrated):
-        assert "without numba, so 400 times as slow" in migrated(1, "--dry-run").stdout
+        assert "about 400 times slower without numba" in migrated(1, "--dry-run").stdout
         assert "400 times" in migrated(1, "--json").data["slowness"]
 
     def test_of_little_state_nothing_is_said(self, migrated):
@@ -244,16 +244,16 @@ class TestWithoutNumba:
 
 
 @pytest.mark.usefixtures("lists_job")
-def test_a_dry_run_tells_what_becomes_of_subtasks_and_tries_elements(run, savepoint_of, tmp_path):
+def test_a_dry_run_shows_what_becomes_of_subtasks_and_tries_elements(run, savepoint_of, tmp_path):
     source = savepoint_of("hashmap-operator-only-p2-m128")
     ran = run("migrate", source, tmp_path / "new", "--job", "lists:job", "--parallelism", 3, "--dry-run")
     too_many = run("migrate", source, tmp_path / "new", "--job", "lists:job", "--parallelism", 129, "--dry-run")
 
     assert (ran.status, ran.stderr) == (0, "")
-    assert "list-op (a1abaab3ab0218c1f2bbff3f1aa7c88f): rewritten, dealt out to 3 subtasks\n" in ran.stdout
-    assert "tried: one entry each of buffer, names was read, converted and written to nowhere\n" in ran.stdout
+    assert "list-op (a1abaab3ab0218c1f2bbff3f1aa7c88f): rewritten, redistributed to 3 subtasks\n" in ran.stdout
+    assert "tried: one entry each of buffer, names was read, converted and discarded\n" in ran.stdout
     assert too_many.status == 2
-    assert "it has 128 key groups, and a subtask needs one at least" in too_many.stderr
+    assert "it has 128 key groups, and each subtask needs at least one" in too_many.stderr
 
 
 @pytest.mark.slow
@@ -304,7 +304,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savep
 
     assert (process.returncode, printed) == (130, "")
     begun = "Nothing was published: the target has no _metadata. Nothing was written to the source."
-    before = "A migration publishes nothing before its end."  # on a busy machine the run has not begun by then
+    before = "A migration publishes nothing until it is complete."  # on a busy machine the run has not begun by then
     assert told.endswith((f"\ninterrupted. {begun}\n", f"\ninterrupted. {before}\n"))
     assert "Traceback" not in told
     assert not (tmp_path / "new" / "_metadata").exists()
@@ -312,7 +312,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savep
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(["migrate", "new"], " A migration publishes nothing before its end."), (["check"], "")],
+    [(["migrate", "new"], " A migration publishes nothing until it is complete."), (["check"], "")],
     ids=["migrate", "check"],
 )
 def test_an_interrupt_of_what_is_no_migration_says_nothing_of_one(job_folder, savepoint_of, arguments, told):
@@ -362,7 +362,7 @@ def test_a_forbidden_flag_ends_with_1_before_anything_is_written(run, savepoint_
 
 
 class TestDigests:
-    """A savepoint that a migration wrote tells the digests of its files; the next one looks at them."""
+    """A savepoint that a migration wrote has the digests of its files; the next migration checks them."""
 
     OLD = (
         "from stateshift import Int32, Job, Operator, ValueStateDescriptor\n"
@@ -402,7 +402,7 @@ class TestDigests:
         ran = run("migrate", flipped, tmp_path / "new", *asked, "--no-source-digests")
 
         assert ran.status == 0
-        assert 1 == ran.stdout.count("damage within keys, values and names that left them readable could not be seen")
+        assert 1 == ran.stdout.count("damage within keys, values and names that left them readable cannot be detected")
         assert 0 == run("verify", tmp_path / "new").status
 
     def test_a_plan_keeps_what_was_said_of_digests(self, run, flipped, tmp_path):
@@ -431,7 +431,7 @@ def test_the_report_counts_dropped_fields_and_repeats_what_may_be_a_rename(run, 
 
     assert 0 == ran.status, ran.stderr
     assert "  dropped fields: $.maker (50), $.parts (50), of o/s" in ran.stdout.splitlines()
-    assert "  possible_rename: maker->mfr, of o/s; if it is that field, give mfr the alias maker" in ran.stdout
+    assert "  possible_rename: maker->mfr, of o/s; if it is the same field, give mfr the alias maker" in ran.stdout
     assert [
         {"operator": "o", "state": "s", "paths": ["$.maker", "$.parts"], "possible_renames": ["maker->mfr"],
          "entries": 50}
@@ -441,8 +441,8 @@ def test_the_report_counts_dropped_fields_and_repeats_what_may_be_a_rename(run, 
 @pytest.mark.parametrize(
     ("asked", "headline"),
     [
-        (["--rename-state", "version-free=vf"], "written under new headers: every entry as it was, of 1 state"),
-        (["--drop", "version-free"], "written anew without 1 state: every other entry as it was"),
+        (["--rename-state", "version-free=vf"], "written with new headers: every entry of 1 state as it was"),
+        (["--drop", "version-free"], "rewritten without 1 state: every other entry as it was"),
     ],
 )
 def test_the_headline_says_what_was_done_where_nothing_was_converted(run, savepoint_of, tmp_path, asked, headline):

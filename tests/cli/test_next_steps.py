@@ -1,4 +1,4 @@
-"""What a person is told to do next, and whether it works."""
+"""The suggested next step, and whether it works."""
 
 from __future__ import annotations
 

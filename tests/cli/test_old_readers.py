@@ -1,4 +1,4 @@
-"""A state whose class is gone, on the command line and in Python: who was asked, why in vain, and what to do.
+"""A state whose class is gone, on the command line and in Python: the readers tried, why they failed, and advice.
 
 The savepoint is written by another process, with a serializer and a snapshot of its own; here their module is gone.
 """
@@ -90,7 +90,7 @@ TRUST = "--trust-stored-serializers"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Two savepoints of a process that had the module: without and with the serializers beside it."""
+    """Two savepoints of a process that had the module: without and with the serializers next to it."""
     folder = tmp_path_factory.mktemp("written")
     (folder / "readings.py").write_text(READINGS, encoding="utf-8")
     subprocess.run([sys.executable, "-c", WRITE], cwd=folder, check=True)
@@ -152,14 +152,14 @@ class TestNobodyReadsIt:
             part in way for part, way in zip((IMPORT, FALLBACK, LEAVE), finding["ways_out"], strict=True)
         ]
 
-    def test_without_a_converter_both_that_and_the_lost_reader_are_told_fam_2(self, run, written):
+    def test_without_a_converter_both_that_and_the_lost_reader_are_reported_fam_2(self, run, written):
         """A converter alone, the way out of FAM-2, would lead to the next refusal."""
         lost, unlike = refusals(run("check", written / "plain", "--job", "plain:bare").stdout)
 
         assert "[READ-4]" in lost
         assert "[FAM-2]" in unlike
 
-    def test_python_tells_it_as_an_error_with_all_of_it(self, written):
+    def test_python_reports_it_as_an_error_with_all_of_it(self, written):
         savepoint = Savepoint.open(written / "with-serializers")
         job = load_job_here("plain:job")
         report = check(savepoint.describe(), job.describe())

@@ -71,7 +71,7 @@ class TestFilesThatAreThere:
         forced = write(name, file, "--force")
 
         assert (2, content) == (refused.status, kept)
-        assert "out is there already" in refused.stderr
+        assert "out already exists" in refused.stderr
         assert "--force" in refused.stderr
         assert "Nothing was written." in refused.stderr
         assert 0 == forced.status
@@ -125,9 +125,9 @@ class TestFilesThatAreThere:
         """The savepoint is not even opened."""
         (tmp_path / "out").write_text("mine\n")
 
-        assert "out is there already" in write("export", tmp_path / "out", source=tmp_path / "lost").stderr
+        assert "out already exists" in write("export", tmp_path / "out", source=tmp_path / "lost").stderr
 
-    def test_a_link_stays_and_the_file_behind_it_is_replaced(self, write, tmp_path):
+    def test_a_link_stays_and_its_target_is_replaced(self, write, tmp_path):
         (tmp_path / "real").mkdir()
         (tmp_path / "link.json").symlink_to("real/plan.json")
 
@@ -136,7 +136,7 @@ class TestFilesThatAreThere:
         assert Path("real/plan.json") == (tmp_path / "link.json").readlink()
         assert "stateshift plan" == json.loads((tmp_path / "real" / "plan.json").read_text("utf-8"))["format"]
 
-    def test_links_that_lead_in_a_circle_are_wrong_usage(self, write, tmp_path):
+    def test_links_that_form_a_loop_are_wrong_usage(self, write, tmp_path):
         (tmp_path / "one").symlink_to("other")
         (tmp_path / "other").symlink_to("one")
 
@@ -214,7 +214,7 @@ class TestPlacesOfState:
             assert 2 == write("plan", place, "--force", source=source).status
         assert before == (tmp_path / "moved").read_bytes()
 
-    def test_beside_a_savepoint_is_not_in_it(self, write, savepoint_copy):
+    def test_next_to_a_savepoint_is_not_in_it(self, write, savepoint_copy):
         source = savepoint_copy(SOURCE)
 
         assert 0 == write("plan", f"{source}/../plan.json").status
@@ -231,7 +231,7 @@ class TestPlacesOfState:
 
 
 class TestStreams:
-    """What is no file is written to as it is."""
+    """What is not a file is written to as it is."""
 
     @pytest.mark.parametrize("name", WRITERS)
     @pytest.mark.parametrize("place", ["-", "/dev/stdout"])
@@ -274,7 +274,7 @@ class TestStreams:
         assert (tmp_path / "pipe").is_fifo()
 
     @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
-    def test_a_full_disk_is_told(self, write):
+    def test_a_full_disk_is_reported(self, write):
         ran = write("snapshot", "/dev/full")
 
         assert 6 == ran.status

@@ -164,7 +164,7 @@ def test_without_trust_a_check_refuses_and_says_what_would_be_trusted(before, ru
     assert "--trust shop.Account --trust shop.Line --trust shop.Tier" in checked.stdout
 
 
-def test_with_trust_a_check_tells_the_migration_and_its_command_fam_1(before, run):
+def test_with_trust_a_check_shows_the_migration_and_its_command_fam_1(before, run):
     checked = run("check", before, "--job", "job_2:job", *TRUST)
 
     assert 4 == checked.status

@@ -87,14 +87,14 @@ class TestPlan:
         assert "  with drop pending, parallelism 4, compression snappy" == lines[2]
         assert any("parallelism 2 -> 4; compressed with snappy; Flink restores it" in line for line in lines)
 
-    def test_keys_that_are_given_another_place_are_told(self, run, savepoint_of):
+    def test_keys_that_are_given_another_place_are_reported(self, run, savepoint_of):
         """ROLE-4."""
         ran = run("plan", savepoint_of(SOURCE), "--repartition", "--max-parallelism", "1000")
 
         lines = ran.stdout.splitlines()
         assert "  with repartition max parallelism 1000" == lines[2]
         assert any("rewritten; max parallelism 200 -> 1000; Flink restores it" in line for line in lines)
-        assert "  key  long: every entry and timer is given its place anew" in lines
+        assert "  key  long: every entry and timer is placed again" in lines
 
     def test_a_probe_is_planned_with(self, run, savepoint_of):
         probe = savepoint_of("hashmap-account-v3")
@@ -107,7 +107,7 @@ class TestPlan:
         ran = run("plan", savepoint_of(SOURCE))
 
         assert 2 == ran.status
-        assert "to keep the types, say what else is to change" in ran.stderr
+        assert "to keep the types, specify what else to change" in ran.stderr
 
     def test_without_counting_the_columns_are_empty(self, run, savepoint_of):
         ran = run("plan", savepoint_of(SOURCE), "--job", "accounts_v3:job", "--no-count", "--json")
@@ -140,7 +140,7 @@ def test_it_loads_no_spark(savepoint_of, root):
 
 
 class TestMigrateByPlan:
-    """Job and options come from the file; what is given beside it must not say otherwise."""
+    """Job and options come from the file; other options must not contradict it."""
 
     @pytest.fixture
     def dry(self, run, savepoint_of, tmp_path, planned):
@@ -171,7 +171,7 @@ class TestMigrateByPlan:
 
         serializers, objects = "the serializers stored beside the savepoint", "objects of acme.Money, acme.Line"
         assert 0 == ran.status
-        assert f"not allowed by default: to unpickle {serializers}, to unpickle {objects}\n" in ran.stderr
+        assert f"permissions that are off by default: to unpickle {serializers}, to unpickle {objects}\n" in ran.stderr
 
     def test_what_says_the_same_may_be_given(self, dry):
         assert 0 == dry("--job", "accounts_v3:job", "--compression", "keep").status
@@ -181,13 +181,13 @@ class TestMigrateByPlan:
         [
             (["--job", "accounts_v4:job"], "the plan is for job accounts_v3:job, and --job accounts_v4:job is given"),
             (["--like", "probe"], "the plan is for job accounts_v3:job, and --like probe is given"),
-            (["--job", "accounts_v3:job", "--like", "probe"], "give one of --job and --like; or none"),
-            (["--parallelism", "2"], "--parallelism says otherwise than the plan"),
-            (["--compression", "snappy"], "--compression says otherwise than the plan"),
-            (["--drop", "pending"], "--drop says otherwise than the plan"),
-            (["--target", "flink"], "--target says otherwise than the plan"),
-            (["--forbid", "lossy"], "--forbid says otherwise than the plan"),
-            (["--trust-stored-serializers"], "--trust-stored-serializers says otherwise than the plan"),
+            (["--job", "accounts_v3:job", "--like", "probe"], "give at most one of --job and --like"),
+            (["--parallelism", "2"], "--parallelism differs from the plan"),
+            (["--compression", "snappy"], "--compression differs from the plan"),
+            (["--drop", "pending"], "--drop differs from the plan"),
+            (["--target", "flink"], "--target differs from the plan"),
+            (["--forbid", "lossy"], "--forbid differs from the plan"),
+            (["--trust-stored-serializers"], "--trust-stored-serializers differs from the plan"),
         ],
     )
     def test_what_says_otherwise_is_wrong_usage(self, dry, options, message):
@@ -202,7 +202,7 @@ class TestMigrateByPlan:
         ran = dry("--compression", "keep")
 
         assert 2 == ran.status
-        assert "--compression says otherwise than the plan" in ran.stderr
+        assert "--compression differs from the plan" in ran.stderr
 
     def test_a_job_that_changed_since_is_refused_with_each_difference(self, planned, dry, example_jobs, monkeypatch):
         job = example_jobs / "accounts_v3.py"
@@ -215,7 +215,7 @@ class TestMigrateByPlan:
         lines = ran.stderr.splitlines()
         place = "  operator account-state, state account: findings: $.score  [REC-2].reason: "
         reason = "the field is new; stored records get the default"
-        assert "PlanChanged: what would be done is not what the plan says" == lines[1]
+        assert "PlanChanged: the run would not do what the plan describes" == lines[1]
         assert f"{place}{reason} 0.0 in the plan, {reason} 12.5 here" in lines
         assert ran.stderr.endswith("  Nothing was written.\n")
         assert planned.exists()
@@ -225,7 +225,7 @@ class TestMigrateByPlan:
 
         assert 1 == ran.status
         assert "the plan is for another savepoint" in ran.stderr
-        assert "what to do: migrate the savepoint that was planned for, or make the plan again" in ran.stderr
+        assert "what to do: migrate the savepoint that the plan was made for, or make the plan again" in ran.stderr
 
     def test_differences_are_facts_of_the_error_in_json(self, planned, dry):
         edit(planned, lambda data: data["operators"][0]["states"][2].update(action="drop"))
@@ -240,8 +240,8 @@ class TestMigrateByPlan:
     @pytest.mark.parametrize(
         ("text", "status", "message"),
         [
-            ("", 3, "it is no JSON"),
-            ('{"format": "stateshift plan", "version": 2}', 3, "is of version 2, and this release reads 1"),
+            ("", 3, "not valid JSON"),
+            ('{"format": "stateshift plan", "version": 2}', 3, "has version 2, but this release reads 1"),
             ('{"format": "stateshift plan", "version": 1}', 3, "the document lacks 'source'"),
             ("[" * 50_000, 3, "it is nested too deep"),
         ],
@@ -255,7 +255,7 @@ class TestMigrateByPlan:
         assert message in ran.stderr
         assert f"file {planned}" in ran.stderr
 
-    def test_a_plan_that_is_not_there_is_told(self, planned, dry):
+    def test_a_plan_that_is_not_there_is_reported(self, planned, dry):
         planned.unlink()
 
         ran = dry()
@@ -291,7 +291,7 @@ class TestMigrateByPlan:
         ran = dry()
 
         assert 0 == ran.status
-        assert "; it allows what is not allowed by default: to import merging:add\n" in ran.stderr
+        assert "; it grants permissions that are off by default: to import merging:add\n" in ran.stderr
 
     def test_where_the_types_stay_no_job_is_loaded(self, run, savepoint_of, planned, dry):
         run("plan", savepoint_of(SOURCE), "--parallelism", "4", "-o", planned)

@@ -1,4 +1,4 @@
-"""What is told of a run on its way."""
+"""Progress messages of a run."""
 
 import pytest
 
@@ -20,5 +20,5 @@ MIB = 1 << 20
         (Progress("migrating", 8, 8, 1, 80 * MIB, 80 * MIB, 40.0), "1 entry, 80.0 MiB of 80.0 MiB"),
     ],
 )  # fmt: skip
-def test_entries_bytes_rate_and_time_left_are_told_as_far_as_they_are_known(progress, told):
+def test_entries_bytes_rate_and_time_left_are_reported_as_far_as_they_are_known(progress, told):
     assert details(progress) == told

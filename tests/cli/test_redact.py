@@ -169,7 +169,7 @@ def shows(ran):
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 @pytest.mark.parametrize("job", FAILING)
-def test_a_failing_migration_tells_neither_key_nor_value(run, planted, tmp_path, job, as_json):
+def test_a_failing_migration_shows_neither_key_nor_value(run, planted, tmp_path, job, as_json):
     arguments = ["migrate", planted, tmp_path / "new", "--job", f"jobs:{job}", "--dry-run", *as_json]
 
     told, redacted = run(*arguments), run(*arguments, "--redact")
@@ -181,7 +181,7 @@ def test_a_failing_migration_tells_neither_key_nor_value(run, planted, tmp_path,
     assert "op" in redacted.stdout + redacted.stderr
 
 
-def test_keys_that_become_one_are_not_told(planted, tmp_path):
+def test_keys_that_become_one_are_not_shown(planted, tmp_path):
     """A dry run converts one entry; two are looked at by the run itself."""
     opened, job = Savepoint.open(planted), load_job("jobs:collides")
     task = prepare(opened, job, MigrationOptions()).tasks[0]
@@ -213,7 +213,7 @@ def test_a_defect_has_its_traceback_and_no_text_of_an_exception(run, planted):
     ]
 
 
-def test_a_plan_that_fails_on_its_sample_tells_neither(run, planted):
+def test_a_plan_that_fails_on_its_sample_shows_neither(run, planted):
     told, redacted = (run("plan", planted, "--job", "jobs:value_error", *more) for more in ([], ["--redact"]))
 
     assert (6, 6) == (told.status, redacted.status)
@@ -223,7 +223,7 @@ def test_a_plan_that_fails_on_its_sample_tells_neither(run, planted):
 
 @pytest.fixture
 def quarantined(planted, tmp_path):
-    """The same, migrated: its value is no text, and lies in quarantine."""
+    """The same, migrated: its value is not a string, and lies in quarantine."""
     opened, folder = Savepoint.open(planted), Folder.at(tmp_path / "after")
     options = MigrationOptions(bad_values=BadValues.QUARANTINE)
     prepared = prepare(opened, load_job("jobs:not_utf8"), options)
@@ -234,7 +234,7 @@ def quarantined(planted, tmp_path):
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
-def test_a_listing_of_the_quarantine_tells_where_and_not_what(run, quarantined, as_json):
+def test_a_listing_of_the_quarantine_shows_places_but_no_values(run, quarantined, as_json):
     told, redacted = run("quarantine", quarantined, *as_json), run("quarantine", quarantined, "--redact", *as_json)
 
     assert {KEY, VALUE} == shows(told)
@@ -253,7 +253,7 @@ def test_the_bytes_come_only_when_asked_for_and_never_with_redaction(run, quaran
     assert (2, set()) == (refused.status, shows(refused))
 
 
-def test_verify_tells_of_a_misplaced_key_without_the_key(run, planted, damage):
+def test_verify_reports_a_misplaced_key_without_the_key(run, planted, damage):
     damage(planted / "_metadata", replace=(KEY.encode(), KEY.replace("4711", "4712").encode()))
 
     told, redacted = run("verify", planted), run("verify", planted, "--redact")
@@ -264,7 +264,7 @@ def test_verify_tells_of_a_misplaced_key_without_the_key(run, planted, damage):
     assert "key <redacted>" in redacted.stdout
 
 
-def test_an_export_that_fails_does_not_tell_at_which_key(run, planted, damage):
+def test_an_export_that_fails_does_not_show_the_key(run, planted, damage):
     """An export is values and shows them; what it says of a failure is a message."""
     damage(planted / "_metadata", replace=(BAD, b"\xff" * len(BAD)))
     damage(planted / "_metadata", replace=(VALUE.encode(), b"\x8f" * len(VALUE)))
@@ -290,7 +290,7 @@ def test_an_export_that_fails_does_not_tell_at_which_key(run, planted, damage):
     ],
     ids=" ".join,
 )
-def test_no_command_tells_keys_or_values_where_nothing_fails(run, planted, arguments, as_json):
+def test_no_command_shows_keys_or_values_when_nothing_fails(run, planted, arguments, as_json):
     ran = run(*[planted if argument == "SP" else argument for argument in arguments], "--redact", *as_json)
 
     assert set() == shows(ran)

@@ -44,7 +44,7 @@ def keys_of(data):
 @pytest.mark.parametrize(
     "command", ["inspect", "export", "init", "check", "plan", "migrate", "verify", "diff", "snapshot", "rules"]
 )
-def test_every_key_of_json_is_told(run, page, savepoint_of, tmp_path, command):
+def test_every_key_of_json_is_documented(run, page, savepoint_of, tmp_path, command):
     more = {
         "check": ["--job", "accounts_v3:job"],
         "migrate": [tmp_path / "new", "--job", "accounts_v3:job", "--dry-run"],
@@ -60,14 +60,14 @@ def test_every_key_of_json_is_told(run, page, savepoint_of, tmp_path, command):
     assert keys_of(ran.data) - told == set()
 
 
-def test_the_keys_of_an_error_are_told(run, page, tmp_path):
+def test_the_keys_of_an_error_are_documented(run, page, tmp_path):
     ran = run("inspect", tmp_path, "--json")
 
     assert keys_of(ran.data["error"]) - set(re.findall(r"`([^`\s]+)`", page.split("### Errors")[1])) == set()
 
 
 @pytest.mark.parametrize("name", main.list_commands(click.Context(main)))
-def test_every_option_is_told_and_every_command_has_examples(run, page, name):
+def test_every_option_is_documented_and_every_command_has_examples(run, page, name):
     command = main.get_command(click.Context(main), name)
     options = {option for param in command.params for option in param.opts if option.startswith("--")}
 
@@ -81,7 +81,7 @@ def test_the_statuses_are_those_of_the_help(run, page):
     assert set(re.findall(r"^\| (\d) \|", page, re.MULTILINE)) == set(shown)
 
 
-def test_the_version_is_told(run):
+def test_the_version_is_reported(run):
     assert re.fullmatch(r"stateshift \d+\.\d+\.\d+\n", run("--version").stdout)
 
 

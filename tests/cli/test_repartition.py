@@ -21,7 +21,7 @@ nothing = 7
 
 @pytest.fixture
 def orders(job_folder):
-    """A savepoint in a folder with jobs beside it; both by name, as a person types them."""
+    """A savepoint in a folder with jobs next to it; both by name, as a person types them."""
     (job_folder / "keys_job.py").write_text(NEW, encoding="utf-8")
     with SavepointWriter(job_folder / "sp", OLD) as writer:
         for key in range(20):
@@ -40,14 +40,14 @@ def test_a_check_says_refuse_without_the_option_and_migrate_with_it(run, orders)
     assert f"next: {command}\n" in accepted.stdout
 
 
-def test_a_key_without_rule_and_function_is_told_what_to_do(run, orders):
+def test_a_key_without_rule_and_function_is_reported_with_advice(run, orders):
     ran = run("check", orders, "--job", "keys_job:bare", "--repartition")
 
     assert 1 == ran.status
     assert "say what becomes of a key with a key_converter of the operator" in ran.stdout
 
 
-def test_json_tells_the_reader_and_the_converter_of_keys(run, orders):
+def test_json_shows_the_reader_and_the_converter_of_keys(run, orders):
     ran = run("check", orders, "--job", "keys_job:job", "--repartition", "--max-parallelism", "orders=9", "--json")
 
     (operator,) = ran.data["operators"]
@@ -56,12 +56,12 @@ def test_json_tells_the_reader_and_the_converter_of_keys(run, orders):
     )  # fmt: skip
 
 
-def test_a_dry_run_tells_the_keys_and_tries_one(run, orders):
+def test_a_dry_run_shows_the_keys_and_tries_one(run, orders):
     ran = run("migrate", orders, "new", "--job", "keys_job:job", "--repartition", "--merge", "total=keys_job:both",
               "--max-parallelism", "1000", "--dry-run")  # fmt: skip
 
     assert (0, "") == (ran.status, ran.stderr)
-    assert "  key  string: read, converted and written anew, into 1,000 key groups\n" in ran.stdout
+    assert "  key  string: read, converted and rewritten, into 1,000 key groups\n" in ran.stdout
     assert "    $<key>  two keys that become one are merged: total by keys_job:both\n" in ran.stdout
     assert "tried: one entry each of total" in ran.stdout
 
@@ -77,25 +77,29 @@ def test_a_plan_file_holds_what_is_wanted_of_keys_and_a_run_takes_it(run, orders
     assert {"max_parallelism": {"*": 1000}, "merge": {"total": "keys_job:both"}} == options["repartition"]
     assert 0 == run("migrate", orders, "new", "--plan", "plan.json", "--dry-run").status
     other = run("migrate", orders, "new", "--plan", "plan.json", "--dry-run", "--repartition")
-    assert (2, True) == (other.status, "--repartition says otherwise than the plan" in other.stderr)
+    assert (2, True) == (other.status, "--repartition differs from the plan" in other.stderr)
 
 
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
-        (["--max-parallelism", "9"], 2, "--max-parallelism goes with --repartition, which writes keys anew"),
-        (["--merge", "total=operator:add"], 2, "--merge goes with --repartition"),
+        (["--max-parallelism", "9"], 2, "--max-parallelism requires --repartition, which rewrites keys"),
+        (["--merge", "total=operator:add"], 2, "--merge requires --repartition"),
         (["--repartition"], 2, "give the new types: either --job"),
-        (["--repartition", "--max-parallelism", "many"], 2, "'many' is no number of key groups"),
+        (["--repartition", "--max-parallelism", "many"], 2, "'many' is not a number of key groups"),
         (["--repartition", "--max-parallelism", "0"], 2, "max parallelism 0 is not possible"),
         (["--repartition", "--max-parallelism", "9=9=9"], 2, "no operator has the uid or id '9=9'; there are: orders"),
-        (["--repartition", "--max-parallelism", "9", "--merge", "total"], 2, "does not say what merges the values"),
+        (
+            ["--repartition", "--max-parallelism", "9", "--merge", "total"],
+            2,
+            "not of the form STATE=MODULE:FUNCTION",
+        ),
         (["--repartition", "--max-parallelism", "9", "--merge", "totals=operator:add"], 2, "no state 'totals'"),
         (["--repartition", "--max-parallelism", "9", "--merge", "total=keys_job:nothing"], 2, "no function 'nothing'"),
         (["--repartition", "--max-parallelism", "9", "--merge", "total=lost_module:add"], 2, "'lost_module' cannot be"),
     ],
 )
-def test_what_cannot_be_meant_is_told(run, orders, options, status, words):
+def test_what_cannot_be_meant_is_reported(run, orders, options, status, words):
     ran = run("migrate", orders, "new", *options)
 
     assert (status, True) == (ran.status, words in ran.stderr), ran.stderr
@@ -105,7 +109,7 @@ def test_a_number_of_key_groups_alone_needs_no_job(run, orders):
     ran = run("migrate", orders, "new", "--repartition", "--max-parallelism", "1000", "--dry-run")
 
     assert 0 == ran.status
-    assert "  key  long: every entry and timer is given its key group anew, into 1,000 key groups\n" in ran.stdout
+    assert "  key  long: every entry and timer gets a new key group, into 1,000 key groups\n" in ran.stdout
 
 
 def test_a_widened_key_needs_no_function(run, job_folder):

@@ -7,7 +7,7 @@ import pytest
 from stateshift.compat.rules import rule_book
 
 
-def test_a_rule_is_told_with_its_verdict_and_reason(run):
+def test_a_rule_is_reported_with_its_verdict_and_reason(run):
     ran = run("rules", "rec-4")
 
     assert 0 == ran.status
@@ -29,7 +29,7 @@ def test_letters_alone_mean_the_family_and_nothing_means_all(run):
 
 
 @pytest.mark.parametrize("given", ["drops", "DROPS", "drops:$.name"])
-def test_a_flag_is_told_as_it_stands_in_a_finding(run, given):
+def test_a_flag_is_reported_as_it_stands_in_a_finding(run, given):
     ran = run("rules", given)
 
     assert 0 == ran.status

@@ -36,7 +36,7 @@ def check(run, savepoint_of, example_jobs, monkeypatch):
 
 
 class TestNames:
-    """State that nobody takes, and state that starts empty (STATE-7)."""
+    """State that is not taken over, and state that starts empty (STATE-7)."""
 
     UID = "account-state-lists"
 
@@ -48,7 +48,7 @@ class TestNames:
         assert "nobody takes the stored state 'version-free', which is like it  [STATE-7]" in ran.stdout
         assert "--rename-state version-free=versionfree; or if it is meant to begin empty: --allow-empty" in ran.stdout
 
-    def test_what_is_meant_is_said_for_each_side(self, check):
+    def test_suggestions_are_made_for_each_side(self, check):
         empty = ("--allow-empty", "account-state/versionfree")
 
         assert LOOK == check(self.UID, *empty).status
@@ -57,7 +57,7 @@ class TestNames:
         assert LOOK == renamed.status
         assert renamed.stdout.startswith("migrate: 1 of 7 states")
 
-    def test_a_misspelt_uid_is_refused_and_told_with_the_likely_one(self, check):
+    def test_a_misspelt_uid_is_refused_with_the_likely_one(self, check):
         ran = check("account-lists", "--rename-state", "version-free=versionfree")
 
         assert REFUSE == ran.status
@@ -65,7 +65,7 @@ class TestNames:
 
 
 def test_columns_are_put_in_their_new_order_once(run, job_folder, monkeypatch, tmp_path):
-    """STATE-8: types do not tell the order of columns; the lineage tells that it was changed."""
+    """STATE-8: types do not show the order of columns; the lineage shows that it was changed."""
     monkeypatch.syspath_prepend(str(job_folder))
     (job_folder / "ordered.py").write_text(
         "from stateshift import Job, Operator, ValueStateDescriptor, row_of\n"

@@ -125,13 +125,13 @@ def is_told(path, findings):
 
 
 def losing(findings):
-    """Those that tell of a value that changes, rather than of its bytes."""
+    """Those about a value that changes, rather than about its bytes."""
     return [one for one in findings if one["flags"] or not one["old"] or one["rule"] == "STATE-5"]
 
 
 @pytest.mark.usefixtures("job_folder")
 @pytest.mark.parametrize("name", placed())
-def test_a_way_back_is_what_it_was_said_to_be(run, program, tmp_path, name):
+def test_a_way_back_is_as_predicted(run, program, tmp_path, name):
     place, change = placed()[name]
     first = write(tmp_path / "first", place, program(place, change.old), [change.value])
     run("snapshot", *JOB, "-m", "One")
@@ -177,7 +177,7 @@ def counted(**ttl):
     return of_states(ValueStateDescriptor("s", int, **ttl))
 
 
-WHOLE = {  # old job, new job, options of the check and the migration, the way back, what is told of it
+WHOLE = {  # old job, new job, options of the check and the migration, the way back, the reported losses
     "ttl on": (counted(), counted(time_to_live=True), [], "migrate", "STATE-5"),
     "ttl off": (counted(time_to_live=True), counted(), [], "migrate", "STATE-4"),
     "state renamed": (
@@ -198,7 +198,7 @@ WHOLE = {  # old job, new job, options of the check and the migration, the way b
 
 @pytest.mark.usefixtures("job_folder")
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_way_back_of_a_whole_state_is_what_it_was_said_to_be(run, module, tmp_path, name):
+def test_a_way_back_of_a_whole_state_is_as_predicted(run, module, tmp_path, name):
     old, new, options, way, told = WHOLE[name]
     module.job, first, second, back = old, *(tmp_path / one for one in ("first", "second", "back"))
     with SavepointWriter(first, old) as writer:

@@ -36,7 +36,7 @@ def stamped(job_folder):
     return job_folder / "stamped"
 
 
-def test_a_check_says_that_the_length_is_not_stored_and_how_to_tell_it_state_5(run, stamped):
+def test_a_check_reports_that_the_length_is_not_stored_and_how_to_declare_it_state_5(run, stamped):
     without, told = (run("check", stamped, "--job", f"ttl_jobs:{job}") for job in ("off", "told"))
 
     assert (4, 4) == (without.status, told.status)
@@ -45,12 +45,14 @@ def test_a_check_says_that_the_length_is_not_stored_and_how_to_tell_it_state_5(r
     assert "what has expired, 1 day after its last access, goes, and is counted  [STATE-5]" in told.stdout
 
 
-def test_a_dry_run_tells_the_reference_time_and_what_becomes_of_stamps_state_5(run, stamped, tmp_path):
+def test_a_dry_run_shows_the_reference_time_and_what_becomes_of_stamps_state_5(run, stamped, tmp_path):
     ran = run("migrate", stamped, tmp_path / "new", "--job", "ttl_jobs:told", *AT, "--dry-run")
 
     assert (0, "") == (ran.status, ran.stderr)
     assert "  at the reference time 2026-06-15T00:00:00.000Z\n" in ran.stdout
-    assert 2 == ran.stdout.count("time to live off: stamps are taken off; what has expired after 1 day is dropped")
+    assert 2 == ran.stdout.count(
+        "time to live off: time stamps are removed; values that expired after 1 day are dropped"
+    )
 
 
 def test_a_run_counts_what_had_expired_and_another_one_stamps_what_is_left_state_4_and_5(run, stamped, tmp_path):
@@ -59,8 +61,8 @@ def test_a_run_counts_what_had_expired_and_another_one_stamps_what_is_left_state
 
     assert (0, 0) == (off.status, on.status), off.stderr + on.stderr
     assert "  visits    count  value  converted     2        1        1\n" in off.stdout
-    assert "  3 list elements had expired, those of lists that were dropped whole among them\n" in off.stdout
-    assert "  reference time 2026-06-15T00:00:00.000Z: of new time stamps, and of what had expired\n" in off.stdout
+    assert "  3 list elements had expired, including those of lists that were dropped entirely\n" in off.stdout
+    assert "  reference time 2026-06-15T00:00:00.000Z, for new time stamps and for expiry\n" in off.stdout
     assert "2026-06-15T00:00:00.000Z" == on.data["plan"]["reference_time"]
     assert [0, 0] == [state["dropped"] + state["dropped_elements"] for state in on.data["states"]]
     operator = Savepoint.open(tmp_path / "on").operator("visits")
@@ -72,9 +74,13 @@ def test_a_run_counts_what_had_expired_and_another_one_stamps_what_is_left_state
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("2026-06-15T00:00:00", "has no time zone"), ("yesterday", "'yesterday' is no time"), ("", "'' is no time")],
+    [
+        ("2026-06-15T00:00:00", "has no time zone"),
+        ("yesterday", "'yesterday' is not a valid time"),
+        ("", "'' is not a valid time"),
+    ],
 )
-def test_a_reference_time_that_is_none_is_wrong_usage(run, stamped, tmp_path, text, problem):
+def test_an_invalid_reference_time_is_wrong_usage(run, stamped, tmp_path, text, problem):
     ran = run("migrate", stamped, tmp_path / "new", "--job", "ttl_jobs:told", "--reference-time", text)
 
     assert 2 == ran.status

@@ -83,10 +83,12 @@ def test_what_digests_stand_for_is_read_when_asked_for(run, tmp_path):
 
     assert (0, 0) == (by_digests.status, by_values.status)
     assert by_digests.stdout.startswith("verified by digests: ")
-    assert "1 entry is as it was written, by the digests; no key and no value was read (op)" in by_digests.stdout
+    assert "1 entry is as it was written, according to the digests; no keys and values were read (op)\n" in (
+        by_digests.stdout
+    )
     assert "--values reads them" in by_digests.stdout
     assert by_values.stdout.startswith("verified: ")
-    assert "every value ends where its type says" in by_values.stdout
+    assert "every value ends where its type requires" in by_values.stdout
     assert "--values" not in by_values.stdout
     assert [True, False] == [
         run("verify", tmp_path / "sp", "--json", *more).data["by_digests"] for more in ([], ["--values"])
@@ -108,7 +110,7 @@ def test_with_a_master_spark_proves_the_same(savepoint_of):
 
 
 @pytest.mark.spark
-def test_a_master_that_is_none_ends_with_6_and_one_block(savepoint_of):
+def test_an_invalid_master_ends_with_6_and_one_block(savepoint_of):
     command = [
         sys.executable,
         "-m",

@@ -60,15 +60,15 @@ class TestNulls:
     OLD, NEW = "times: Int32", "times: Int32 | None"
     LINE = "$.times  optional<int> -> int  a null may be"
 
-    def test_check_tells_it_of_a_savepoint(self, run, version, written):
+    def test_check_reports_it_of_a_savepoint(self, run, version, written):
         place = written("sp", self.OLD, times=3)
         version(self.NEW)
         ran = run("check", place, "--job", "visits:job")
 
         assert START == ran.status
         assert f"way back: as it is, but {self.LINE} written here" in ran.stdout
-        assert "the old job can use what the new one writes, where it is not as flagged above" in ran.stdout
-        assert "as far as the stored types tell" in ran.stdout
+        assert "the old job can use what the new one writes, except as flagged above" in ran.stdout
+        assert "as far as the stored types show" in ran.stdout
         assert ["may_fail_per_value"] == [
             flag
             for finding in run("check", place, "--job", "visits:job", "--json").data["operators"][0]["states"][0][
@@ -96,7 +96,7 @@ class TestNulls:
 
         assert REFUSE == run("check", "--job", "visits:job", "--against", "1").status
 
-    def test_a_migration_back_tells_it(self, run, version, written):
+    def test_a_migration_back_reports_it(self, run, version, written):
         version(self.OLD)
         run("snapshot", "--job", "visits:job", "-m", "One")
         place = written("sp", self.NEW, times=None)
@@ -139,7 +139,7 @@ class TestRequiredFields:
         ran = run(*check)
 
         assert "way back: none; $.times  (none) -> int" in ran.stdout
-        assert "to revision 0001_one, by all that it declares" in ran.stdout
+        assert "to revision 0001_one, according to all that it declares" in ran.stdout
         assert ("refuse", "revision 0001_one") == tuple(
             run(*check, "--json").data[key] for key in ("way_back", "way_back_to")
         )
@@ -150,14 +150,17 @@ class TestRequiredFields:
         plan = ("plan", place, "--job", "visits:job", "--no-count")
         ran = run(*plan, "-o", "plan.json")
 
-        assert "the old job on the result: refuse; it cannot use all of it, by all that revision 0001_one" in ran.stdout
+        assert (
+            "the old job on the result: refuse; it cannot use all of it, according to all that revision 0001_one"
+            in ran.stdout
+        )
         assert "    site/last: $.times  (none) -> int  the field is new and has no default" in ran.stdout
         told = run(*plan, "--json").data["rollback"]
         assert ("migrate", "refuse") == (told["old_job_on_result"], told["recorded"]["old_job_on_result"])
 
         shutil.rmtree("state_history")
         ran = run(*plan)
-        assert "it can use it after a migration back, as far as the stored types tell" in ran.stdout
+        assert "it can use it after a migration back, as far as the stored types show" in ran.stdout
         assert START == run("migrate", place, "new", "--plan", "plan.json").status
 
     def test_without_a_history_it_says_what_it_does_not_know(self, run, version, written):
@@ -167,7 +170,7 @@ class TestRequiredFields:
         ran = run("check", place, "--job", "visits:job", "--allow-migration")
 
         assert "way back: after migrate --downgrade, which fills $.times with a default" in ran.stdout
-        assert "as far as the stored types tell; defaults and aliases of the old code are in its history" in ran.stdout
+        assert "as far as the stored types show; defaults and aliases of the old code are in its history" in ran.stdout
 
 
 def test_a_migration_back_lists_what_it_drops_and_fills(run, version, written):

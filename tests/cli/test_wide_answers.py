@@ -1,4 +1,4 @@
-"""One class that changed lies in many states: people are told of it once, with the places, and programs of each."""
+"""One class that changed lies in many states: it is printed once, with the places, and is in the JSON for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ job = Job([operator(at) for at in range(60)])
 
 @pytest.mark.usefixtures("example_jobs")
 class TestFourPlaces:
-    def test_a_check_lists_each_state_and_tells_the_change_once(self, run, savepoint_of):
+    def test_a_check_lists_each_state_and_shows_the_change_once(self, run, savepoint_of):
         asked = ("check", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v2:job")
         short, whole, data = run(*asked), run(*asked, "--all"), run(*asked, "--json").data
 
@@ -96,7 +96,7 @@ def test_of_very_many_dropped_fields_the_rest_is_counted(run, tmp_path):
     ran = run("migrate", tmp_path / "old", tmp_path / "new", "--job", "wide_one:job")
 
     assert 20 == ran.stdout.count("  dropped fields: $")
-    assert "  dropped fields of 100 other states, which --json tells\n" in ran.stdout
+    assert "  dropped fields of 100 other states, listed with --json\n" in ran.stdout
 
 
 @pytest.mark.usefixtures("_two_versions")

@@ -20,7 +20,7 @@ UID, OPERATOR_ID = "accounts", "0123456789abcdef0123456789abcdef"
 
 @attrs.frozen
 class LayoutSerializer(TypeSerializer[int]):
-    """Writes an int behind a marker byte, which its snapshot tells; answers as `answer` says."""
+    """Writes an int after a marker byte, which its snapshot has; answers as `answer` says."""
 
     marker: int = 1
     answer: str = "compatible"

@@ -1,4 +1,4 @@
-"""What of the user's a plan calls: found wherever it is, and told apart although no snapshot and no name tells it."""
+"""User code that a plan calls: found wherever it is, and distinguished although no snapshot and no name shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of state kinds, roles, readers and targets; the rules of types have their tests beside their families."""
+"""Rules of state kinds, roles, readers and targets; the rules of types have their tests next to their families."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_equal_questions_get_equal_answers_and_no_state_is_there_to_read_v_3(mak
 
 
 def test_a_stored_type_that_only_notes_the_absence_of_ttl_is_the_type_it_wraps(make):
-    """Flink 2 wraps the serializers of states without TTL too, to tell later whether it was switched on."""
+    """Flink 2 wraps the serializers of states without TTL too, to know later whether it was switched on."""
     wrapped = TtlAwareSerializerSnapshot(has_ttl=False, inner=LongSerializer().snapshot_configuration())
     new = make.state("s", VALUE, LongSerializer())
 
@@ -207,7 +207,7 @@ def test_a_job_without_any_operator_of_the_savepoint_is_an_error_that_names_both
         JobDescription("job", (operator(make, "f", "acounts"),)),
     )
 
-    with pytest.raises(NothingInCommon, match="declares acounts; stored is accounts"):
+    with pytest.raises(NothingInCommon, match="declares acounts; the savepoint has accounts"):
         check(old, new)
 
 
@@ -287,7 +287,7 @@ def test_a_timer_queue_follows_the_rules_of_keys(judged):
     assert (Decision.REFUSE, [("$<key>", "ROLE-2"), ("$<key>", "PRIM-2")]) == (refused.decision, found(refused))
 
 
-def test_list_state_whose_serializer_tells_no_elements_cannot_migrate(judged, make):
+def test_list_state_whose_serializer_has_no_elements_cannot_migrate(judged, make):
     report = judged(ListSerializer(IntSerializer()), make.Layout(2, "migrates"), StateKind.LIST)
 
     assert (Decision.REFUSE, ("$", "STATE-3")) == (report.decision, found(report)[0])
@@ -353,7 +353,7 @@ def test_a_fallback_serves_where_the_snapshot_cannot_read_3(judged, make):
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_a_fallback_reads_what_lies_behind_the_time_stamp_read_3(judged, make, is_on):
+def test_a_fallback_reads_what_lies_after_the_time_stamp_read_3(judged, make, is_on):
     gone = TtlSerializerSnapshot((LongSerializerSnapshot(), make.LayoutSnapshot(1, restorable=False)))
     bare = make.Layout(2, "migrates")
     new = SerializerDescription.of(TtlSerializer(bare) if is_on else bare, fallback=make.Layout(1))

@@ -9,7 +9,7 @@ from stateshift.serializers.records.values import Record
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 
-def test_a_renamed_field_moves_its_value_when_something_beside_it_migrates():
+def test_a_renamed_field_moves_its_value_when_something_next_to_it_migrates():
     old_inner = RecordSerializer("Inner", (RecordField("was", LongSerializer()),))
     new_inner = RecordSerializer("Inner", (RecordField("now", LongSerializer(), aliases=("was",)),))
     old = RecordSerializer("Outer", (RecordField("inner", old_inner), RecordField("n", IntSerializer())))

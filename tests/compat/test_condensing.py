@@ -52,7 +52,7 @@ def test_what_is_fine_is_one_line_with_a_count(job):
     assert 500 == sum(len(operator["states"]) for operator in to_data(report)["operators"])
 
 
-def test_one_change_at_many_places_is_told_once_with_the_places(job):
+def test_one_change_at_many_places_is_reported_once_with_the_places(job):
     report = check(job(125, order(INT)), job(125, order(LONG)))
 
     text = "\n".join(explain.text_lines(report))
@@ -63,7 +63,7 @@ def test_one_change_at_many_places_is_told_once_with_the_places(job):
     assert len(text.splitlines()) < 16
 
 
-def test_what_only_one_side_has_is_told(job, make):
+def test_what_only_one_side_has_is_reported(job, make):
     gone, begun = make.state("gone", StateKind.VALUE, INT), make.state("begun", StateKind.LIST, ListSerializer(LONG))
     report = check(job(10, order(LONG), gone), job(10, order(LONG), begun))
 

@@ -62,11 +62,11 @@ def job_of(*states, key=int, **more):
         (int, int | None, [("$", "type", "long", "optional<long>")]),
     ],
 )
-def test_the_innermost_type_that_changed_is_told_by_its_path(a, b, changes):
+def test_the_innermost_type_that_changed_is_reported_by_its_path(a, b, changes):
     assert changes == types(a, b)
 
 
-def test_fields_of_records_are_told_one_by_one():
+def test_fields_of_records_are_reported_one_by_one():
     @attrs.frozen
     class Order:
         id: int
@@ -91,7 +91,7 @@ def test_fields_of_records_are_told_one_by_one():
     assert 5 == len(changes)
 
 
-def test_constants_of_an_enum_are_told():
+def test_constants_of_an_enum_are_reported():
     (_, constants) = types(Size, Sizes)
 
     assert ("$", "constants", "S, M", "S, M, L") == constants
@@ -215,7 +215,7 @@ def test_a_savepoint_declares_nothing_to_compare(savepoint_of):
     assert compare(savepoint, recorded).is_equal
 
 
-def test_states_and_operators_of_one_side_are_told():
+def test_states_and_operators_of_one_side_are_reported():
     a = Job([Operator("op", key=int, states=[ValueStateDescriptor("s", int)]), Operator("gone", list_states=[])])
     b = Job([Operator("op", key=int, states=[ValueStateDescriptor("t", int)])])
 
@@ -247,7 +247,7 @@ def test_another_kind_of_state_is_a_change():
     assert "STATE-1" == state.forwards.refusals[0].rule
 
 
-def test_a_changed_key_is_told_with_its_two_ways():
+def test_a_changed_key_is_reported_with_its_two_ways():
     """ROLE-2."""
     state = ValueStateDescriptor("s", str)
 
@@ -305,7 +305,7 @@ def test_an_avro_schema_that_changed_has_the_findings_of_its_fields():
     assert [("$.a", "AV-4")] == [(finding.path, finding.rule) for finding in state.forwards.findings]
 
 
-def test_an_operator_that_cannot_be_told_is_not_called_equal():
+def test_an_unreadable_operator_is_not_called_equal():
     side = job_of(ValueStateDescriptor("s", int))
     hidden = attrs.evolve(side, operators=(attrs.evolve(side.operators[0], states=(), unreadable="class X"),))
 

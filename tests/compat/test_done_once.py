@@ -1,4 +1,4 @@
-"""What is declared of stored values and must be done once, where their type does not tell (STATE-8)."""
+"""What is declared of stored values and must be done once, where their type does not show (STATE-8)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def decisions(savepoint, new, **edits):
     }
 
 
-def test_what_may_have_been_done_already_is_refused_until_somebody_says_that_it_was_not(stored, tmp_path):
+def test_what_may_have_been_done_already_is_refused_until_it_is_declared_as_not_done(stored, tmp_path):
     found = decisions(stored, job())
 
     assert dict.fromkeys(STATES, Decision.REFUSE) == {name: decision for name, (decision, _) in found.items()}
@@ -122,7 +122,7 @@ def test_the_lineage_goes_with_copies_and_new_names(stored, tmp_path):
     assert (Decision.START, {"STATE-8"}) == decisions(Savepoint.open(tmp_path / "v3"), renamed)["cents"]
 
 
-def test_another_converter_or_order_is_asked_for_anew(stored, tmp_path):
+def test_another_converter_or_order_must_be_requested_again(stored, tmp_path):
     after = migrated(stored, job(), tmp_path / "v2", convert=STATES)
     back = row_of({"a": int, "b": int}, stored=("b", "a"))
 
@@ -132,7 +132,7 @@ def test_another_converter_or_order_is_asked_for_anew(stored, tmp_path):
     assert Decision.MIGRATE is decisions(again, job(), convert=STATES)["pair"][0], "what was last done counts"
 
 
-def test_without_a_lineage_nobody_knows(stored, tmp_path):
+def test_without_a_lineage_it_is_unknown(stored, tmp_path):
     """Flink takes a savepoint of its own once it has restored ours."""
     migrated(stored, job(), tmp_path / "v2", convert=STATES)
     (tmp_path / "v2" / "_stateshift.json").unlink()
@@ -148,7 +148,7 @@ def test_where_the_type_changes_the_converter_is_called_without_a_word(stored):
     assert Decision.MIGRATE is decisions(stored, texts)["price"][0]
 
 
-def test_a_key_converter_is_asked_for_where_keys_are_written_anew(stored, tmp_path):
+def test_a_key_converter_is_asked_for_where_keys_are_rewritten(stored, tmp_path):
     new, anew = job(row_of({"a": int, "b": int}), None, key_converter=twice), Repartition()
 
     def decided(savepoint, **edits):
@@ -163,7 +163,7 @@ def test_a_key_converter_is_asked_for_where_keys_are_written_anew(stored, tmp_pa
     assert (Decision.START, {"STATE-8"}) == decided(after)
 
 
-def test_a_lineage_that_somebody_edited_tells_nothing(stored, tmp_path):
+def test_an_edited_lineage_is_ignored(stored, tmp_path):
     after = migrated(stored, job(), tmp_path / "v2", convert=STATES)
     for plan in (None, {}, {"operators": 3}, {"operators": [{"operator_id": 1}]}, {"operators": [{"states": [None]}]}):
         assert {} == attrs.evolve(after.lineage, plan=plan).done()

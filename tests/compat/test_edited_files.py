@@ -64,7 +64,7 @@ def edited(document, place):
 
 
 def sealed(document):
-    """A document as one who edits files writes it, who has read how they are sealed."""
+    """A document as written by someone who edits files and knows how they are sealed."""
     rest = {name: value for name, value in document.items() if name not in {"format", "version", SEAL}}
     return print_recorded(FORMAT, rest)
 
@@ -90,19 +90,19 @@ def test_no_edit_of_a_single_place_goes_unnoticed(what, change):
             pytest.fail(f"unnoticed at {place}: {read(json.dumps(document))}")
 
 
-def test_the_layout_of_a_file_is_nobodys_matter():
+def test_the_layout_of_a_file_does_not_matter():
     text, read = READERS["a revision"]
 
     assert read(json.dumps(json.loads(text), indent=None, sort_keys=True)).message == "Orders"
 
 
-def test_words_that_are_not_those_of_the_bytes_are_noticed_though_the_seal_was_made_anew():
+def test_words_that_do_not_match_the_bytes_are_noticed_even_with_a_new_seal():
     document = json.loads(to_json(described()))
     part = document["types"][document["operators"][0]["key"]]
     data = snapshot_to_bytes(serializer_for(int).snapshot_configuration())
     part["bzip2"], part["sha256"] = base64.b64encode(bz2.compress(data)).decode(), hashlib.sha256(data).hexdigest()
 
-    with pytest.raises(CorruptFile, match="the type is told as 'string', and the bytes say long"):
+    with pytest.raises(CorruptFile, match="the type is given as 'string', but the bytes have long"):
         from_json(sealed(document))
 
 
@@ -119,7 +119,7 @@ class TestStamps:
         ["", "head", "3", "٣", "a/b", "..", "a..b", "a\\b", "a\n", "a\x1b[1m", "prod:1", "pröd", "-x", "a" * 200],
     )
     def test_what_could_be_taken_for_something_else_is_no_name(self, name):
-        with pytest.raises(DeclarationError, match="is no name for a stamp"):
+        with pytest.raises(DeclarationError, match="is not a valid name for a stamp"):
             Stamps().stamped(name, "0123456789ab", DAY)
 
     @pytest.mark.parametrize("names", [["../x"], ["a", "a"]], ids=str)
@@ -127,7 +127,7 @@ class TestStamps:
         document = {"format": "stateshift stamps", "version": 2}
         document["stamps"] = [{"name": name, "revision": "0123456789ab", "on": "2026-03-01"} for name in names]
 
-        with pytest.raises(CorruptFile, match="is there twice, or no name"):
+        with pytest.raises(CorruptFile, match="occurs twice, or is not a valid name"):
             Stamps.from_json(json.dumps(document | {SEAL: seal_of(document)}))
 
 

@@ -44,7 +44,7 @@ refuse: 2 of 7 states cannot be taken over by the new types; 2 stored states are
   from savepoint sp-1 to job accounts:job
 
 operator accounts (0123456789abcdef0123456789abcdef): refuse
-  also kept as it is: raw keyed state
+  also kept as is: raw keyed state
   key  long: start (compatible)
   active  value  boolean: refuse (incompatible)
     refuse   $  boolean -> long  no conversion keeps the meaning  [PRIM-4]
@@ -71,13 +71,13 @@ is like it  [STATE-7]
              ways out: migrate the state: values are widened; or keep the old type
 
 operator ffffffffffffffffffffffffffffffff: only in the savepoint: kept
-  not all of its state can be told: the snapshot class 'com.acme.Odd' is not known
+  not all of its state can be read: the snapshot class 'com.acme.Odd' is not known
   s  value  long: only in the savepoint: kept
 """.replace("CONVERTER", Converter.of(in_cents).name)
 
 
 def profile(**fields):
-    """A record with a Java class, in which nulls are not told by the snapshot."""
+    """A record with a Java class, whose snapshot does not show nulls."""
     given = {"id": LongSerializer(), **fields}
     return PojoSerializer("Profile", tuple(RecordField(name, given[name]) for name in sorted(given)))
 
@@ -146,7 +146,7 @@ def test_a_mistyped_uid_is_asked_for(make):
     )
 
 
-def test_flink_as_the_target_is_told_of_what_it_never_could_restore(make):
+def test_flink_as_the_target_reports_what_it_never_could_restore(make):
     @attrs.frozen
     class Own:
         id: int

@@ -38,7 +38,7 @@ def told(make):
 
 
 @pytest.mark.parametrize("kind", FLINKS)
-def test_a_new_field_of_a_form_that_flink_does_not_make_itself_is_told(told, kind):
+def test_a_new_field_of_a_form_that_flink_does_not_make_itself_is_reported(told, kind):
     assert [] == told({"id": int, "a": FLINKS[kind]}, {"id": int, "a": FLINKS[kind]})
     for hint in ODD[kind]:
         assert ["$.a"] == told({"id": int}, {"id": int, "a": hint}), hint

@@ -1,4 +1,4 @@
-"""Fingerprints of code: equal where no call could tell two functions apart, and only there."""
+"""Fingerprints of code: equal if and only if no call could distinguish two functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gate prints for tools: SARIF as its schema and code scanning want it, JUnit XML as CI servers do."""
+"""What the gate prints for tools: SARIF as its schema and code scanning require, JUnit XML as CI servers do."""
 
 from __future__ import annotations
 

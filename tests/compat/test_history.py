@@ -88,7 +88,7 @@ def test_a_merge_follows_three_heads_as_it_follows_two(first, branched):
     assert {head.id for head in branched.heads} | {third.id} == set(merged.parents)
 
 
-def test_what_a_revision_follows_is_told_the_oldest_first(branched):
+def test_what_a_revision_follows_is_reported_the_oldest_first(branched):
     wider = branched.find("0002_wider")
 
     assert ["0001_orders", "0002_wider"] == [one.name for one in branched.up_to(wider)]
@@ -120,7 +120,7 @@ def test_an_edited_file_is_noticed(first, field):
 
 def test_a_missing_parent_and_a_copy_are_noticed(branched):
     files = files_of(*branched.revisions)
-    with pytest.raises(CorruptFile, match="which is not there"):
+    with pytest.raises(CorruptFile, match="which is missing"):
         History.of({name: text for name, text in files.items() if not name.startswith("0001")})
     with pytest.raises(CorruptFile, match="are the same revision"):
         History.of(files | {"0009_copy.json": files["0001_orders.json"]})

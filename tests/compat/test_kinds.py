@@ -53,7 +53,7 @@ def test_state_1_without_a_transform_it_is_refused_and_one_is_the_first_way_out(
     assert "transform=StateTransform.from_value(…)" in state.result.findings[0].ways_out[0]
 
 
-def test_state_1_a_transform_from_another_kind_is_no_help_and_is_told():
+def test_state_1_a_transform_from_another_kind_is_no_help_and_is_reported():
     state = judged(VALUE, MapStateDescriptor("s", int, int, transform=StateTransform.from_list(dict)))
 
     assert (Decision.REFUSE, [("$<state>", "STATE-1")]) == (state.decision, rules(state))
@@ -78,7 +78,7 @@ def test_a_transform_is_not_used_where_the_stored_kind_is_the_new_one_already():
     assert (Decision.START, "") == (state.decision, state.transform)
 
 
-def test_a_converter_beside_a_transform_is_for_the_same_kind_only():
+def test_a_converter_next_to_a_transform_is_for_the_same_kind_only():
     both = attrs.evolve(TO_LIST, converter=str, element_serializer=str)
 
     assert ("", f"{__name__}.wrap") == (judged(VALUE, both).converter, judged(VALUE, both).transform)
@@ -98,7 +98,7 @@ class Bytes(TypeDeserializer):
         return source.read_long()
 
 
-def test_read_3_and_read_4_who_reads_the_stored_pieces_is_found_first():
+def test_read_3_and_read_4_the_reader_of_the_stored_pieces_is_found_first():
     old = job_of(VALUE).describe()
     gone = attrs.evolve(old.operators[0].states[0].value, snapshot=SkippedSnapshot(stored_id="stateshift/gone"))
     state = attrs.evolve(old.operators[0].states[0], value=gone)
@@ -124,12 +124,12 @@ def test_operator_state_keeps_its_kind_state_1():
 
 class TestDeclarations:
     def test_a_bare_function_does_not_say_from_which_kind(self):
-        with pytest.raises(DeclarationError, match="of which kind") as caught:
+        with pytest.raises(DeclarationError, match="the kind of the stored state") as caught:
             ListStateDescriptor("s", int, transform=wrap)
         assert "StateTransform.from_value(…)" in caught.value.advice
 
     def test_its_own_kind_takes_a_converter(self):
-        with pytest.raises(DeclarationError, match="takes list state, which the state is itself"):
+        with pytest.raises(DeclarationError, match="takes list state, but that is already the kind of the state"):
             ListStateDescriptor("s", int, transform=StateTransform.from_list(wrap))
 
     def test_operator_state_takes_none(self):

@@ -4,7 +4,7 @@ compatible             the new serializer reads the old bytes, with the same mea
 after reconfiguration  the reconfigured copy does
 migration              the transcoded entries read as the converted values
 
-The model of a conversion is written here anew, and knows nothing of the families' own.
+The model of a conversion is written here independently, and uses nothing of the families' own.
 """
 
 from __future__ import annotations

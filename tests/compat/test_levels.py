@@ -191,7 +191,7 @@ class TestOverrides:
         assert [self.override()] == [override for state in report.states for override in state.overridden]
         assert [("order", "0001", "backward")] == failures(report)
 
-    def test_an_override_that_has_expired_lets_nothing_pass_and_is_told(self):
+    def test_an_override_that_has_expired_lets_nothing_pass_and_is_reported(self):
         expired = self.override(expires=TODAY - dt.timedelta(days=1))
         report = self.ask(expires=expired.expires)
 
@@ -204,7 +204,7 @@ class TestOverrides:
 
 
 class TestKeysThatAreToChange:
-    """What `migrate --repartition` will write anew is let pass by one override of the role's rule."""
+    """What `migrate --repartition` will rewrite is accepted by one override of the role's rule."""
 
     def ask(self, *rules, value=int):
         overrides = [Override("shop/<key>", rule, "all is keyed anew", TODAY) for rule in rules]

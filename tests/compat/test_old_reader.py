@@ -57,7 +57,7 @@ def test_later_sources_are_not_touched_once_one_has_served(make):
     assert ReaderSource.SNAPSHOT == find_old_reader(make.LayoutSnapshot(1), stored=never).source
 
 
-def test_without_any_source_all_three_reasons_are_told_read_4(make):
+def test_without_any_source_all_three_reasons_are_reported_read_4(make):
     with pytest.raises(OldReaderUnavailable) as caught:
         find_old_reader(make.LayoutSnapshot(1, restorable=False), stored=refuse)
 
@@ -77,7 +77,7 @@ def test_a_snapshot_that_fails_in_its_own_way_is_one_more_reason(make):
     assert "snapshot: ImportError: no module named acme" == found.reasons[0]
 
 
-def test_a_part_that_nobody_reads_refuses_the_whole_though_another_part_has_a_fallback_read_4(make):
+def test_an_unreadable_part_refuses_the_whole_even_if_another_part_has_a_fallback_read_4(make):
     gone = make.LayoutSnapshot(1, restorable=False)
     old = TupleSerializerSnapshot((gone, gone), "org.apache.flink.api.java.tuple.Tuple2")
     read = make.Layout(2, "migrates", fallback=make.Layout(1))

@@ -1,4 +1,4 @@
-"""Stored state that nobody takes, and state that begins empty (STATE-7)."""
+"""Stored state that is not taken over, and state that starts empty (STATE-7)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LIKELY = {
 
 
 @pytest.mark.parametrize("case", LIKELY)
-def test_a_state_that_may_be_a_stored_one_is_refused_until_somebody_says_which(job, case):
+def test_a_state_that_may_be_a_stored_one_is_refused_until_this_is_declared(job, case):
     stored, declared = LIKELY[case]
     (old,), (new,) = stored, declared
     before, after = job(shop=stored), job(shop=declared)
@@ -78,7 +78,7 @@ def test_a_state_that_is_like_none_or_several_begins_empty_and_is_counted(job, s
     assert (len(stored), 1) == (len(report.not_taken), len(report.starting_empty))
 
 
-def test_an_operator_under_another_uid_is_refused_until_somebody_says_so(job):
+def test_an_operator_with_another_uid_is_refused_until_this_is_declared(job):
     same = {"s": LONG}
     before, after = (
         job(shop={"total": LONG, "more": LONG}, other=same),

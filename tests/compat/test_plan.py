@@ -114,7 +114,7 @@ def test_map_state_rewrites_only_the_part_that_changes(planned):
     keys, values = operator.states
 
     assert (None, "{}") == (values.user_key, values.value.step)
-    assert keys.value.is_check  # snapshots do not tell whether a null is stored
+    assert keys.value.is_check  # snapshots do not show whether a null is stored
     assert ("<key>", False) == (keys.user_key.step, keys.user_key.is_check)
 
 
@@ -131,7 +131,7 @@ def test_a_refusal_lists_every_state_and_finding(planned):
         assert line in message
 
 
-def test_a_plan_as_data_is_the_same_every_time_and_tells_readers_converters_and_flags(planned):
+def test_a_plan_as_data_is_the_same_every_time_and_reports_readers_converters_and_flags(planned):
     def make_plan():
         new = SerializerDescription.of(IntSerializer(), converter=Converter("accounts.clamp", abs))
         return planned(("a", VALUE, LongSerializer(), new), ("b", VALUE, LongSerializer(), DoubleSerializer()))
@@ -176,8 +176,8 @@ def test_a_dry_run_reads_well(planned, make):
         "",
         "operator accounts (0123456789abcdef0123456789abcdef): rewritten",
         "  gone  value  double: copied as bytes",
-        "  level  value  layout 1 -> layout 2: copied as bytes, under a new snapshot in the header",
-        "  visits  value  long -> double: read, converted and written anew",
+        "  level  value  layout 1 -> layout 2: copied as bytes, with a new snapshot in the header",
+        "  visits  value  long -> double: read, converted and rewritten",
         "    $  reader: snapshot",
         "    $  lossy",
     ] == plan_text.text_lines(whole)

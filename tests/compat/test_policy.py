@@ -90,7 +90,7 @@ def test_a_long_that_becomes_a_double_is_refused_where_loss_is_forbidden_and_tex
     assert ["lossy"] == data["operators"][0]["states"][0]["findings"][0]["forbidden"]
 
 
-def test_a_remark_that_is_forbidden_is_told_as_a_refusal(judged):
+def test_a_remark_that_is_forbidden_is_reported_as_a_refusal(judged):
     new = FlaggedSerializer(Flag.UNVERIFIED, Verdict.COMPATIBLE)
 
     lines = explain.text_lines(judged(LongSerializer(), new, Flag.UNVERIFIED))

@@ -101,7 +101,9 @@ def test_what_is_not_in_the_probe_is_kept_and_said_so(stored_in):
 
 
 def test_a_probe_of_another_job_is_refused_at_once(stored_in):
-    with pytest.raises(NothingInCommon, match="its operators with state are window-list, window-reduce; stored is"):
+    with pytest.raises(
+        NothingInCommon, match="its operators with state are window-list, window-reduce; the savepoint has"
+    ):
         check(stored_in("hashmap-account-v1"), stored_in("hashmap-windows-p2-m128").as_probe())
 
 
@@ -151,7 +153,7 @@ def test_a_changed_key_that_is_not_read_is_refused_and_not_an_error(make):
     assert "READ-4" == report.operators[0].key.result.findings[0].rule
 
 
-def test_an_operator_that_cannot_be_told_in_the_probe_is_refused(stored_in):
+def test_an_unreadable_operator_in_the_probe_is_refused(stored_in):
     probe = stored_in("hashmap-account-v3")
     operators = [attrs.evolve(o, states=(), key=None, unreadable="a class X is not known") for o in probe.operators]
 

@@ -1,4 +1,4 @@
-"""The text of a recorded file: each type told once, an edit noticed without parsing, and read only as far as needed."""
+"""The text of a recorded file: each type written once, an edit noticed without parsing, and read as far as needed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def files_of(*jobs):
 
 
 def resealed(text):
-    """A text as one who edits files leaves it, who has read how they are sealed."""
+    """A text as left by someone who edits files and knows how they are sealed."""
     body = text[: text.rindex(f',\n  "{SEAL}"')]
     return f'{body},\n  "{SEAL}": "{_seal(body)}"\n}}\n'
 
@@ -89,7 +89,7 @@ def earlier(text, version):
 
 
 class TestTypes:
-    def test_one_that_many_states_have_is_told_once(self):
+    def test_one_that_many_states_have_is_reported_once(self):
         once, often = to_json(job(Order)), to_json(job(*[Order] * 500))
 
         assert len(json.loads(once)["types"]) == len(json.loads(often)["types"])
@@ -114,7 +114,7 @@ class TestTypes:
         (title,) = {operator["states"][0]["value"] for operator in document["operators"]}
         document["types"][title]["bzip2"] = base64.b64encode(bz2.compress(bytes((64 << 20) + 1))).decode()
 
-        with pytest.raises(CorruptFile, match="or are too many"):
+        with pytest.raises(CorruptFile, match="or are too long"):
             from_json(
                 print_recorded(FORMAT, {k: v for k, v in document.items() if k not in {"format", "version", SEAL}})
             )
@@ -138,7 +138,7 @@ class TestEarlierFiles:
         (text,) = files_of(job(Order)).data.values()
         edited = earlier(text, 2).replace('"parallelism": null', '"parallelism": 7')
 
-        with pytest.raises(CorruptFile, match="not what its seal says"):
+        with pytest.raises(CorruptFile, match="does not match its seal"):
             History.of({"0001_r0.json": edited})
 
 
@@ -162,7 +162,7 @@ class TestWhatIsRead:
         (revision,) = History.of(files).revisions
         files.data.update(files_of(job(int)).data)
 
-        with pytest.raises(CorruptFile, match="it was exchanged while it was read"):
+        with pytest.raises(CorruptFile, match="it was replaced while it was being read"):
             _ = revision.description
 
     def test_an_edit_of_what_is_not_needed_is_noticed_all_the_same(self):
@@ -199,14 +199,14 @@ class TestTexts:
         ],
         ids=range(6),
     )
-    def test_what_is_there_twice_or_hidden_is_refused_though_the_seal_was_made_anew(self, old, new):
+    def test_duplicate_or_hidden_content_is_refused_even_with_a_new_seal(self, old, new):
         (text,) = files_of(job(Order)).data.values()
         assert text.count(old) == 1
 
         with pytest.raises(CorruptFile):
             RecordedRevision.from_json("0001_r0", resealed(text.replace(old, new)))
 
-    def test_a_type_is_not_told_twice(self):
+    def test_a_type_is_not_written_twice(self):
         (text,) = files_of(job(Order)).data.values()
         line = next(line for line in text.split("\n") if line.startswith('    "string '))
 
@@ -236,7 +236,7 @@ class TestJudgedOnce:
 
         assert {"s0": 2, "s1": 2} == Counter(asked)
 
-    def test_so_are_states_of_one_type(self, monkeypatch):
+    def test_states_of_one_type_are_written_once(self, monkeypatch):
         asked, real = [], check.judge
         history = History.of(files_of(job(*[Narrow] * 9)))
         monkeypatch.setattr(check, "judge", lambda old, new: asked.append(new.name) or real(old, new))

@@ -44,7 +44,7 @@ def test_a_job_and_its_record_have_the_same_digest():
     assert digest(job.describe()) != digest(other.describe())
 
 
-def test_the_types_are_told_in_words(recorded):
+def test_the_types_are_reported_in_words(recorded):
     document = json.loads(recorded)
     operator, types = document["operators"][0], document["types"]
 
@@ -84,10 +84,10 @@ def packed(data, times=1):
 
 
 EDITS = {
-    "a state gets another name": (update("state", name="x"), "its content is not what its sha256 says"),
+    "a state gets another name": (update("state", name="x"), "its content does not match its sha256"),
     "bytes of another snapshot": (
         update("type", bzip2=packed(b"x")),
-        "are not those that its sha256 says",
+        "do not match its sha256",
     ),
     "bytes that are not compressed": (update("type", bzip2="AAAA"), "are not compressed by bzip2"),
     "compressed bytes that go on": (
@@ -100,13 +100,13 @@ EDITS = {
         ),
         "is named",
     ),
-    "a type that is not there": (update("state", value="long"), "the table of types has none such"),
+    "a type that is not there": (update("state", value="long"), "which is not in the table of types"),
     "a type that nothing is of": (
         lambda **places: places["data"]["types"].update({"long": places["type"]}),
-        "nothing is of the type 'long'",
+        "the type 'long' is not used",
     ),
     "bytes that are no base64": (update("type", bzip2="?"), "are not base64"),
-    "a kind that is none": (update("state", kind="heap"), "'heap' is no kind of state"),
+    "a kind that is none": (update("state", kind="heap"), "'heap' is not a kind of state"),
     "a field too many": (update("state", more=1), "which this release does not know"),
     "a field too few": (lambda **places: places["state"].pop("value"), "lacks 'value'"),
     "a number for a text": (update("state", name=3), "'name' of an item of 'states' is 3"),
@@ -129,13 +129,13 @@ def test_what_was_edited_is_refused_with_the_place(recorded, name):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "it is no JSON"),
-        ("[]", "it names no format"),
+        ("", "not valid JSON"),
+        ("[]", "it has no format"),
         ("[" * 100_000, "nested too deep"),
-        ('{"format": "stateshift snapshot", "version": NaN}', "NaN is no JSON"),
+        ('{"format": "stateshift snapshot", "version": NaN}', "NaN is not valid JSON"),
         ('{"format": "stateshift snapshot", "version": 1e999}', "a number is too large"),
         ('{"format": "a", "format": "stateshift snapshot"}', "the name 'format' is given twice"),
-        (b"\xff\xfe\x00", "it is no JSON"),
+        (b"\xff\xfe\x00", "not valid JSON"),
     ],
 )
 def test_what_is_no_record_is_refused(text, message):
@@ -146,7 +146,7 @@ def test_what_is_no_record_is_refused(text, message):
 def test_a_later_version_says_so(recorded):
     later = edited(recorded, update("data", version=4))
 
-    with pytest.raises(UnsupportedFormat, match="is of version 4, and this release reads 3"):
+    with pytest.raises(UnsupportedFormat, match="has version 4, but this release reads 3"):
         from_json(later)
 
 

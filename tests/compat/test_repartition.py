@@ -1,4 +1,4 @@
-"""Keys that are written anew, in a check and a plan (ROLE-4): what is accepted, what is refused, what is told."""
+"""Keys that are rewritten, in a check and a plan (ROLE-4): what is accepted, what is refused, what is reported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_key_with_a_rule_is_a_migration_and_flagged_role_4(make, stored):
     )  # fmt: skip
 
 
-def test_a_key_without_a_rule_needs_a_function_and_is_told_so(make, stored):
+def test_a_key_without_a_rule_needs_a_function_and_the_error_says_so(make, stored):
     new = make.job(make.state("s", VALUE, LONG), key=STRING)
     refused = check(stored(LONG), new, repartition=ALLOWED).operators[0].key.result
     accepted = check(stored(LONG), make.job(key=converted(STRING, str)), repartition=ALLOWED)
@@ -91,7 +91,7 @@ def test_another_number_of_key_groups_is_a_migration_of_compatible_keys(make, st
     assert OperatorAction.COPY == plan(same).operators[0].action
 
 
-def test_timers_are_keyed_anew_whether_the_job_declares_them_or_not(make, stored):
+def test_timers_are_rekeyed_whether_the_job_declares_them_or_not(make, stored):
     old = stored(INT, make.state("timers", TIMERS, TimerSerializer(INT, VOID)))
     declared = make.job(make.state("timers", TIMERS, TimerSerializer(LONG, VOID)), key=LONG)
 
@@ -122,7 +122,7 @@ def test_states_that_the_job_does_not_declare_go_along_as_bytes(make, stored):
     )  # fmt: skip
 
 
-def test_a_namespace_that_nobody_can_tell_refuses_the_operator(make, stored):
+def test_an_unreadable_namespace_refuses_the_operator(make, stored):
     old = stored(INT, make.state("s", VALUE, LONG, namespace=make.LayoutSnapshot(1, restorable=False)))
 
     report = check(old, make.job(key=LONG), repartition=ALLOWED)
@@ -131,7 +131,7 @@ def test_a_namespace_that_nobody_can_tell_refuses_the_operator(make, stored):
     assert Decision.REFUSE == report.decision
 
 
-def test_keys_that_nobody_can_read_are_refused(make, stored):
+def test_unreadable_keys_are_refused(make, stored):
     old = stored(make.LayoutSnapshot(1, restorable=False))
 
     report = check(old, make.job(key=make.Layout(2, "migrates")), repartition=ALLOWED)
@@ -183,7 +183,7 @@ def test_the_numbers_are_flinks():
     for number in (0, 1 << 16, True, "1000"):
         with pytest.raises(DeclarationError, match=r"max parallelism .* is not possible"):
             Repartition(max_parallelism=number)
-    with pytest.raises(DeclarationError, match="a merge is a function of two values"):
+    with pytest.raises(DeclarationError, match="a merge must be a function of two values"):
         Repartition(merge={"s": 1})
 
 
@@ -195,7 +195,7 @@ def test_names_that_are_not_there_are_refused_with_those_that_are(make, stored):
     with pytest.raises(StateNotFound, match="there is no state 'totals'"):
         check(stored(LONG), new, repartition=Repartition(merge={"totals": max}))
     timers = stored(LONG, make.state("timers", TIMERS, TimerSerializer(LONG, VOID)))
-    with pytest.raises(DeclarationError, match="equal timers become one by themselves"):
+    with pytest.raises(DeclarationError, match="equal timers are merged automatically"):
         check(timers, new, repartition=Repartition(merge={"timers": max}))
     lists = stored(None, make.state("s", StateKind.SPLIT_LIST, LONG))
     with pytest.raises(DeclarationError, match="it has no key"):
@@ -210,11 +210,11 @@ def test_an_operator_that_is_not_in_the_job_is_kept_and_cannot_be_named(make, st
 
     kept = plan(check(both, new, repartition=Repartition(max_parallelism=9))).operator("f" * 32)
     assert (None, 0) == (kept.rekeying, kept.max_parallelism)
-    with pytest.raises(DeclarationError, match=r"'other' is not in the job, and so kept with its 128 key groups"):
+    with pytest.raises(DeclarationError, match=r"'other' is not in the job, so it keeps its 128 key groups"):
         check(both, new, repartition=Repartition(max_parallelism={"other": 9}))
 
 
-def test_the_options_of_the_command_line_are_told():
+def test_the_options_of_the_command_line_are_shown():
     wanted = Repartition(max_parallelism={"a b": 9}, merge={"total": Merge("operator:add", functions.add)})
 
     assert "--repartition --max-parallelism 'a b=9' --merge total=operator:add" == wanted.options()
@@ -244,6 +244,6 @@ def test_without_the_option_the_way_out_names_it(make, stored):
 
 
 def test_a_key_converter_goes_with_a_key():
-    with pytest.raises(DeclarationError, match="has a key_converter and no key type"):
+    with pytest.raises(DeclarationError, match="has a key_converter but no key type"):
         Operator("op", key_converter=str)
     assert SerializerDescription.of(STRING).converter is None

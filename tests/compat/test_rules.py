@@ -118,7 +118,7 @@ def test_a_rule_is_either_a_decision_or_a_law():
     assert [] == odd
 
 
-def test_every_flag_is_told_and_named_by_a_rule():
+def test_every_flag_is_reported_and_named_by_a_rule():
     assert list(map(str, Flag)) == list(flag_book())
     assert [] == [flag.name for flag in flag_book().values() if not flag.rules]
 

@@ -82,7 +82,7 @@ def test_what_the_target_can_read_starts(snapshot, by, target):
     assert Decision.START is check(old, old, target=target).decision
 
 
-def test_a_savepoint_tells_the_major_release_that_wrote_it(savepoint_of):
+def test_a_savepoint_shows_the_major_release_that_wrote_it(savepoint_of):
     from stateshift import Savepoint
 
     places = [savepoint_of("hashmap-account-v1", version=version) for version in ("1.20", "2.3")]
@@ -111,7 +111,7 @@ HEADER_ONLY = {
 
 @pytest.mark.parametrize("rule", HEADER_ONLY)
 @pytest.mark.parametrize("wrap", [lambda one: one, ListSerializer], ids=["itself", "in a list"])
-def test_who_can_restore_now_decides_where_nobody_is_named(make, rule, wrap):
+def test_the_current_restorer_decides_if_no_target_is_given(make, rule, wrap):
     """Flink reads null, or refuses, under the old header; stateshift pairs by alias (tried in tests/interop)."""
     old, new = (make.job(make.state("s", StateKind.VALUE, wrap(one))) for one in HEADER_ONLY[rule])
 

@@ -1,4 +1,4 @@
-"""Types are spelled out in full, and shortened where there is no room."""
+"""Types are spelled out in full, and shortened where there is no space."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_subclasses_follow_their_base():
     assert expected == type_text(snapshot)
 
 
-def test_time_stamps_of_ttl_are_not_told_but_that_there_are_some():
+def test_the_presence_of_ttl_time_stamps_is_shown_without_them():
     ttl = TtlSerializerSnapshot((LONG, ORDER))
 
     assert "ttl<pojo fx.Order{…}>" == type_text(ttl, 25)

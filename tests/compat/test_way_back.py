@@ -40,7 +40,7 @@ def job(value, key=str, *, uid="shop", name="open", more=()):
 
 
 def stored(given):
-    """As a savepoint tells it: snapshots, and no code."""
+    """As a savepoint has it: snapshots, and no code."""
 
     def bare(part):
         return None if part is None else attrs.evolve(part, serializer=None)
@@ -129,7 +129,7 @@ def test_it_is_what_the_check_says_with_the_sides_exchanged(data):
 
 
 @pytest.mark.parametrize(("old", "is_flagged"), [(Int32, True), (str, False)], ids=["a primitive", "never a primitive"])
-def test_a_null_that_the_old_class_may_not_take_is_told(old, is_flagged):
+def test_a_null_that_the_old_class_may_not_take_is_reported(old, is_flagged):
     """REC-17 back: Flink fails on a null in a field that is `int` in the old class, and no byte is rewritten."""
     back = backs(stored(job(class_of(id=int, visits=old))), job(class_of(id=int, visits=old | None)).describe())["open"]
 
@@ -153,13 +153,13 @@ def test_flags_count_on_the_way_back_of_a_record_as_they_do_on_the_way_there():
     assert ("$.visits", "REC-17") in rules(backs(recorded_old, new.describe())["open"])
 
 
-def test_what_a_migration_back_fills_is_told_beside_what_it_drops():
+def test_what_a_migration_back_fills_is_reported_next_to_what_it_drops():
     back = backs(stored(job(class_of(id=int, title=str))), job(class_of(id=int, note=str | None)).describe())["open"]
 
     assert (MIGRATE, ", which drops $.note and fills $.title with a default") == (back.decision, back.loss)
 
 
-def test_time_stamps_that_a_migration_back_takes_off_are_told():
+def test_time_stamps_that_a_migration_back_takes_off_are_reported():
     old = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int)])])
     new = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int, time_to_live=True)])])
 
@@ -220,14 +220,14 @@ def test_an_operator_that_the_job_lacks_is_dropped_by_flink():
     assert (START, True) == (back.decision, "--allowNonRestoredState" in back.note)
 
 
-def test_of_what_is_refused_or_new_nothing_is_told():
+def test_of_what_is_refused_or_new_nothing_is_reported():
     new = job(bool, more=[Operator("audit", key=str, states=[ValueStateDescriptor("seen", int)])]).describe()
 
     assert {"pending"} == backs(stored(job(str)), new).keys()
 
 
 def test_an_old_serializer_that_fails_when_it_is_asked_ends_no_check(make):
-    """Nor does it hide what can be told of other operators."""
+    """Nor does it hide what is known of other operators."""
     asked = []
 
     @attrs.define
@@ -254,7 +254,7 @@ class TestText:
 
         assert "    way back: after migrate --downgrade, which drops $.note" in lines
         assert "way back: of 2 states, the old job can use 1 as they are, 1 after migrate --downgrade" == lines[-2]
-        assert lines[-1].startswith("  as far as the stored types tell")
+        assert lines[-1].startswith("  as far as the stored types show")
 
     def test_a_state_without_one_names_path_and_rule(self):
         lines = self.lines(class_of(id=Int32), class_of(id=int))

@@ -119,13 +119,13 @@ def _entry(module, name):
 
 
 def _place(module, name):
-    """Give the module of a name: values tell that of the face."""
+    """Give the module of a name: values have that of the public package."""
     package = import_module(module)
     return f"stateshift{package._PLACES[name]}" if module == "stateshift" else getattr(package, name).__module__
 
 
 def _is_plain(thing):
-    """Whether nobody calls it: an enum, an abstract class, an error."""
+    """Whether users do not call it: an enum, an abstract class, an error."""
     return inspect.isclass(thing) and (issubclass(thing, enum.Enum | BaseException) or inspect.isabstract(thing))
 
 

@@ -42,4 +42,4 @@ INNER = {
     "stateshift.state.migration.preparation", "stateshift.state.migration.planning",
     "stateshift.state.migration.plan_file", "stateshift.compat.testing.strategies",
 }  # fmt: skip
-"""Modules of which a page shows how the parts work, or of which it tells all itself."""
+"""Modules for which a page shows how the parts work, or which it documents itself."""

@@ -131,7 +131,7 @@ def matches(shown: list[str], real: list[str]) -> bool:
 
 
 class Reader:
-    """Somebody who follows a page: a folder, a shell, and a Python session."""
+    """A user following a page: a folder, a shell, and a Python session."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -257,7 +257,7 @@ def reader(tmp_path):
     "page",
     [pytest.param(page, marks=[pytest.mark.spark] if migrates(page) else [], id=name_of(page)) for page in PAGES],
 )
-def test_a_reader_who_follows_the_page_sees_what_it_shows(page, reader):
+def test_the_snippets_of_a_page_print_what_it_shows(page, reader):
     for snippet in snippets_of(page):
         reason = snippet.option("no-run")
         if reason is not None:

@@ -52,7 +52,7 @@ class Answer:
         convert: (value, as_read) -> value. As read by the new program; else as the bytes are where nothing is
             rewritten, in which nulls are kept whatever the new type says.
         label: The type that describes the bytes where a reconfigured copy takes them over.
-        loses: Whether the conversion is `lossy` or `drops` something, as flags tell.
+        loses: Whether the conversion is `lossy` or `drops` something, according to flags.
         is_readable: Whether the old bytes can be read: by the snapshot, or by the fallbacks of parts.
         is_writable: Whether the new program writes all that it reads; not a subclass that has lost its decorator.
     """

@@ -13,7 +13,7 @@ from evolution.values import values_of
 from hypothesis import strategies as st
 
 lives = st.sampled_from([None, timedelta(seconds=15), timedelta(days=1)])
-"""For how long values lived, where that is told."""
+"""For how long values lived, if that is declared."""
 
 
 @st.composite

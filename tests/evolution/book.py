@@ -283,7 +283,7 @@ def _sequence(old, new):
         if isinstance(old, ArrayOf):
             was = stripped(was)[0]
         elif takes_null and isinstance(was, Maybe):
-            becomes = Maybe(becomes)  # of which a null goes by the flag of the array
+            becomes = Maybe(becomes)  # whose nulls use the flag of the array
     elif isinstance(old, ArrayOf):
         was, takes_null = stripped(was)[0], isinstance(becomes, Maybe)
     element = judge(was, becomes)
@@ -320,7 +320,7 @@ def _map(old, new):
     in_place = item_of(value_answer, takes_null=takes_null)
 
     def each(item, as_read):
-        """Behind a stamp a null goes by the form of its own type, where that has one."""
+        """After a stamp a null has the form of its own type, if that has one."""
         has_form = isinstance(becomes, Stamped) and has_null_form(becomes.inner)
         if item is None and takes_null and has_form and as_read and not isinstance(was, Stamped):
             return ("stamped", REFERENCE, None)

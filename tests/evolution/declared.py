@@ -69,7 +69,7 @@ def _hint(shape, classes):  # noqa: PLR0912 - a case for each type
         case Leaf(kind):
             return LEAF_HINTS[kind]
         case Stamped(inner):
-            return _hint(inner, classes)  # of which the state's descriptor tells
+            return _hint(inner, classes)  # from the state's descriptor
         case Maybe(inner):
             return Optional[_hint(inner, classes)]  # noqa: UP045 - of anything
         case ListOf(element):
@@ -100,7 +100,7 @@ IN_AVRO = {"int": Int32, "long": int, "float": Float32, "double": float, "string
 
 
 def _schema(shape, classes):
-    """The serializer of a schema: of dicts, or of a class that stands beside it or implies it."""
+    """The serializer of a schema: of dicts, or of a class that stands next to it or implies it."""
     if shape.bound == "dict":
         return AvroSerializer(schema_of(shape))
     hints, defaults, enums = {}, {}, {}
@@ -187,7 +187,7 @@ def _named(qualified, form, hints, defaults, *bases):
 
 
 def _is_constant(value):
-    """Whether a value cannot change, so that records may share it; what holds a list is made anew for each."""
+    """Whether a value cannot change, so that records may share it; what holds a list is made again for each."""
     try:
         hash(value)
     except TypeError:

@@ -53,7 +53,7 @@ def pair(stored, fields):
 
 
 def parted(record, field):
-    """The type in a field's bytes and whether the field may be null: Flink wraps optional containers of POJOs anew."""
+    """The type in a field's bytes and whether the field may be null: Flink wraps optional containers of POJOs again."""
     inner, optional = stripped(field.shape)
     wraps = field.wrapped or (record.java and optional and isinstance(inner, ListOf | SetOf | MapOf))
     return (field.shape if wraps else inner), optional

@@ -50,12 +50,12 @@ KINDS = (*KEYED, "split", "union", "broadcast")
 ROOMS = {"split": "list_states", "union": "union_list_states", "broadcast": "broadcast_states"}
 SUBTASKS = 3
 UNCONVERTED = parse_edits(convert=[NAME])
-"""Types of rows do not tell whether a change of their columns was done before (STATE-8); here each is done once."""
+"""Types of rows do not show whether a change of their columns was done before (STATE-8); here each is done once."""
 
 
 @attrs.frozen
 class State:
-    """What is stored: one state, and beside it one that never changes.
+    """What is stored: one state, and next to it one that never changes.
 
     Attributes:
         kind: Of the state.
@@ -90,7 +90,7 @@ def descriptor(kind, shape, parts, lived=None):
 
 
 def job_of(kind, state, key=int):
-    """A job with a state, and the one beside it."""
+    """A job with a state, and the one next to it."""
     beside = ValueStateDescriptor(BESIDE, str)
     if kind in KEYED:
         return Job([Operator(UID, key=key, states=[state, beside])])
@@ -153,7 +153,7 @@ def joined(kind, parts):
 
 
 def unexpired(state, new, lived):
-    """What is left of the contents where a state loses its TTL, and the job tells for how long values lived."""
+    """What is left of the contents where a state loses its TTL, and the job declares for how long values lived."""
     if lived is None or not has_ttl(state.kind, state.shape) or has_ttl(state.kind, new):
         return state.contents
     until = REFERENCE - lived // timedelta(milliseconds=1)
@@ -172,7 +172,7 @@ def unexpired(state, new, lived):
 
 
 def judge_state(kind, old, new):
-    """What the book says of a state: of its values, and of who reads what must be rewritten (READ-4)."""
+    """What the book says of a state: of its values, and of the reader of what must be rewritten (READ-4)."""
     if kind == "broadcast":
         key, value = judge(old.key, new.key), judge(old.value, new.value)
         findings = below(key.findings, "<key>") | below(value.findings, "{}")
@@ -203,7 +203,7 @@ def judge_state(kind, old, new):
         return answer
     if not answer.is_writable:  # what is rewritten is written by the new program, as it is (REC-14)
         return attrs.evolve(answer, verdict=REFUSE, findings=answer.findings | {("$", "REC-14")})
-    # Nothing but its serializer tells where a key or a value of a broadcast map ends.
+    # Nothing but its serializer shows where a key or a value of a broadcast map ends.
     read = [(step, part) for step, part in parts if part.verdict != OK or kind == "broadcast"]
     unread = frozenset((f"${step}", "READ-4") for step, part in read if not part.is_readable)
     return attrs.evolve(answer, verdict=REFUSE, findings=answer.findings | unread) if unread else answer
@@ -239,7 +239,7 @@ def plans_nothing(state, job):
 
 
 def read_by_label(state):
-    """Read the state as anybody can, who has nothing but the savepoint."""
+    """Read the state with nothing but the savepoint."""
     found = state.stored()
     if state.kind in KEYED:
         return {entry.key: plain(entry.value) for entry in found.read_entries()}

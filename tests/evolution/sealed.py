@@ -18,7 +18,7 @@ from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot
 
 @attrs.frozen
 class SealedSerializer(TypeSerializer):
-    """An int behind a mark."""
+    """An int after a mark."""
 
     def serialize(self, value, target):
         target.write_byte(0x5E)
@@ -34,7 +34,7 @@ class SealedSerializer(TypeSerializer):
 
 @attrs.frozen
 class OpenedSerializer(TypeSerializer):
-    """An int in two bytes; it knows who reads what is sealed."""
+    """An int in two bytes; it has the reader of what is sealed."""
 
     def serialize(self, value, target):
         target.write_short(value)

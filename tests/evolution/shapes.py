@@ -36,7 +36,7 @@ class Maybe:
 
 @attrs.frozen
 class Stamped:
-    """What lies behind the time stamp of a state with TTL: the value, an element of a list, a value of a map."""
+    """What lies after the time stamp of a state with TTL: the value, an element of a list, a value of a map."""
 
     inner: Any
 
@@ -104,7 +104,7 @@ class Field:
         aliases: Former names.
         default: Of records that lack it, as a tagged value.
         on_none: What a stored null becomes, as a tagged value.
-        wrapped: Whether what is stored has a null flag of its own, beside that of the field.
+        wrapped: Whether what is stored has a null flag of its own, next to that of the field.
         owner: The Java class that declares it, where that is a base class.
         former_owners: Former names of that.
     """
@@ -196,7 +196,7 @@ class Avro:
         fields: Of its record.
         name: Of its record.
         aliases: Former names of it.
-        bound: What holds its values in Python: `dict`; `class`, given beside the schema; or `of`, which implies it.
+        bound: What holds its values in Python: `dict`; `class`, given next to the schema; or `of`, which implies it.
         form: What the class is.
         retired: Names of former fields that the class says must not come back.
     """
@@ -247,7 +247,7 @@ def array_of(element):
 
 
 def spots(shape, put=lambda node: node, *, hashed=False):
-    """Every type within a type: (node, what makes the whole anew with another one there, whether it must be hashed)."""
+    """Every type within a type: (node, a function that replaces it in the whole, whether it must be hashed)."""
     if not isinstance(shape, Stamped):
         yield shape, put, hashed
 

@@ -79,7 +79,7 @@ def test_classes_of_schemas_live_on_av_12(kind, shape, data):
 @half
 @given(avro_schemas().filter(lambda shape: shape.bound != "dict"), st.data())
 def test_what_a_schema_does_not_hold_whole_is_refused_at_write_rec_14(shape, data):
-    """An object of a subclass has more than the schema tells; and so has one with a field that the schema lacks."""
+    """An object of a subclass has more than the schema shows; and so has one with a field that the schema lacks."""
     declared = Declared.of(shape)
     serializer, cls = serializer_for(declared.hint), declared.classes[id(shape), "class"]
     value = declared.value(data.draw(values_of(shape)))

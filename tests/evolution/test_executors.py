@@ -8,12 +8,12 @@ from pathlib import Path
 
 import attrs
 import pytest
+from by_executor import by_each_executor
 from evolution import profiles, runs
 from evolution.beginnings import beginnings, evolutions
 from evolution.declared import Declared
 from evolution.runs import KEYED, NAME
 from evolution.takeover import Outcome, Takeover
-from executing import by_each_executor
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +74,7 @@ def damaged(draw, block):
     return {"cut out": block[:at] + block[at + 1 :], "cut off": block[:at], "leave": block}[way]
 
 
-def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks():
+def test_all_executors_agree_with_objects_on_intact_and_damaged_blocks():
     ways = Counter()
 
     @profiles.shorter
@@ -117,7 +117,7 @@ def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks():
 def test_whole_tasks_come_to_the_same_streams_counts_and_errors(
     beginning, data, run_bytes, piece_bytes, compression, bad_values
 ):  # fmt: skip
-    """With a state beside that is copied; key groups are read in pieces, many smaller than an entry, or one by one."""
+    """With another state that is copied; key groups are read in pieces, many smaller than an entry, or one by one."""
     kind, shape, contents = beginning
     _, new = data.draw(evolutions(kind, shape, 2))
     at = runs.datetime.fromtimestamp(runs.REFERENCE / 1000, runs.UTC)

@@ -92,7 +92,7 @@ def test_a_changed_kind_or_key_is_refused_whatever_the_types_become_state_1_role
         key = data.draw(st.sampled_from([str, Int32, tuple[int]]))
         rekeyed = runs.program(kind, declared, key=key)
 
-        # The state beside it is keyed, so that a changed key concerns an operator with list state, too.
+        # The state next to it is keyed, so that a changed key concerns an operator with list state, too.
         assert {"STATE-1"} == runs.refused_by(state, changed, Path(place) / "v2")
         assert "ROLE-2" in runs.refused_by(state, rekeyed, Path(place) / "v2")
         assert before == runs.digest(state.folder)

@@ -42,7 +42,7 @@ def test_random_evolution():
             names, code = data.draw(evolutions(kind, shape))
             note(" then ".join(names))
             takeover = Takeover.of(state, code, data.draw(lives))
-            # Operator state would be dealt out to other subtasks, which is another test's matter.
+            # Operator state would be redistributed to other subtasks, which is another test's matter.
             parallelism = data.draw(st.sampled_from([None, 1, 4])) if kind in KEYED else None
             takeover.run(Path(place) / "v2", parallelism=parallelism)
             if takeover.answer is not None:

@@ -109,7 +109,7 @@ def leaves_the_machine_alone(found: SavepointMetadata) -> bool:
 
 
 def handles() -> list[bytes]:
-    """Savepoints of one stream, which lies elsewhere: absolute, relative, nowhere, in what is no file."""
+    """Savepoints of one stream, which lies elsewhere: absolute, relative, nowhere, in what is not a file."""
     begin = [read_metadata(data) for kind in ("operator", "canonical") for data in seeds.streams(kind)[:1]]
     streams = [RelativeFileHandle(name, 8) for name in (*SPECIAL, "../x", "/etc/passwd", "a\x00b", "\ud800", "")]
     streams += [AbsoluteFileHandle(f"file:{HERE}/{name}", 8) for name in SPECIAL]
@@ -174,7 +174,7 @@ def quarantines() -> list[bytes]:
 
 
 def pickles() -> list[bytes]:
-    """Files of serializers that are kept beside a savepoint."""
+    """Files of serializers that are kept next to a savepoint."""
     data = write_pickles(hazards(), {"a/b/c": b"x"})
     hazards().delete(SERIALIZERS)
     return [data, _DEEP]
@@ -205,7 +205,7 @@ def place(data: bytes) -> None:
 
 
 def claim(data: bytes) -> None:
-    """A claim is dead or alive, whatever it says; nobody else's is left changed, and none of ours is left."""
+    """A claim is dead or alive, whatever it says; those of others are not changed, and none of ours is left."""
     folder = Folder.at(tempfile.mkdtemp(prefix="stateshift-fuzz-"))
     name = "_claim-0123456789ab"
     try:
@@ -221,7 +221,7 @@ def claim(data: bytes) -> None:
 
 
 def run_list(data: bytes) -> None:
-    """A list of a run lets its own names be removed, whatever it says, and no file of anybody else."""
+    """A list of a run lets its own names be removed, whatever it says, but no file of others."""
     folder = Folder.at(tempfile.mkdtemp(prefix="stateshift-fuzz-"))
     try:
         folder.write("_run-0123456789ab", data)
@@ -234,7 +234,7 @@ def run_list(data: bytes) -> None:
 
 
 def run_lists() -> list[bytes]:
-    """Lists of runs: one as it is written, and some that nobody writes."""
+    """Lists of runs: one as it is written, and some that are never written."""
     listed = [names_of(["0" * 32]), ["notes.txt"], ["*"], ["../x", 7, None, {}], "notes.txt"]
     return [*(json.dumps({"names": names}).encode() for names in listed), _DEEP, b""]
 

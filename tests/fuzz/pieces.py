@@ -1,6 +1,6 @@
 """Savepoints taken apart into the pieces that a mutation should hit one at a time, and put together again.
 
-A byte that goes missing in a header moves every offset behind it, and a reader gives up at the first of them. Here the
+A byte that goes missing in a header moves every offset after it, and a reader gives up at the first of them. Here the
 offsets follow, compressed pieces are mutated before they are compressed, and so a mutation reaches the code it is for.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stateshift.state.savepoint.metadata import OperatorState, SavepointMetadata
 
-_COMPRESSED_AT = 4  # behind the i32 version of a stream
+_COMPRESSED_AT = 4  # after the i32 version of a stream
 
 
 @attrs.frozen

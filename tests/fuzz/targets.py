@@ -172,7 +172,7 @@ def snapshot(data: bytes) -> None:
     serializer = found.restore_serializer()
     assert serializer.length >= -1
     assert serializer.layout is not None
-    if _mentions(found, "ttl_aware"):  # unwrapped by who asks
+    if _mentions(found, "ttl_aware"):  # unwrapped by the caller
         return
     verdict = serializer.ensure_compatibility(found).verdict
     assert verdict in {Verdict.COMPATIBLE, Verdict.COMPATIBLE_AFTER_RECONFIGURATION}, verdict

@@ -21,7 +21,7 @@ SEEDS_EACH = 8
 
 @pytest.fixture
 def modules(monkeypatch):
-    """The harness is made of scripts beside this file, which a fuzzer starts in processes of their own."""
+    """The harness is made of scripts next to this file, which a fuzzer starts in processes of their own."""
     monkeypatch.syspath_prepend(str(HERE))
 
 

@@ -1,4 +1,4 @@
-"""Write a savepoint, migrate it in process, and tell what it holds: for the cases of sections G and K."""
+"""Write a savepoint, migrate it in process, and return what it contains: for the cases of sections G and K."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_restored_reader_reads_old_bytes():
 
 
 def test_valid_evolution_end_to_end():
-    """F09: the value that is written anew has the default, kept fields keep theirs."""
+    """F09: the value that is rewritten has the default, kept fields keep theirs."""
     new = record("Order", field("state", enum("NEW", "OLD"), default="OLD"), NOTE, field("id", "double"))
 
     assert {"state": "OLD", "note": "x", "id": 7.0} == migrated(ORDER, new, {"id": 7, "note": "x"})
@@ -301,7 +301,7 @@ def covering(schema):
 
 @st.composite
 def types(draw, name):
-    """A type with at least two values: of one value nobody can tell whether it was read or made up."""
+    """A type with at least two values: a single value does not show whether it was read or made up."""
     plain = st.sampled_from(["boolean", "int", "long", "float", "double", "bytes", "string", "enum", "enum", "fixed"])
 
     def one():

@@ -53,7 +53,7 @@ def outer_finding(verdict):
 
 
 def test_incompatible_wins(answer_of):
-    """C01: COMP-1; what the others found is told, too."""
+    """C01: COMP-1; what the others found is reported, too."""
     result = answer_of(C, M, I, R)
 
     assert I is result.verdict

@@ -1,4 +1,4 @@
-"""Harness cases E: enums, pickles, rows and stamped values that change; others of them stand beside their families."""
+"""Harness cases E: enums, pickles, rows and stamped values that change; others of them stand next to their families."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_row_null_fields(savepoint_of, version, write, read):
 
 @pytest.mark.parametrize("outer_version", [1, 2, 3, 4])
 def test_row_null_fields_of_each_snapshot(outer_version, write, read):
-    """E16: the mask has kinds from outer version 3 on; nulls are told apart in all of them."""
+    """E16: the mask has kinds from outer version 3 on; nulls are distinguished in all of them."""
     plain = RowSerializer.of([StringSerializer()] * 3)
     data = bytearray(snapshot_to_bytes(plain.snapshot_configuration()))
     start = data.index((911108).to_bytes(4, "big")) + 4

@@ -47,7 +47,7 @@ def account(shop):
 
 
 def test_upgrade_identical(module, ask, write, read):
-    """D11: REC-1; text, number, enum and flag, of a class that was loaded anew."""
+    """D11: REC-1; text, number, enum and flag, of a class that was loaded again."""
     was = module(SHOP)
     old = record_serializer(was.Account)
     shop = module(SHOP)
@@ -149,7 +149,7 @@ PLATINUM = GOLD.replace("Gold", "Platinum")
 
 
 def test_upgrade_registration_order(reconfigured, module, ask):
-    """D17: REC-14; stored tags stay with those who have them. In which order classes are declared gives them no tag."""
+    """D17: REC-14; stored tags stay with their classes. The order of declaration does not assign tags."""
     old = record_serializer(module(SHOP + SILVER + GOLD).Account)
     new = record_serializer(module(SHOP + GOLD + SILVER).Account)
 
@@ -173,7 +173,7 @@ def test_upgrade_registration_added_and_missing(reconfigured):
 
 
 def test_snapshot_readable_without_class(module, stored, monkeypatch):
-    """D21: SNAP-9; name, fields and what is nested are told, and nobody looks for the class."""
+    """D21: SNAP-9; name, fields and what is nested are reported, and the class is not looked for."""
     serializer = record_serializer(module(SHOP).Account)
     monkeypatch.delitem(sys.modules, "shop")
 
@@ -188,7 +188,7 @@ def test_snapshot_readable_without_class(module, stored, monkeypatch):
 
 
 def test_restore_without_class(module, stored, write, read, monkeypatch):
-    """D22: a described record is read without it (SNAP-9), a pickled one by nobody (READ-4)."""
+    """D22: a described record is read without it (SNAP-9), a pickled one cannot be read (READ-4)."""
     shop = module(SHOP)
     described, pickled = record_serializer(shop.Account), PickleSerializer(shop.Account)
     data, snapshot = write(described, account(shop)), stored(pickled)

@@ -181,7 +181,7 @@ def test_very_long_schema():
 
 def test_one_name_past_64_kib_is_refused_by_its_length():
     """H07: Flink writes names with two bytes for their length, and so do the snapshots of records."""
-    with pytest.raises(ValueNotConvertible, match=r"a name takes 65,536 bytes, and the format allows 65,535"):
+    with pytest.raises(ValueNotConvertible, match=r"a name takes 65,536 bytes, but the format allows 65,535"):
         recorded(job(str, made("Wide", **{"n" * 65_536: int})))
 
 
@@ -197,12 +197,12 @@ def test_schema_file_version_1_readable(root):
     assert ["$.note"] == [finding.path for finding in operator.states[0].result.findings]
 
 
-IS_ANOTHER = "  it has none of the stored states: another operator? then give it a uid of its own"
+IS_ANOTHER = "  it has none of the stored states; if it is another operator, give it a new uid"
 
 
 @pytest.mark.parametrize(("key", "told"), [(int, "refuse"), (str, "start")])
 def test_operator_changed(key, told):
-    """H09: it is told of the operator; no schema of one is held against a schema of the other."""
+    """H09: it is reported for the operator; the schemas are not compared with each other."""
     windows = Operator("op", key=key, states=[ValueStateDescriptor("windows", list[int])])
     report = check(recorded(job_of("op", seen=bool, last=str)), Job([windows]).describe())
     lines = explain.text_lines(report)

@@ -1,4 +1,4 @@
-"""Runs of migrations (harness cases, section K; those on Spark and of the tools lie beside what they are about)."""
+"""Runs of migrations (harness cases, section K; those on Spark and of the tools lie next to what they are about)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_key_groups_preserved(savepoint_of, tmp_path, name, parallelism):
 
 
 def test_dry_run_changes_nothing_and_predicts(savepoint_copy, accounts, tmp_path):
-    """K07, READ-5: a plan tells the counts and readers of the run."""
+    """K07, READ-5: a plan shows the counts and readers of the run."""
     source, job = savepoint_copy("rocksdb-account-v1"), accounts(3)
     before = facts_of(source)
     planned = make_plan(Savepoint.open(source), job, MigrationOptions(), NewTypes())

@@ -1,4 +1,4 @@
-"""Snapshots that are damaged (harness cases, section J; its other cases lie beside what they are about)."""
+"""Snapshots that are damaged (harness cases, section J; its other cases lie next to what they are about)."""
 
 from __future__ import annotations
 

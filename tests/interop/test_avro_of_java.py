@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from asking import ask_about
 from avro_schemas import field, record
 from flink_jars import Unavailable, find_jdk
+from serializer_fixtures import ask_about
 
 from stateshift import AvroSerializer
 from stateshift.serializers.errors import DeclarationError

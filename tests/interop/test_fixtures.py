@@ -34,7 +34,7 @@ def test_flink_restores_at_another_parallelism(flink_restore, same_contents, sav
 
 
 def test_the_comparison_sees_a_difference(flink_restore, same_contents, savepoint_of, expected_of):
-    """Entries in a wrong key group restore without an error and are then not found: only the contents tell."""
+    """Entries in a wrong key group restore without an error and are then not found: only the contents show it."""
     restored = flink_restore(savepoint_of("rocksdb-account-v1"))
 
     differences = same_contents(expected_of("rocksdb-account-v1", file="flink-migrated-to-v2.json"), restored)
@@ -44,14 +44,14 @@ def test_the_comparison_sees_a_difference(flink_restore, same_contents, savepoin
 
 @pytest.fixture(scope="session")
 def recorded_refusal(root):
-    """What the demo prints beside our verdict."""
+    """What the demo prints with our verdict."""
     file = root / "examples" / "flink-refusal.json"
     return file, json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"refusals": []}
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_flink_refuses_a_widened_field_as_recorded(flink_restore, savepoint_of, recorded_refusal, backend):
-    """`visits` of Account became a long. STATESHIFT_RECORD=1 writes the record anew."""
+    """`visits` of Account became a long. STATESHIFT_RECORD=1 rewrites the record."""
     file, record = recorded_refusal
     savepoint = savepoint_of("rocksdb-account-v1")
     restored = flink_restore(savepoint, scenario="account", evo=3, backend=backend)

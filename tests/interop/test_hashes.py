@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize("release", ["2.3", "1.20"])
 def test_the_table_of_hashes_is_flinks(flink, root, tmp_path, release):
-    """STATESHIFT_RECORD=1 writes the table anew."""
+    """STATESHIFT_RECORD=1 rewrites the table."""
     table = root / "tests" / "fixtures" / "flink-hashes.json"
 
     computed = flink(release).table("fx.Hashes", tmp_path / "hashes.json")

@@ -1,4 +1,4 @@
-"""Real Flink restores a savepoint beside which values lie in quarantine (RUN-4): it never looks at those files."""
+"""Real Flink restores a savepoint next to which values lie in quarantine (RUN-4): it never looks at those files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real Flink restores state whose keys were written anew: another number of key groups, another type (ROLE-4)."""
+"""Real Flink restores state whose keys were rewritten: another number of key groups, another type (ROLE-4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stateshift.state.savepoint.reader import Savepoint
 
 @pytest.fixture(scope="module")
 def repartitioned(spark, tmp_path_factory):
-    """`repartitioned(source, job, parallelism=…, max_parallelism=…, merge=…)`: keys written anew, on Spark."""
+    """`repartitioned(source, job, parallelism=…, max_parallelism=…, merge=…)`: keys rewritten, on Spark."""
 
     def run(source, job=None, *, parallelism=None, **wanted):
         target = tmp_path_factory.mktemp("repartitioned") / "savepoint"

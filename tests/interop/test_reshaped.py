@@ -1,4 +1,4 @@
-"""Real Flink restores what was dealt out to other subtasks, and what we compressed."""
+"""Real Flink restores what was redistributed to other subtasks, and what we compressed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHAPES = [
 
 @pytest.fixture(scope="module")
 def reshaped(spark, tmp_path_factory):
-    """`reshaped(source, parallelism=…, compression=…)`: the same types, dealt out anew."""
+    """`reshaped(source, parallelism=…, compression=…)`: the same types, dealt out again."""
 
     def run(source, **shape):
         target = tmp_path_factory.mktemp("reshaped") / "savepoint"

@@ -1,4 +1,4 @@
-"""Each canonical savepoint of a fixture, read to values and written anew from them, is restored by real Flink.
+"""Each canonical savepoint of a fixture, read to values and rewritten from them, is restored by real Flink.
 
 What was restored where stands in a table at the end of the run.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from anew import write_anew
+from copying_values import copy_by_value
 
 from stateshift.compat.plan import Compression
 from stateshift.compat.targets import Target
@@ -48,7 +48,7 @@ def is_compressed(savepoint):
 
 @pytest.fixture(scope="module")
 def anew(savepoint_of, tmp_path_factory):
-    """`anew(name, version)`: the rewritten savepoint, made once."""
+    """`again(name, version)`: the rewritten savepoint, made once."""
     done = {}
 
     def written(name, version):
@@ -57,7 +57,7 @@ def anew(savepoint_of, tmp_path_factory):
             source = Savepoint.open(savepoint_of(name, version=version))
             restore_target = Target.FLINK_1_20 if version == "1.20" else Target.FLINK_2_3
             compression = Compression.SNAPPY if is_compressed(source) else Compression.NONE
-            done[name, version] = write_anew(source, target, restore_target=restore_target, compression=compression)
+            done[name, version] = copy_by_value(source, target, restore_target=restore_target, compression=compression)
             assert is_compressed(source) is is_compressed(done[name, version]) is ("snappy" in name)
         return done[name, version]
 
@@ -65,7 +65,7 @@ def anew(savepoint_of, tmp_path_factory):
 
 
 @pytest.mark.parametrize(("backend", "parallelism"), PLACES)
-def test_flink_2_3_restores_what_was_written_anew(
+def test_flink_2_3_restores_what_was_rewritten(
     flink_restore, same_contents, expected_of, anew, restorations, fixture_2_3, backend, parallelism
 ):
     new = anew(fixture_2_3, "2.3")
@@ -77,7 +77,7 @@ def test_flink_2_3_restores_what_was_written_anew(
 
 
 @pytest.mark.parametrize(("backend", "parallelism"), PLACES)
-def test_flink_1_20_restores_what_was_written_anew(
+def test_flink_1_20_restores_what_was_rewritten(
     flink_restore, same_contents, expected_of, anew, restorations, fixture_1_20, backend, parallelism
 ):
     new = anew(fixture_1_20, "1.20")

@@ -109,7 +109,7 @@ def test_a_wider_type_comes_with_the_stamp(flink_restore, spark, tmp_path, backe
     assert {key: -key for key in range(5)} == keyed(restored)["count"]
 
 
-def test_a_null_that_has_no_form_behind_a_stamp_is_not_listed(flink_restore, spark, tmp_path):
+def test_a_null_that_has_no_form_after_a_stamp_is_not_listed(flink_restore, spark, tmp_path):
     """The finding says so, and has the flag `lossy`; the texts of `labels` above have one, and are listed."""
     old, new = (
         Job([Operator("keyed-op", key=int, states=[MapStateDescriptor("counts", str, int | None, time_to_live=on)])])

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize("release", ["2.3", "1.20"])
 def test_the_table_of_values_is_flinks(flink, root, tmp_path, release):
-    """STATESHIFT_RECORD=1 writes the table anew."""
+    """STATESHIFT_RECORD=1 rewrites the table."""
     table = root / "tests" / "fixtures" / "flink-values.json"
 
     written = flink(release).table("fx.Values", tmp_path / "values.json")

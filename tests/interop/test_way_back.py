@@ -21,7 +21,7 @@ NAMES = {name: f"s{at}" for at, name in enumerate(CHANGES)}
 NO_WAY = {"number widened in a Java class", "symbol added in Java"}
 """Of which no way back is promised."""
 A_NULL = "null in a number of a Java class"
-"""Of which it is told that the old job may fail on a value; that of the second version is one."""
+"""It is reported that the old job may fail on a value; that of the second version is one."""
 
 
 def job(names, version):
@@ -53,7 +53,7 @@ def contents(savepoint):
 
 
 def scenario(folder, names):
-    """Give the first version's descriptors, as Flink is told them."""
+    """Give the first version's descriptors, as Flink is given them."""
     lines = ["key LONG", *(f"value {NAMES[name]} {CHANGES[name].flink}" for name in names)]
     (folder / "job").write_text("\n".join(lines), encoding="utf-8")
     return f"@{folder / 'job'}"

@@ -6,7 +6,7 @@ import io
 
 import fastavro
 import pytest
-from asking import ask, copied, migrate, module, read, rules, stored, write  # noqa: F401 - the fixtures of this room
+from serializer_fixtures import ask, copied, migrate, module, read, rules, stored, write  # noqa: F401 - the fixtures of this folder
 
 from stateshift import Savepoint
 

@@ -71,7 +71,7 @@ class TestBytes:
             (GenericArraySerializer(BOXED), [[None]], "00000001 01 00000001 00"),
         ],
     )
-    def test_an_element_of_an_array_of_objects_stands_behind_a_flag_that_it_is_present(
+    def test_an_element_of_an_array_of_objects_comes_after_a_flag_that_it_is_present(
         self, write, read, copied, serializer, value, expected
     ):
         data = bytes.fromhex(expected)
@@ -96,12 +96,12 @@ class TestBytes:
             (PrimitiveArraySerializer(FloatSerializer()), [1e300], "does not fit a float"),
             (PrimitiveArraySerializer(CharSerializer()), ["ab"], "is not a char"),
             (BOXED, [2**31], "2147483648 does not fit an int"),
-            (StringArraySerializer(), ["a", None], "a null in an array"),
-            (GenericArraySerializer(INT), [1, None], "a null in an array"),
+            (StringArraySerializer(), ["a", None], "found null in an array"),
+            (GenericArraySerializer(INT), [1, None], "found null in an array"),
             (STRINGS, [1], "1 is not a string"),
         ],
     )
-    def test_a_value_that_does_not_fit_is_told_with_its_step(self, write, serializer, value, message):
+    def test_a_value_that_does_not_fit_is_reported_with_its_step(self, write, serializer, value, message):
         with pytest.raises(ValueNotConvertible, match=message) as caught:
             write(serializer, value)
 
@@ -206,9 +206,9 @@ class TestHint:
     def test_what_it_cannot_say_is_refused(self):
         with pytest.raises(DeclarationError, match=r"write bytes instead of Array\[Int8\]"):
             serializer_for(Array[Int8])
-        with pytest.raises(DeclarationError, match="does not say of what"):
+        with pytest.raises(DeclarationError, match="needs type arguments"):
             serializer_for(Array)
-        with pytest.raises(DeclarationError, match="string is no primitive type of Java"):
+        with pytest.raises(DeclarationError, match="string is not a primitive type of Java"):
             PrimitiveArraySerializer(STRING)
 
     @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ class TestRules:
         assert ask(STRINGS, LONGS).is_incompatible()
 
     def test_a_null_that_the_new_type_cannot_hold_fails_when_it_is_met(self, ask, migrate):
-        """FAM-4, with `may_fail_per_value`: the stored type does not tell whether there is one."""
+        """FAM-4, with `may_fail_per_value`: the stored type does not show whether there is one."""
         result = ask(ListSerializer(INT), BOXED)
 
         assert (("$", "may_fail_per_value"),) == result.flags
@@ -334,7 +334,7 @@ class TestRules:
         assert "com.acme.Click" == result.reconfigured_serializer.component_class
 
     @pytest.mark.parametrize("other", [SetSerializer(LONG), TupleSerializer((LONG, LONG))])
-    def test_an_array_becomes_no_set_or_tuple_and_none_of_them_an_array(self, ask, rules, other):
+    def test_arrays_do_not_convert_to_or_from_sets_and_tuples(self, ask, rules, other):
         """LIST-3."""
         for serializer in (LONGS, BOXED, STRINGS):
             assert [("$", "LIST-3")] == rules(ask(serializer, other)) == rules(ask(other, serializer))

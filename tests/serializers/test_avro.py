@@ -132,7 +132,7 @@ class TestValues:
         assert bytes.fromhex(data) == write(serializer, value)
         assert value == read(serializer, bytes.fromhex(data))
 
-    def test_an_array_may_come_in_blocks_that_tell_their_size(self, read):
+    def test_an_array_may_come_in_blocks_with_their_size(self, read):
         assert [3, 27, 1] == read(AvroSerializer({"type": "array", "items": "long"}), b"\x03\x04\x06\x36\x02\x02\x00")
 
     def test_it_is_pickled_by_its_schema(self, write):
@@ -185,7 +185,7 @@ class TestValues:
         with pytest.raises(ValueNotConvertible):
             write(AvroSerializer(schema), value)
 
-    def test_an_error_tells_the_path(self, write):
+    def test_an_error_shows_the_path(self, write):
         schema = record("R", field("lines", {"type": "array", "items": ["null", record("L", field("n", "int"))]}))
 
         with pytest.raises(ValueNotConvertible) as failure:
@@ -209,7 +209,7 @@ class TestBadBytes:
         assert 0 <= offset <= len(garbage)
 
     @given(everything, st.data())
-    def test_every_cut_is_told_with_its_offset(self, write, value, data):
+    def test_every_cut_is_reported_with_its_offset(self, write, value, data):
         whole = write(AvroSerializer(EVERYTHING), value)
         cut = data.draw(st.integers(0, len(whole) - 1))
 

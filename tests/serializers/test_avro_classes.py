@@ -139,7 +139,7 @@ class TestClasses:
 
         assert {"x": 1.0, "y": 2.0} == read(serializer, write(serializer, Point(1.0, 2.0)))
         for value in (Point3(1.0, 2.0, 3.0), Record("geo.Point", {"x": 1.0, "y": 2.0, "z": 3.0})):
-            with pytest.raises(ValueNotConvertible, match=r"'z' is no field of geo\.Point"):
+            with pytest.raises(ValueNotConvertible, match=r"'z' is not a field of geo\.Point"):
                 write(serializer, value)
 
     @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ class TestClasses:
         [
             (record("L", field("articleId", "string")), "lacks 'price'"),
             (record("L", field("articleId", "string"), field("price", "bytes"), field("z", "int")), "no field for z"),
-            ("long", "which is no record"),
+            ("long", "which is not a record"),
         ],
     )
     def test_a_class_that_does_not_fit_its_schema_is_refused(self, schema, words):
@@ -169,17 +169,17 @@ class TestSchemas:
         ("schema", "words"),
         [
             ("{", "not JSON"),
-            ({"type": "nope"}, "no type of the name 'nope'"),
+            ({"type": "nope"}, "the type 'nope' is not defined"),
             (["int", "int"], "two branches int"),
             ([["int"]], "directly in a union"),
             ({"type": "array"}, "'items' is missing"),
             ({"type": "fixed", "name": "F", "size": -1}, "size of the fixed"),
             ({"type": "enum", "name": "E", "symbols": ["A", "A"]}, "a symbol twice"),
-            ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, "no symbol of the enum"),
+            ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, "not a symbol of the enum"),
             (record("R", field("a", "int"), field("a", "int")), "two fields 'a'"),
             (record("R", field("a", "int", default="x")), "default of the Avro field 'a'"),
             (record("R", field("a", ["null", "int"], default="x")), "default of the Avro field 'a'"),
-            (record("a-b"), "no name in Avro"),
+            (record("a-b"), "not a valid name in Avro"),
         ],
     )
     def test_what_is_no_schema_is_refused_when_it_is_declared(self, schema, words):

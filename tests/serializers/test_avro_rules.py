@@ -201,7 +201,7 @@ class TestProblems:
             (fixed(2), fixed(3), "fixed_size_mismatch", "AV-3"),
         ],
     )
-    def test_av_3_each_kind_is_told_where_it_is(self, ask, old, new, kind, rule):
+    def test_av_3_each_kind_is_reported_where_it_is(self, ask, old, new, kind, rule):
         found = ask(
             AvroSerializer(record("R", field("f", array(new)))), AvroSerializer(record("R", field("f", array(old))))
         )
@@ -556,7 +556,7 @@ class TestBindings:
 
         assert 5.0 == pickle.loads(pickle.dumps(result.conversion))(5)
 
-    def test_fam_2_other_families_are_told_apart(self, ask):
+    def test_fam_2_other_families_are_distinguished(self, ask):
         assert ["FAM-2"] == [f.rule for f in ask(AvroSerializer.of(Place), serializer_for(int)).findings]
         flink = AvroSerializerSnapshot(schema='"long"', runtime_class="a.B")
         found = AvroSerializer("long").ensure_compatibility(flink).findings

@@ -354,7 +354,7 @@ class TestMaps:
         for old, new in [(dict[str, int], dict[str, int | None]), (set[int], set[int | None])]:
             assert CompatibilityResult.compatible() == ask(serializer_for(new), serializer_for(old))
 
-    def test_a_null_flag_of_the_stored_values_is_kept_beside_that_of_the_map(self, write, read, stored, ask, rules):
+    def test_a_null_flag_of_the_stored_values_is_kept_next_to_that_of_the_map(self, write, read, stored, ask, rules):
         """OPT-3, as for a POJO field `Map<String, List<Long>>` of Flink 2."""
         old = MapSerializer(STRING, OptionalSerializer(ListSerializer(LONG)))
         new = MapSerializer(STRING, ListSerializer(LONG), nullable_values=True)
@@ -368,7 +368,7 @@ class TestMaps:
         assert value == read(result.reconfigured_serializer, write(old, value))
         assert write(old, value) == write(result.reconfigured_serializer, value)
 
-    def test_a_null_flag_of_the_stored_elements_is_kept_beside_that_of_the_set(self, write, read, stored, ask):
+    def test_a_null_flag_of_the_stored_elements_is_kept_next_to_that_of_the_set(self, write, read, stored, ask):
         """OPT-3."""
         old = SetSerializer(OptionalSerializer(LONG, 8))
         new = SetSerializer(LONG, nullable_elements=True)
@@ -396,7 +396,7 @@ class TestMaps:
     def test_that_values_and_elements_were_optional_is_not_stored_and_a_null_is_an_error_opt_2(self, ask, read, write):
         cases = [
             (dict[str, int], dict[str, int | None], {"a": None}, "the value at key 'a' of a map is null"),
-            (set[int], set[int | None], {None}, "a null in a set"),
+            (set[int], set[int | None], {None}, "found null in a set"),
         ]
         for new, old, value, message in cases:
             assert ask(serializer_for(new), serializer_for(old)).is_compatible_as_is()

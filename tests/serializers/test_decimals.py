@@ -65,9 +65,9 @@ def test_the_context_of_the_caller_rounds_nothing(write):
     [
         (Decimal("-0"), "lose its sign"),
         (Decimal("-0.00"), "lose its sign"),
-        (Decimal("NaN"), "is no number"),
-        (Decimal("sNaN"), "is no number"),
-        (Decimal("-Infinity"), "is no number"),
+        (Decimal("NaN"), "is not a number"),
+        (Decimal("sNaN"), "is not a number"),
+        (Decimal("-Infinity"), "is not a number"),
         (Decimal("1E+2147483649"), "scale of -2147483649"),
         (Decimal("1E-2147483648"), "scale of 2147483648"),
         (1, "1 is not a Decimal"),

@@ -79,7 +79,7 @@ def test_a_type_without_declarations_has_none():
 
 
 class TestNulls:
-    """Of a POJO, a row or a container no snapshot says which parts may be null: whoever restores one takes any."""
+    """Snapshots of POJOs, rows and containers lack which parts may be null: restored serializers accept null in any."""
 
     @record(java_class="acme.Count")
     @attrs.frozen
@@ -108,7 +108,7 @@ class TestNulls:
         [Row[int, str], dict[str, int], set[int], Array[str], list[Row[int, str]]],
         ids=lambda hint: serializer_for(hint).describe(),
     )
-    def test_so_are_columns_values_and_elements(self, hint):
+    def test_columns_values_and_elements_are_declared_too(self, hint):
         code = serializer_for(hint)
 
         assert code != code.snapshot_configuration().restore_serializer()
@@ -136,8 +136,8 @@ def test_a_kept_default_lets_a_revision_take_over_state_without_the_field(ask):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({".nowhere": {"aliases": []}}, "there is no part '.nowhere'"),
-        ({".fields[0]": {"serializer": 1}}, "'serializer' is nothing that RecordField declares"),
+        ({".nowhere": {"aliases": []}}, "has no part '.nowhere'"),
+        ({".fields[0]": {"serializer": 1}}, "'serializer' is not declared by RecordField"),
         ({".fields[1]": {"default": {"default": "3", "bytes": "AA=="}}}, "the default '3' cannot be read"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is deprecated works, says so to whoever uses it, and goes when it was said to go."""
+"""What is deprecated works, warns its users, and is removed as announced."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_deprecated_function_does_what_it_did_and_names_the_line_that_calls_it
     (warning,) = caught
     assert result == 3
     assert (__file__, expected_line) == (warning.filename, warning.lineno)
-    assert "old() is deprecated since stateshift 0.2, and 0.4 no longer has it: use new()" == str(warning.message)
+    assert "old() is deprecated since stateshift 0.2, and will be removed in 0.4: use new()" == str(warning.message)
 
 
 def test_a_deprecated_method_is_called_by_its_class():

@@ -20,7 +20,7 @@ EITHER = EitherSerializer(STRING, INT)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(Left("a"), "01 02 61"), (Right(5), "00 00000005")])
-def test_a_flag_that_says_left_stands_before_the_value(write, read, copied, value, expected):
+def test_a_flag_that_says_left_comes_before_the_value(write, read, copied, value, expected):
     data = bytes.fromhex(expected)
 
     assert data == write(EITHER, value)
@@ -37,7 +37,7 @@ def test_a_flag_that_says_left_stands_before_the_value(write, read, copied, valu
         (Left(None), "None is not a string", "$|0"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_its_side(write, value, message, path):
+def test_a_value_that_does_not_fit_is_reported_with_its_side(write, value, message, path):
     with pytest.raises(ValueNotConvertible, match=message) as caught:
         write(EITHER, value)
     assert path == caught.value.where.get("path", "$")
@@ -54,7 +54,7 @@ def test_the_hint_names_both_types():
     assert EITHER == serializer_for(Either[str, Int32])
     assert OptionalSerializer(EITHER) == serializer_for(Either[str, Int32] | None)
     assert "either<string, int>" == EITHER.describe()
-    with pytest.raises(DeclarationError, match="Either does not say of what"):
+    with pytest.raises(DeclarationError, match="Either needs type arguments"):
         serializer_for(Either)
     with pytest.raises(DeclarationError, match="union of several types"):
         serializer_for(int | str)
@@ -92,7 +92,7 @@ class TestRules:
         assert [Left("a"), Right(5)] == [migrate(new, EITHER, value) for value in (Left("a"), Right(5))]
 
     def test_sides_pair_by_position(self, ask, rules):
-        """PRIM-4 on both: left and right are not told apart by type."""
+        """PRIM-4 on both: left and right are not distinguished by type."""
         result = ask(EitherSerializer(INT, STRING), EITHER)
 
         assert [("$|0", "PRIM-4"), ("$|1", "PRIM-4")] == rules(result)

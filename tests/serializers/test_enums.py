@@ -134,7 +134,7 @@ class TestSnapshots:
 
 
 class TestDeclaration:
-    def test_what_cannot_be_told_by_one_name_is_no_enum(self):
+    def test_what_one_name_does_not_identify_is_not_an_enum(self):
         with pytest.raises(DeclarationError, match="is a Flag"):
             EnumSerializer.of(enum.Flag("Bits", ["A", "B"]))
         with pytest.raises(DeclarationError, match="not an enum class with members"):
@@ -145,12 +145,12 @@ class TestDeclaration:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"default": "Z"}, "default 'Z' is no symbol"),
-            ({"symbol_aliases": {"Z": ("X",)}}, "'Z' is given aliases and is no symbol"),
-            ({"symbol_aliases": {"A": ("B",)}}, "'B' is declared a former name of 'A', and is still a symbol"),
+            ({"default": "Z"}, "default 'Z' is not a symbol"),
+            ({"symbol_aliases": {"Z": ("X",)}}, "'Z' has aliases but is not a symbol"),
+            ({"symbol_aliases": {"A": ("B",)}}, "'B' is declared a former name of 'A', but is still a symbol"),
             ({"symbol_aliases": {"A": ("X",), "B": ("X",)}}, "'X' is declared a former name of both 'A' and 'B'"),
-            ({"symbol_aliases": {"A": "X"}}, "one string was given"),
-            ({"aliases": "shop.Old"}, "one string was given"),
+            ({"symbol_aliases": {"A": "X"}}, "not a string"),
+            ({"aliases": "shop.Old"}, "not a string"),
         ],
     )
     def test_options_that_do_not_fit_are_refused_where_they_stand(self, options, message):

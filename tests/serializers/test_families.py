@@ -93,7 +93,7 @@ def stored_account(**hints):
 
 
 class TestVerdicts:
-    def test_the_same_type_is_migrated_both_ways_and_every_part_is_written_anew_fam_4(self, ask, rules):
+    def test_the_same_type_is_migrated_both_ways_and_every_part_is_rewritten_fam_4(self, ask, rules):
         avro, plain = AvroSerializer.of(Line), serializer_for(Line)
 
         for new, old in ((avro, plain), (plain, avro)):
@@ -265,7 +265,7 @@ class TestValues:
     @pytest.mark.parametrize(
         ("new", "old", "value", "reason"),
         [
-            (AvroSerializer(UUID), str, "pen", "'pen' is no UUID"),
+            (AvroSerializer(UUID), str, "pen", "'pen' is not a UUID"),
             (
                 AvroSerializer({"type": "long", "logicalType": "time-micros"}), LocalTime, LocalTime(1, 2, 3, 4),
                 "'01:02:03.000000004' does not fit long(time-micros)",
@@ -279,7 +279,7 @@ class TestValues:
 
         assert reason in str(caught.value)
 
-    def test_an_error_tells_the_path(self, migrate):
+    def test_an_error_shows_the_path(self, migrate):
         old, new = stored_account(ids=list[str]), account(field("ids", array(UUID)))
 
         with pytest.raises(ValueNotConvertible) as caught:
@@ -313,7 +313,7 @@ SINGLE = [
 
 @st.composite
 def typed(draw, depth=2):
-    """A hint and a strategy for its values; classes are made anew, each with a name of its own."""
+    """A hint and a strategy for its values; classes are made again, each with a name of its own."""
     shape = draw(st.sampled_from(["single", "list", "dict", "class"] if depth else ["single"]))
     if shape == "single":
         return draw(st.sampled_from(SINGLE))

@@ -257,7 +257,7 @@ class TestFlinksSnapshots:
 
     @every_snapshot
     def test_version_written_first(self, snapshot, data, words):
-        """J01: behind the id by which its class is found."""
+        """J01: after the id by which its class is found."""
         source = DataInputView(snapshot_to_bytes(snapshot))
 
         assert snapshot.snapshot_id == source.read_utf()
@@ -354,11 +354,11 @@ class TestConfigurations:
                 snap(
                     RUNTIME + "RowSerializer$RowSerializerSnapshot", 3, i32(911108, 4) + b"\1" + i32(1333245, 1, 9**9)
                 ),
-                "387420489 nested snapshots are announced",
+                "387420489 nested snapshots are declared",
             ),
         ],
     )
-    def test_a_composite_that_is_none_is_refused(self, data, message):
+    def test_an_invalid_composite_is_refused(self, data, message):
         with pytest.raises(CorruptSavepoint, match=message):
             snapshot_from_bytes(data)
 

@@ -90,7 +90,7 @@ class Price(decimal.Decimal):
 TRUSTED = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (Tier, Whole, Name, Blob, Buffer, Tags, Price)}
 HUGE = decimal.Decimal("1E+6000000")
 COLLIDING = [n * ((1 << 61) - 1) for n in range(1, 30_000)]  # integers of one hash
-FAR_MORE = "hashes far more than it holds"
+FAR_MORE = "hashes far more than it contains"
 NO_SUCH_CALL = "in a way that pickles do not"
 LONG_TEXT = "9" * 4000
 
@@ -118,7 +118,7 @@ HOSTILE = {
     "a changed member of an enum": (assembled(raw(Tier.GOLD), raw({"_value_": 1}), b"b"), "a member of an enum"),
     "a UUID that hashes tuples": (
         assembled(b"cuuid\nUUID\n)\x81", raw({"int": nest(tuple)}), b"b"),
-        "UUID of something else",
+        "UUID from something other",
     ),
     "a key of shared tuples": (assembled(b"}", raw(nest(tuple)), b"Ns"), FAR_MORE),
     "keys of shared tuples": (assembled(b"}(", raw(nest(tuple)), b"NK\1Nu"), FAR_MORE),
@@ -140,8 +140,8 @@ HOSTILE = {
     ),
     "a large integer as a key": (assembled(b"}", raw(1 << 800_000), b"Ns"), "far too many digits"),
     "a large decimal as a key": (assembled(b"}", raw(decimal.Decimal("9" * 100_000)), b"Ns"), "far too many digits"),
-    "arguments in a list": (assembled(b"cbuiltins\nint\n", raw([HUGE]), b"R"), "no arguments"),
-    "arguments of a new object in a list": (assembled(b"cbuiltins\nint\n", raw([HUGE]), b"\x81"), "no arguments"),
+    "arguments in a list": (assembled(b"cbuiltins\nint\n", raw([HUGE]), b"R"), "invalid arguments"),
+    "arguments of a new object in a list": (assembled(b"cbuiltins\nint\n", raw([HUGE]), b"\x81"), "invalid arguments"),
     "arguments by name of a new object": (
         assembled(b"cbuiltins\nint\n)", raw({"x": HUGE}), b"\x92"),
         NO_SUCH_CALL,
@@ -149,19 +149,19 @@ HOSTILE = {
     "a key of deep tuples": (assembled(b"}", deep(1_000_000), b"Ns"), "nested deeper"),
     "text that is turned into bytes again and again": (
         assembled(b"c_codecs\nencode\nq\7", raw("x" * 100_000), b"q\1U\6latin1q\2", b"0h\7h\1h\2\x86R" * 5000),
-        "copies more than it holds",
+        "copies more than it contains",
     ),
     "text that is turned into decimals again and again": (
         assembled(b"cdecimal\nDecimal\nq\7", raw("9" * 100_000), b"q\1", b"h\7h\1\x85R" * 5000),
-        "copies more than it holds",
+        "copies more than it contains",
     ),
     "text that is turned into integers again and again": (
         assembled(b"cbuiltins\nint\nq\7", raw(LONG_TEXT), b"q\1", b"h\7h\1\x85R" * 5000),
-        "copies more than it holds",
+        "copies more than it contains",
     ),
     "a subclass of tuple that is copied again and again": (
         assembled(f"c{__name__}\nTags\nq\7".encode(), raw([1] * 10_000), b"q\1", b"h\7h\1\x85\x81" * 5000),
-        "copies more than it holds",
+        "copies more than it contains",
     ),
     "integers of one hash in a dict": (pickle.dumps(Call(dict, [[n, 1] for n in COLLIDING])), "longer to open"),
     "integers of one hash as keys": (
@@ -357,7 +357,7 @@ def moved(hint, value):
 
 @pytest.mark.parametrize("what", SHARED)
 def test_a_message_shows_no_value_without_end(what):
-    assert "of very many parts>" in shown([SHARED[what]])
+    assert "with very many parts>" in shown([SHARED[what]])
 
 
 def test_a_message_shows_long_texts_by_their_beginning():
@@ -380,7 +380,7 @@ def test_hostile_pickles_together_stay_within_half_a_gigabyte_and_ten_seconds_ea
             except CorruptSavepoint:
                 pass
         used = resource.getrusage(resource.RUSAGE_SELF)
-        status = pathlib.Path("/proc/self/status")  # what getrusage tells begins with the memory of who forked
+        status = pathlib.Path("/proc/self/status")  # getrusage starts with the memory of the parent process
         own = [line for line in (status.read_text().splitlines() if status.exists() else ()) if "VmHWM" in line]
         print((int(own[0].split()[1]) if own else used.ru_maxrss) >> 10, used.ru_utime - before)
     """
@@ -399,6 +399,6 @@ def test_hostile_pickles_together_stay_within_half_a_gigabyte_and_ten_seconds_ea
 
 
 def test_fractions_are_no_types_of_the_library():
-    """They make much of little: whoever trusts them by name answers for it."""
+    """They make much of little: trusting them by name is the user's responsibility."""
     with pytest.raises(StateShiftError, match=r"--trust fractions\.Fraction"):
         opened(pickle.dumps(fractions.Fraction(1, 3)))

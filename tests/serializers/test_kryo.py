@@ -30,7 +30,7 @@ def test_all_bytes_of_the_frame_are_the_value(data):
 
 def test_it_writes_no_other_value():
     for other in (b"bytes", KryoBytes("fx.Other", b"")):
-        with pytest.raises(ValueNotConvertible, match=r"no stored value of kryo<fx\.Thing>"):
+        with pytest.raises(ValueNotConvertible, match=r"not a stored value of kryo<fx\.Thing>"):
             SERIALIZER.serialize(other, DataOutputView())
 
 
@@ -55,7 +55,7 @@ def test_its_snapshot_is_the_stored_one_and_it_takes_over_no_other_class():
         (PojoSerializerSnapshot("fx.A", (PojoField("list", "fx.A", ListSerializerSnapshot((KRYO,))),)), "$.list[]"),
     ],
 )
-def test_where_nothing_frames_it_the_class_and_the_path_are_told(snapshot, path):
+def test_where_nothing_frames_it_the_class_and_the_path_are_reported(snapshot, path):
     with pytest.raises(OldReaderUnavailable, match=r"values of kryo<fx\.Thing> can only be read by Kryo") as caught:
         snapshot.restore_serializer()
 

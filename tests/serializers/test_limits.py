@@ -1,4 +1,4 @@
-"""What the format has no room for is refused with what to do."""
+"""What does not fit into the format is refused with advice."""
 
 import pytest
 from hypothesis import given
@@ -29,9 +29,9 @@ def test_names_are_measured_in_modified_utf8_when_declared_and_when_written(name
         target.write_utf(name)
         assert name == DataInputView(target.getvalue()).read_utf()
         return
-    with pytest.raises(DeclarationError, match=r"the name of a state takes 65,53[6-8] bytes, and the format allows"):
+    with pytest.raises(DeclarationError, match=r"the name of a state takes 65,53[6-8] bytes, but the format allows"):
         require_name(name, "a state")
-    with pytest.raises(ValueNotConvertible, match=r"a name takes 65,53[6-8] bytes, and the format allows 65,535"):
+    with pytest.raises(ValueNotConvertible, match=r"a name takes 65,53[6-8] bytes, but the format allows 65,535"):
         target.write_utf(name)
 
 

@@ -85,7 +85,7 @@ met = st.lists(st.sampled_from(sorted(SUBCLASSES)), unique=True)
 
 
 @given(met, met, st.sampled_from(WRAPPERS))
-def test_merging_knows_what_either_side_knows_and_keeps_what_is_whole(one, other, wrap):
+def test_merging_keeps_what_either_side_has(one, other, wrap):
     mine, theirs = wrap(home(*one)), wrap(home(*other))
     merged = merge_snapshots(mine, theirs)
 

@@ -25,7 +25,7 @@ LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
     ("padding", "value", "expected", "length"),
     [(0, 7, "00 00000007", -1), (0, None, "01", -1), (4, 7, "00 00000007", 5), (4, None, "01 00000000", 5)],
 )
-def test_a_value_stands_behind_its_null_flag_and_a_null_may_be_padded(write, read, padding, value, expected, length):
+def test_a_value_comes_after_its_null_flag_and_a_null_may_be_padded(write, read, padding, value, expected, length):
     serializer = OptionalSerializer(INT, padding)
     data = bytes.fromhex(expected)
 
@@ -46,7 +46,7 @@ def test_a_restored_serializer_keeps_the_padding(stored):
 
 @pytest.mark.parametrize("padding", [4, -1])
 def test_a_padding_that_is_not_the_length_of_the_value_is_refused_when_declared(padding):
-    with pytest.raises(DeclarationError, match=f"padded with {padding} bytes, and the value takes 8"):
+    with pytest.raises(DeclarationError, match=f"padded with {padding} bytes, but the value takes 8"):
         OptionalSerializer(LONG, padding)
 
 

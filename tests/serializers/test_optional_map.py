@@ -54,7 +54,7 @@ def test_every_truncation_is_rejected(entries, data):
         (MAGIC + b"\xff\xff\xff\xff", "-1 entries"),
         (MAGIC + bytes.fromhex("00000001 000161 02 00"), "where a boolean was expected"),
         (MAGIC + bytes.fromhex("00000001 000161 01 7fffffff"), "2147483647 bytes of an entry"),
-        (MAGIC + bytes.fromhex("00000002 000161 00 00 000161 00 00"), "names an entry twice"),
+        (MAGIC + bytes.fromhex("00000002 000161 00 00 000161 00 00"), "contains an entry twice"),
     ],
 )
 def test_what_is_no_map_is_refused(data, message):

@@ -339,7 +339,7 @@ class TestOutOfPickle:
         shop = module("class Account:\n    def __init__(self, held):\n        self.held = held\n")
         old = PickleSerializer(shop.Account, references=[signal.Signals])
 
-        with pytest.raises(ValueNotConvertible, match="which is another value as") as caught:
+        with pytest.raises(ValueNotConvertible, match="which would be a different value as") as caught:
             moved(old, serializer_for(described(hint)), shop.Account(value), trust={*ALL, "signal.Signals"})
 
         assert rule == caught.value.where["rule"]
@@ -377,7 +377,7 @@ class TestOutOfPickle:
 
         with (
             trusting({"shop.Account", "shop.Gold"}),
-            pytest.raises(ValueNotConvertible, match=r"a pickle holds a shop\.Gold"),
+            pytest.raises(ValueNotConvertible, match=r"a pickle contains a shop\.Gold"),
         ):
             result.conversion(read(old.snapshot_configuration().restore_serializer(), data))
 
@@ -443,7 +443,7 @@ class TestOutOfPickle:
         findings = later.ensure_compatibility(old.snapshot_configuration()).findings
         assert [("$", "FAM-1"), ("$.note", "REC-2")] == [(finding.path, finding.rule) for finding in findings]
 
-    def test_elements_and_keys_that_become_one_are_told(self, module, write):
+    def test_elements_and_keys_that_become_one_are_reported(self, module, write):
         source = """
 @dataclasses.dataclass(frozen=True)
 class Point:

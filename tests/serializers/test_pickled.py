@@ -90,7 +90,7 @@ class TestValues:
 
         assert value == read(serializer, write(serializer, value))
 
-    def test_a_class_within_that_nobody_listed_is_refused_when_it_is_written(self, shop, serializer, write, module):
+    def test_an_unlisted_class_within_is_refused_when_it_is_written(self, shop, serializer, write, module):
         other = module("class Note: pass", "notes")
         value = shop.Account(other.Note())
         with pytest.raises(ValueNotConvertible, match=r"holds a notes.Note.*\n.*references=\(Note,\)"):
@@ -105,9 +105,9 @@ class TestValues:
                 write(make(shop.Account), shop.Account(function))
 
     def test_a_function_cannot_be_listed(self, shop, write):
-        with pytest.raises(ValueNotConvertible, match="let __reduce__ give a class"):
+        with pytest.raises(ValueNotConvertible, match="let __reduce__ return a class"):
             write(PickleSerializer(shop.Account), shop.Account(len))
-        with pytest.raises(DeclarationError, match=r"references has .*len.*, which is no class"):
+        with pytest.raises(DeclarationError, match=r"references has .*len.*, which is not a class"):
             PickleSerializer(shop.Account, references=(len,))
 
     def test_another_class_and_null_are_refused(self, serializer, write):
@@ -167,7 +167,7 @@ class TestValues:
 
 
 class TestSnapshot:
-    def test_it_tells_what_can_be_seen_from_outside(self, module, stored):
+    def test_it_describes_what_can_be_seen_from_outside(self, module, stored):
         snapshot = stored(PickleSerializer(module(DATA).Account, protocol=4))
         account, line = Shape("shop.Account", ("owner", "tier", "lines")), Shape("shop.Line", ("article",))
         tier = Shape("shop.Tier", ("GOLD='g'", "BASE='b'"), PickledBy.SYMBOL)
@@ -340,7 +340,7 @@ class TestRules:
         assert "compatible" == verdict_of(ask(more, old))
         assert "shop.Tier lost BASE='b'" in ask(other, old).findings[0].reason
 
-    def test_pkl_4_a_described_class_is_told_to_become_a_record(self, module, ask):
+    def test_pkl_4_a_record_is_advised_for_a_described_class(self, module, ask):
         old = PickleSerializer(module(DATA).Account)
         result = ask(PickleSerializer(module(DATA.replace("owner:", "name:")).Account), old)
 
@@ -348,7 +348,7 @@ class TestRules:
 
     @pytest.mark.parametrize("with_hook", [True, False], ids=["setstate", "upgrade"])
     def test_pickle_shape_changed(self, shop, serializer, module, write, read, with_hook, monkeypatch):
-        """E14, PKL-4: with a hook the values are pickled anew, and without one it is refused."""
+        """E14, PKL-4: with a hook the values are pickled again, and without one it is refused."""
 
         def upgraded(account):
             account.email = "none then"

@@ -174,7 +174,7 @@ class TestPartsThatFlinkLost:
             again(snapshot).restore_serializer()
         assert what in caught.value.what
 
-    def test_they_can_be_told_in_words(self):
+    def test_they_can_be_described_in_words(self):
         assert "fx.A" == again(LOST_FIELD).describe()
         assert "lost by Flink" in again(LOST_FIELD).children()[0].describe()
 
@@ -203,7 +203,7 @@ class TestFieldsOfOneType:
 
 
 class TestDamage:
-    def test_an_unknown_class_in_a_nested_snapshot_is_told_with_its_byte_in_the_whole(self):
+    def test_an_unknown_class_in_a_nested_snapshot_is_reported_with_its_offset_in_the_whole(self):
         whole = PojoSerializerSnapshot("fx.Outer", (PojoField("inner", "fx.Outer", FANCY),))
         data = b"\xff" * 7 + snapshot_to_bytes(whole)
         damaged = data.replace(b"StringSerializer$", b"StringSerialize_$", 1)
@@ -213,7 +213,7 @@ class TestDamage:
             read_versioned_snapshot(DataInputView(damaged, 7))
         assert at - 2 == caught.value.where["offset"]
 
-    def test_bytes_behind_a_nested_snapshot_are_told_with_their_byte(self):
+    def test_bytes_after_a_nested_snapshot_are_reported_with_their_offset(self):
         data = snapshot_to_bytes(PojoSerializerSnapshot("fx.A", (PojoField("id", "fx.A", LONG),)))
         nested = snapshot_to_bytes(LONG)
         at = data.index(nested)
@@ -256,7 +256,7 @@ def test_a_container_keeps_its_second_null_flag_where_a_record_loses_its_java_cl
         assert stored == write(result.reconfigured_serializer, Basket(items))
 
 
-def test_the_fields_of_a_snapshot_are_made_once_and_anew_where_it_is_read_anew():
+def test_the_fields_of_a_snapshot_are_cached_until_it_is_read_again():
     snapshot, other = again(serializer_for(Address).snapshot_configuration()), DataOutputView()
     fields, restored = snapshot.stored_fields(), snapshot.restore_serializer()
 

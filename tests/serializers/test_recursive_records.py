@@ -209,7 +209,7 @@ class TestValues:
 
 
 class TestDeclarations:
-    def test_a_circle_has_each_class_once_and_references_within(self):
+    def test_a_cycle_has_each_class_once_and_references_within(self):
         serializer = serializer_for(Person)
 
         assert isinstance(serializer, RecursiveRecordSerializer)
@@ -224,7 +224,7 @@ class TestDeclarations:
 
         assert "leave the java_class out" in caught.value.advice
 
-    def test_a_default_within_a_circle_is_checked_too(self):
+    def test_a_default_within_a_cycle_is_checked_too(self):
         with pytest.raises(DeclarationError, match=r"the default of .*Node\.size does not fit"):
             other_node("size: Int32 = 2**40\n    below: Node | None = None")
         assert other_node("size: Int32 = 2\n    below: list[Node] = ()").circle
@@ -260,12 +260,12 @@ class TestSnapshots:
         assert isinstance(skipped, SkippedSnapshot)
         assert data == snapshot_to_bytes(skipped)
 
-    def test_references_that_lead_nowhere_are_told_when_they_are_followed(self, read, ask):
+    def test_dangling_references_are_reported_when_they_are_followed(self, read, ask):
         stray = RecordReferenceSnapshot("Gone")
         lost = RecordSerializer("R", (RecordField("a", RecordReference("Gone")),))
 
         assert ("Gone", "Gone") == (stray.describe(), type_text(stray))
-        with pytest.raises(CorruptSavepoint, match="a reference to the record 'Gone', which is not around it"):
+        with pytest.raises(CorruptSavepoint, match="a reference to the record 'Gone', which does not contain it"):
             read(stray.restore_serializer(), b"\x02")
         with pytest.raises(CorruptSavepoint, match="'Gone'"):
             ask(lost, lost)
@@ -276,12 +276,12 @@ class TestSnapshots:
         twin = RecursiveRecordSnapshot("R", (), (), (RecursiveRecordSnapshot("R"),))
         pointer = RecursiveRecordSnapshot("R", (), (), (RecordReferenceSnapshot("R"),))
 
-        with pytest.raises(CorruptSavepoint, match="two records around R have one name"):
+        with pytest.raises(CorruptSavepoint, match="two records around R have the same name"):
             snapshot_from_bytes(snapshot_to_bytes(twin))
         with pytest.raises(CorruptSavepoint, match="a record is described by a RecordReferenceSnapshot"):
             snapshot_from_bytes(snapshot_to_bytes(pointer))
 
-    def test_what_the_code_says_beyond_it_comes_back_to_every_record_of_the_circle(self, ask):
+    def test_what_the_code_says_beyond_it_comes_back_to_every_record_of_the_cycle(self, ask):
         person = serializer_for(Person)
         facts = json.loads(json.dumps(declared_facts(person)))
         kept = with_facts(person.snapshot_configuration().restore_serializer(), facts)
@@ -293,7 +293,7 @@ class TestSnapshots:
 
 
 class TestVerdicts:
-    def test_a_circle_takes_over_its_own_state(self, ask):
+    def test_a_cycle_takes_over_its_own_state(self, ask):
         for hint in (Node, Person, Firm, Holding, Term):
             assert (START, ()) == ((found := ask(serializer_for(hint), serializer_for(hint))).verdict, found.findings)
 
@@ -303,7 +303,7 @@ class TestVerdicts:
         assert REFUSE is refused.verdict
         assert [("$.by", "REC-4"), ("$.size", "REC-4"), ("$.name", "PRIM-4")] == rules(refused)
 
-    def test_every_problem_of_the_others_is_told_once(self, ask, rules):
+    def test_every_problem_of_the_others_is_reported_once(self, ask, rules):
         new = classes(
             "class Firm(NamedTuple):\n    title: int\n    staff: list[Person] = []\n    owner: Firm | None = None\n"
             "@attrs.define\nclass Person:\n    name: str\n    age: int\n    works_at: Firm | None = None\n"
@@ -373,7 +373,7 @@ class TestVerdicts:
         assert Node("n", 4) == migrate(SERIALIZER, flat, Record(flat.name, {"name": "n", "size": 4}))
         assert flat.python_class("r", 1) == migrate(flat, SERIALIZER, TREE)
 
-    def test_a_class_may_leave_a_circle_and_enter_it(self, migrate):
+    def test_a_class_may_leave_a_cycle_and_enter_it(self, migrate):
         circle = serializer_for(Person)
         line = classes(
             "class Firm(NamedTuple):\n    title: str\n"
@@ -394,7 +394,7 @@ class TestVerdicts:
 
 
 class TestLimits:
-    def test_values_are_followed_to_a_depth_that_is_told(self, write, read):
+    def test_values_are_followed_to_a_depth_that_is_reported(self, write, read):
         deepest = most_levels()
 
         assert chain(deepest) == read(SERIALIZER, write(SERIALIZER, chain(deepest)))
@@ -446,7 +446,7 @@ class TestLimits:
         with pytest.raises(ValueNotConvertible, match="nested within itself"):
             write(nested, value)
 
-    def test_levels_are_counted_anew_for_each_value(self, write, read):
+    def test_levels_are_counted_from_zero_for_each_value(self, write, read):
         values = [chain(most_levels()) for _ in range(3)]
         serializer = serializer_for(list[Node])
 

@@ -37,7 +37,7 @@ class TestRow:
         assert ("id", "title") == row._names
         assert {} == Row(7)._asdict()
 
-    def test_a_name_that_is_not_there_is_told(self):
+    def test_a_name_that_is_not_there_is_reported(self):
         with pytest.raises(AttributeError, match="the row has no column 'x'"):
             _ = Row(id=7).x
         with pytest.raises(KeyError, match="x"):
@@ -75,7 +75,7 @@ class TestBytes:
             (Row(5, None)._with_kind(RowKind.DELETE), "d0 00000005"),
         ],
     )
-    def test_a_mask_of_kind_and_nulls_stands_before_the_columns(self, write, read, copied, row, expected):
+    def test_a_mask_of_kind_and_nulls_comes_before_the_columns(self, write, read, copied, row, expected):
         serializer, data = RowSerializer.of([INT, STRING]), bytes.fromhex(expected)
 
         assert data == write(serializer, row)
@@ -134,13 +134,13 @@ class TestBytes:
         ("value", "message", "path"),
         [
             ((5, "a"), r"\(5, 'a'\) is not a Row", "$"),
-            (Row(5), "has 1 columns, and 2 are declared", "$"),
+            (Row(5), "has 1 columns, but 2 are declared", "$"),
             (Row(id=5, other="a"), "has no column 'note'", "$"),
             (Row(5, 6), "6 is not a string", "$.note"),
-            (Row(None, "a"), "null, and is not declared optional", "$.id"),
+            (Row(None, "a"), "null, but not declared optional", "$.id"),
         ],
     )
-    def test_a_value_that_does_not_fit_is_told_with_its_step(self, write, value, message, path):
+    def test_a_value_that_does_not_fit_is_reported_with_its_step(self, write, value, message, path):
         with pytest.raises(ValueNotConvertible, match=message) as caught:
             write(row_of({"id": Int32, "note": str}), value)
         assert path == caught.value.where.get("path", "$")
@@ -197,13 +197,13 @@ class TestHint:
         class Converting(NamedTuple):
             a: Annotated[int, Field(on_none=0)]
 
-        with pytest.raises(DeclarationError, match="Row does not say of what"):
+        with pytest.raises(DeclarationError, match="Row needs type arguments"):
             serializer_for(Row)
-        with pytest.raises(DeclarationError, match="int is no class with fields"):
+        with pytest.raises(DeclarationError, match="int is not a class with fields"):
             row_of(int)
         with pytest.raises(DeclarationError, match="columns keep nulls"):
             row_of(Converting)
-        with pytest.raises(DeclarationError, match="stored is a tuple of names"):
+        with pytest.raises(DeclarationError, match="stored must be a tuple of names"):
             row_of({"a": int}, stored="a")
         with pytest.raises(DeclarationError, match="give each column a name of its own"):
             RowSerializer.of([INT, INT], ["a", "a"])
@@ -223,7 +223,7 @@ class TestRules:
         assert ask(row_of(OrderV1, stored=OrderV1), OLD).is_compatible_as_is()
 
     @pytest.mark.parametrize("rule", ["ROW-2", "ROW-6"])
-    def test_columns_in_another_order_are_written_anew(self, ask, migrate, rules, rule):
+    def test_columns_in_another_order_are_rewritten(self, ask, migrate, rules, rule):
         """ROW-2; ROW-6 for those of one type, which a reader by position, as Flink is one, swaps in silence."""
         new = row_of({"id": Int32, "last": str, "first": str}, stored=OrderV1)
         result = ask(new, OLD)
@@ -234,7 +234,7 @@ class TestRules:
         assert (1, "Lovelace", "Ada") == tuple(row), rule
         assert ("Ada", "Lovelace") == (row.first, row.last), rule
 
-    def test_types_may_tell_that_columns_are_not_in_their_new_order_yet(self, ask, rules):
+    def test_types_may_show_that_columns_are_not_in_their_new_order_yet(self, ask, rules):
         """ROW-8."""
         stored = {"id": Int32, "name": str}
         told = ask(row_of({"name": str, "id": Int32}, stored=tuple(stored)), row_of(stored))

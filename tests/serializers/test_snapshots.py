@@ -259,18 +259,18 @@ class TestOwnFrame:
         with pytest.raises(CorruptSavepoint, match=r"Versioned cannot read the snapshot .*: AttributeError") as caught:
             snapshot_from_bytes(self.DATA)
         assert "stateshift/tests.versioned" == caught.value.where["snapshot"]
-        assert "mend its read()" in caught.value.advice
+        assert "fix its read()" in caught.value.advice
 
     def test_an_announced_size_beyond_the_end_is_refused(self):
         data = utf("stateshift/tests.versioned") + i32(2, 2**31 - 1, 0) + b"rest"
 
-        with pytest.raises(CorruptSavepoint, match=r"2147483647 bytes of stateshift/tests.versioned are announced"):
+        with pytest.raises(CorruptSavepoint, match=r"2147483647 bytes of stateshift/tests.versioned are declared"):
             snapshot_from_bytes(data)
 
 
 class TestUnknown:
     def test_unknown_snapshot_is_skippable(self):
-        """J10: one of ours is shown with version and length, and written again; what lies beside it is read."""
+        """J10: one of ours is shown with version and length, and written again; what lies next to it is read."""
         gone = SkippedSnapshot("stateshift/tests.gone", 7, b"\x80\x04whatever")
         data = snapshot_to_bytes(JavaEitherSerializerSnapshot((gone, LONG)))
 

@@ -82,7 +82,7 @@ class TestFormerModules:
             pickle.loads(naming(FORMER, "Own")),
         )
 
-    def test_who_imports_by_a_statement_is_told_the_present_name(self, moved):
+    def test_an_import_by_a_former_name_reports_the_present_name(self, moved):
         moved(FORMER, TUPLES)
         with pytest.warns(
             DeprecationWarning, match=f"{FORMER}.TupleSerializer is deprecated .*: use {TUPLES}.Tuple"
@@ -109,7 +109,7 @@ class Held:
 
 
 class TestGuardedPickles:
-    """What a guarded unpickler may open is told by any name of a class."""
+    """A guarded unpickler accepts any name of a class."""
 
     @pytest.fixture(autouse=True)
     def held_has_moved(self, moved):
@@ -197,7 +197,7 @@ def test_each_line_of_the_table_leads_to_a_module_that_is_there():
             assert place not in MOVED or hasattr(importlib.import_module(place), "__path__"), "it has moved on"
 
 
-def test_a_text_is_told_with_the_one_name_of_each_thing(moved):
+def test_a_text_is_reported_with_the_one_name_of_each_thing(moved):
     moved(FORMER, TUPLES)
     text = f"stored serializer {FORMER}.TupleSerializer of stateshift.RowKind, shop.stateshift.py, stateshift 0.1"
 

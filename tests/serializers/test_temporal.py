@@ -126,7 +126,7 @@ class TestGarbage:
             (TIMESTAMP, LONG_NULL + "00000001", "is no number of milliseconds"),
         ],
     )
-    def test_impossible_numbers_are_told_with_their_place(self, serializer, data, what):
+    def test_impossible_numbers_are_reported_with_their_place(self, serializer, data, what):
         source = DataInputView(b"\0" + bytes.fromhex(data), 1)
 
         with pytest.raises(CorruptSavepoint, match=what) as caught:
@@ -169,16 +169,16 @@ class TestPythonsOwnTypes:
     @pytest.mark.parametrize(
         ("serializer", "value", "why"),
         [
-            (INSTANT, Instant(0, 1), "'1970-01-01T00:00:00.000000001Z' has nanoseconds, and Python's datetime"),
-            (INSTANT, Instant(253_402_300_800), "is out of the years 1 to 9999 that Python's datetime holds"),
-            (INSTANT, Instant(31556889864403199), "is out of the years 1 to 9999 that Python's datetime holds"),
-            (DATE, LocalDate(10_000, 1, 1), "'\\+10000-01-01' is out of the years 1 to 9999 that Python's date holds"),
-            (DATE, LocalDate(0, 1, 1), "'0000-01-01' is out of the years 1 to 9999 that Python's date holds"),
-            (TIME, LocalTime(1, 2, 3, 4005), "'01:02:03.000004005' has nanoseconds, and Python's time"),
-            (DATETIME, LocalDateTime(2024, 1, 1, nanos=1), "has nanoseconds, and Python's datetime"),
-            (DATETIME, LocalDateTime(-5, 1, 1), "'-0005-01-01T00:00:00' is out of the years 1 to 9999"),
-            (JAVA_DATE, JavaDate(2**62), "is out of the years 1 to 9999"),
-            (TIMESTAMP, SqlTimestamp.at(0, 5), "has nanoseconds, and Python's datetime"),
+            (INSTANT, Instant(0, 1), "'1970-01-01T00:00:00.000000001Z' has nanoseconds, but Python's datetime"),
+            (INSTANT, Instant(253_402_300_800), "is outside the years 1 to 9999 of Python's datetime"),
+            (INSTANT, Instant(31556889864403199), "is outside the years 1 to 9999 of Python's datetime"),
+            (DATE, LocalDate(10_000, 1, 1), "'\\+10000-01-01' is outside the years 1 to 9999 of Python's date"),
+            (DATE, LocalDate(0, 1, 1), "'0000-01-01' is outside the years 1 to 9999 of Python's date"),
+            (TIME, LocalTime(1, 2, 3, 4005), "'01:02:03.000004005' has nanoseconds, but Python's time"),
+            (DATETIME, LocalDateTime(2024, 1, 1, nanos=1), "has nanoseconds, but Python's datetime"),
+            (DATETIME, LocalDateTime(-5, 1, 1), "'-0005-01-01T00:00:00' is outside the years 1 to 9999"),
+            (JAVA_DATE, JavaDate(2**62), "is outside the years 1 to 9999"),
+            (TIMESTAMP, SqlTimestamp.at(0, 5), "has nanoseconds, but Python's datetime"),
         ],
     )
     def test_what_they_do_not_hold_is_an_error_that_names_the_exact_type(self, write, read, serializer, value, why):
@@ -194,16 +194,16 @@ class TestPythonsOwnTypes:
         ("serializer", "value", "why"),
         [
             (INSTANT, dt.datetime(2024, 1, 1), "has no time zone"),  # noqa: DTZ001 - it is what must be refused
-            (INSTANT, dt.date(2024, 1, 1), "is no datetime and no Instant"),
-            (INSTANT, LocalDateTime(2024, 1, 1), "is no datetime and no Instant"),
+            (INSTANT, dt.date(2024, 1, 1), "is neither a datetime nor an Instant"),
+            (INSTANT, LocalDateTime(2024, 1, 1), "is neither a datetime nor an Instant"),
             (JAVA_DATE, Instant(0, 1), "finer than the milliseconds"),
-            (INSTANT, 5, "is no datetime and no Instant"),
+            (INSTANT, 5, "is neither a datetime nor an Instant"),
             (DATETIME, dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "has a time zone"),
-            (DATETIME, "2024-01-01", "is no datetime and no LocalDateTime"),
-            (DATE, dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "is a datetime, and a date is declared"),
-            (DATE, 5, "is no date and no LocalDate"),
+            (DATETIME, "2024-01-01", "is neither a datetime nor a LocalDateTime"),
+            (DATE, dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "is a datetime, but a date is declared"),
+            (DATE, 5, "is neither a date nor a LocalDate"),
             (TIME, dt.time(1, tzinfo=dt.UTC), "has a time zone"),
-            (TIME, None, "None is no time and no LocalTime"),
+            (TIME, None, "None is neither a time nor a LocalTime"),
             (JAVA_DATE, dt.datetime(2024, 1, 1, microsecond=1, tzinfo=dt.UTC), "finer than the milliseconds"),
             (SQL_DATE, dt.date(2024, 1, 1), "is no SqlDate"),
             (SQL_TIME, dt.time(1), "is no SqlTime"),

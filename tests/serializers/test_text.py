@@ -70,14 +70,14 @@ class TestBytes:
     @pytest.mark.parametrize(
         ("data", "message"),
         [
-            ("", "1 bytes were to be read"),
-            ("FFFFFFFF07", "2147483646 UTF-16 units is announced"),
+            ("", "1 bytes were expected"),
+            ("FFFFFFFF07", "2147483646 UTF-16 units is declared"),
             ("FFFFFFFFFFFF", "does not end"),
-            ("0361", "2 UTF-16 units is announced"),
+            ("0361", "2 UTF-16 units is declared"),
             ("0361E9", "after 1 of 2 units"),
-            ("02808080", "no UTF-16"),
-            ("02FFFF04", "no UTF-16"),
-            ("02E900", "no UTF-16"),
+            ("02808080", "is not valid UTF-16"),
+            ("02FFFF04", "is not valid UTF-16"),
+            ("02E900", "is not valid UTF-16"),
         ],
     )
     def test_what_flink_cannot_have_written_is_refused(self, data, message):

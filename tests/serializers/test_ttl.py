@@ -34,7 +34,7 @@ from stateshift.serializers.temporal.sql_values import SqlTimestamp
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 
 
-def test_the_stamp_stands_before_the_value(write, read, stored):
+def test_the_stamp_comes_before_the_value(write, read, stored):
     serializer = TtlSerializer(INT)
     data = bytes.fromhex("000000000000000100000002")
 
@@ -116,7 +116,7 @@ def test_a_stamp_without_a_reference_time_is_refused_as_a_check_reads_no_clock(a
     result = ask(TtlSerializer(INT), INT)
     AtTime(1000, result.conversion)(5)
 
-    with pytest.raises(DeclarationError, match="nobody has said which"):
+    with pytest.raises(DeclarationError, match="but none was given"):
         result.conversion(5)
 
 
@@ -125,7 +125,7 @@ def test_a_stamp_is_taken_off_with_the_new_type_in_one_go(migrate):
     assert 5.0 == migrate(DoubleSerializer(), TtlSerializer(INT), TtlValue(1000, 5))
 
 
-def test_nulls_behind_a_stamp_stay_nulls(ask, migrate):
+def test_nulls_after_a_stamp_stay_nulls(ask, migrate):
     """STATE-4, STATE-5."""
     long, number = OptionalSerializer(LONG), OptionalSerializer(INT)
 
@@ -134,7 +134,7 @@ def test_nulls_behind_a_stamp_stay_nulls(ask, migrate):
     assert [TtlValue(1, 5), TtlValue(1, None)] == [stamp(5), stamp(None)]
 
 
-def test_a_null_behind_a_stamp_that_stays_is_not_converted(ask):
+def test_a_null_after_a_stamp_that_stays_is_not_converted(ask):
     """STATE-6: the new serializer decides on it, and a conversion of numbers knows no null."""
     conversion = ask(TtlSerializer(DoubleSerializer()), TtlSerializer(INT)).conversion
 
@@ -191,7 +191,7 @@ def test_conversion_keeps_the_stamp(write, read, stored, ask, stamp, number):
     assert TtlValue(stamp, float(number)) == read(new, write(new, result.conversion(found)))
 
 
-def test_behind_a_stamp_a_null_goes_by_the_form_of_its_type_but_that_which_flink_reads_wrongly_state_4():
+def test_after_a_stamp_a_null_goes_by_the_form_of_its_type_but_that_which_flink_reads_wrongly_state_4():
     takes_null = {hint: taking_null(serializer_for(hint)) is not None for hint in (str, SqlTimestamp, int)}
 
     assert {str: True, SqlTimestamp: False, int: False} == takes_null

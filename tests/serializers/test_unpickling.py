@@ -109,14 +109,14 @@ class TestWhatMayBeNamed:
         assert "minefield" not in sys.modules
         assert not (tmp_path / "planted").exists()
 
-    def test_trust_of_a_class_is_no_trust_of_what_stands_beside_or_within_it(self, module):
+    def test_trust_of_a_class_is_no_trust_of_what_stands_next_to_or_within_it(self, module):
         shop = module("class Account: pass\ndef wipe(): raise SystemExit")
         for name in ("wipe", "Account.__init__.__globals__", "Account.__class__"):
             with pytest.raises(UntrustedCode, match=r"shop\."):
                 opened(named("shop", name), trust={"shop.Account"})
         assert isinstance(opened(pickle.dumps(shop.Account()), trust={"shop.Account"}), shop.Account)
 
-    def test_what_is_trusted_and_cannot_be_imported_is_told_pkl_6(self):
+    def test_what_is_trusted_and_cannot_be_imported_is_reported_pkl_6(self):
         with pytest.raises(ValueNotConvertible, match=r"shop_of_old.Account.*cannot be imported") as raised:
             opened(named("shop_of_old", "Account"), trust={"shop_of_old.Account"})
         assert "PKL-6" == raised.value.where["rule"]
@@ -171,7 +171,7 @@ class TestWhatCannotBeDone:
     def test_copies_of_copies_take_no_memory(self, call):
         many, copies = b"N" * 1000, b"h\1h\0\x85" + call
         data = b"\x80\x04(" + many + b"lq\0cbuiltins\ntuple\nq\1" + copies * 1000 + b"."
-        with pytest.raises(CorruptSavepoint, match="copies more than it holds"):
+        with pytest.raises(CorruptSavepoint, match="copies more than it contains"):
             opened(data)
 
     @pytest.mark.parametrize("protocol", [2, 3, 5])
@@ -205,7 +205,7 @@ class TestPickledValue:
 
         assert f"PickledValue('shop.Account', {len(value.data)} bytes)" == repr(value)
 
-    def test_it_is_opened_by_who_names_its_class(self):
+    def test_it_is_opened_by_naming_its_class(self):
         value = PickledValue("builtins.dict", pickle.dumps({"a": 1}))
         with pytest.raises(UntrustedCode, match=r"--trust builtins.dict"):
             value.load()
@@ -216,7 +216,7 @@ class TestPickledValue:
 
     def test_a_declared_class_that_the_bytes_do_not_hold_is_an_error(self):
         with pytest.raises(
-            CorruptSavepoint, match=r"declares pickles of builtins\.dict, and one holds a builtins\.list"
+            CorruptSavepoint, match=r"declares pickles of builtins\.dict, but one holds a builtins\.list"
         ):
             PickledValue("builtins.dict", pickle.dumps([1])).load(trust=["builtins.dict"])
 

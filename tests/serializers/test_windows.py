@@ -35,7 +35,7 @@ def test_time_windows_sort_by_start_and_then_by_end():
 
 @pytest.mark.parametrize("serializer", [VoidNamespaceSerializer(), GlobalWindowSerializer(), VoidSerializer()])
 def test_what_has_no_content_is_the_byte_0_and_no_other(serializer):
-    with pytest.raises(CorruptSavepoint, match="one byte 0 and is 0x2a here") as caught:
+    with pytest.raises(CorruptSavepoint, match="must be one byte 0, not 0x2a") as caught:
         serializer.deserialize(DataInputView(b"\x2a"))
     assert 0 == caught.value.where["offset"]
 

@@ -356,17 +356,17 @@ EARLY = {
     "a field that is none": (source("place", value={"town": "city"}), DeclarationError, "has no field 'town'"),
     "a user key of another type": (source("map", user_key="at", value="at"), DeclarationError, "the column 'at' is a"),
     "no value": (source("number"), DeclarationError, "a value of type int comes from one column"),
-    "no user key": (source("map", value="at"), DeclarationError, "no column for the keys of the map"),
+    "no user key": (source("map", value="at"), DeclarationError, "no column was given for the keys of the map"),
     "a user key of no map": (source("number", value="number", user_key="at"), DeclarationError, "no keys within a map"),
-    "no order": (source("list", value="at"), DeclarationError, "the elements of a list have one"),
+    "no order": (source("list", value="at"), DeclarationError, "the elements of a list are ordered"),
     "an order that is none": (source("list", value="at", order_by="other"), DeclarationError, "cannot be ordered by"),
     "an order of one row": (source("number", value="number", order_by="at"), DeclarationError, "has one row for each"),
-    "two ways at once": (source("number", value="number", aggregate=len), DeclarationError, "nothing for value"),
+    "two ways at once": (source("number", value="number", aggregate=len), DeclarationError, "cannot be used with it"),
     "too many key columns": (source("number", key_by=["key", "at"], value="number"), DeclarationError, "2 columns"),
     "a namespace": (source("window", value="at"), DeclarationError, "the state has the namespace TimeWindow"),
-    "a time to live": (source("ttl", value="at"), DeclarationError, "a function can give TtlValue"),
-    "a state twice": (lambda t: 2 * source("number", value="number")(t), DeclarationError, "name the same state"),
-    "no source": (lambda _: [], DeclarationError, "there is no source"),
+    "a time to live": (source("ttl", value="at"), DeclarationError, "a function that returns TtlValue"),
+    "a state twice": (lambda t: 2 * source("number", value="number")(t), DeclarationError, "are for the same state"),
+    "no source": (lambda _: [], DeclarationError, "no sources were given"),
 }  # fmt: skip
 
 
@@ -384,11 +384,11 @@ def test_what_can_be_known_early_is_refused_before_any_job_runs(spark, tmp_path,
     assert jobs == spark.sparkContext.statusTracker().getJobIdsForGroup(None)
 
 
-def test_a_missing_column_and_a_wrong_one_are_each_told_with_their_way_out(spark, tmp_path):
+def test_a_missing_column_and_a_wrong_one_are_each_reported_with_advice(spark, tmp_path):
     for columns, advice in (
         (
             "key string, code bigint",
-            "name the column it comes from, as in value={'city': …}; or give the field a default",
+            "give its column, such as value={'city': …}; or give the field a default",
         ),
         ("key string, city string, code string", "cast the column, or change the type in the job"),
     ):
@@ -399,9 +399,9 @@ def test_a_missing_column_and_a_wrong_one_are_each_told_with_their_way_out(spark
 
 def test_a_table_of_arrow_and_a_job_by_name_are_refused_in_words(numbers, tmp_path):
     frame = numbers[0].data.toArrow()
-    with pytest.raises(DeclarationError, match=r"the rows are a pyarrow\.lib\.Table, and no DataFrame of Spark"):
+    with pytest.raises(DeclarationError, match=r"the rows are a pyarrow\.lib\.Table, not a Spark DataFrame"):
         bootstrap(tmp_path / "new", KEYED, [StateSource("o", "number", frame, key_by="key", value="number")])
-    with pytest.raises(DeclarationError, match="the job is a str, and no Job"):
+    with pytest.raises(DeclarationError, match="the job is a str, not a Job"):
         bootstrap(tmp_path / "new", "shop:job", numbers)
 
     assert not (tmp_path / "new").exists()
@@ -412,7 +412,7 @@ def test_a_single_source_needs_no_list_and_the_report_says_what_flink_does_not_k
 
     words = report.to_text()
     assert 2 == report.entries
-    assert f"not for Flink, which does not know {Place.__module__}.Place (for it, give each record" in words
+    assert f"not for Flink, which does not know {Place.__module__}.Place (for Flink, give each record" in words
     assert f"prove it: stateshift verify {tmp_path / 'new'}" in words
 
 
@@ -422,7 +422,7 @@ def numbers(spark):
     return [StateSource("o", "number", table, key_by="key", value="number")]
 
 
-def test_its_progress_is_told_until_both_phases_are_done(numbers, tmp_path):
+def test_its_progress_is_reported_until_both_phases_are_done(numbers, tmp_path):
     job, told = Job([Operator("o", key=str, states=[ValueStateDescriptor("number", Int32)])]), []
 
     bootstrap(tmp_path / "new", job, numbers, progress=told.append)
@@ -505,7 +505,7 @@ def test_two_rows_for_a_user_key_are_refused_with_both_keys(spark, tmp_path):
     table = spark.createDataFrame([("a", "x", 1), ("a", "y", 1), ("a", "y", 2)], "key string, item string, number int")
     late = [StateSource("o", "map", table, key_by="key", user_key="item", value="number")]
 
-    with pytest.raises(ValueNotConvertible, match="a map state has one value for each key and user key") as caught:
+    with pytest.raises(ValueNotConvertible, match="a map state has one value per key and user key") as caught:
         bootstrap(tmp_path / "new", KEYED, late)
 
     assert "'a', user key 'y'" == caught.value.where["key"]
@@ -583,7 +583,7 @@ class Unreadable:
         return int, ("no licence here",)
 
 
-def test_what_python_raised_before_a_task_began_is_told(spark, tmp_path):
+def test_what_python_raised_before_a_task_began_is_reported(spark, tmp_path):
     table = spark.createDataFrame([("a", 1)], "key string, number int")
     source = StateSource("o", "number", table, key_by="key", value=Unreadable())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from marks import marks
+from user_modules import marks
 
 from stateshift import Savepoint
 from stateshift.spark.java import java_home

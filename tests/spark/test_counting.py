@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 def counts_of(context):
-    """What the accumulators have come to; that Spark's pages tell it is tested in `test_cluster`."""
+    """The values of the accumulators; `test_cluster` tests that Spark's pages show them."""
     return {name: found.value() for name, found in accumulators_of(context).items()}
 
 
@@ -47,7 +47,7 @@ def test_a_migration_is_counted(spark, context, savepoint_of, account_jobs, tmp_
 
 def test_a_platform_that_keeps_its_jvm_to_itself_holds_nothing_up():
     class Closed:
-        """A context without a JVM behind it."""
+        """A context without a JVM."""
 
     told = []
     counted(Closed(), told.append)(Progress("migrating", 0, 2))

@@ -1,4 +1,4 @@
-"""A driver that is killed or interrupted: nothing is published, nobody is left running, and the next run succeeds."""
+"""A driver that is killed or interrupted: nothing is published, no process is left, and the next run succeeds."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_killed_driver_publishes_nothing_and_the_same_command_then_succeeds(
     before = facts_of(source)
     dying = start_python(RUN, source, target)
     worker = waiting_worker(dying, markers)
-    with pytest.raises(TargetExists, match=f"another run is at work in .*, process {dying.pid}, since "):
+    with pytest.raises(TargetExists, match=f"another run is in progress in .*, process {dying.pid}, since "):
         migrate(source, target, options=MigrationOptions(parallelism=3))
     os.kill(dying.pid, signal.SIGKILL)
     dying.wait(timeout=60)
@@ -182,7 +182,9 @@ def test_a_driver_killed_in_a_bootstrap_publishes_nothing_and_the_same_command_t
 
 
 @pytest.mark.slow
-def test_an_interrupt_publishes_nothing_and_leaves_nobody_running(counts, markers, tmp_path, start_python, facts_of):
+def test_an_interrupt_publishes_nothing_and_leaves_no_process_running(
+    counts, markers, tmp_path, start_python, facts_of
+):
     """As Ctrl-C does it: the signal goes to the whole process group of the driver."""
     source, target = counts(ENTRIES), tmp_path / "new"
     before = facts_of(source)
@@ -226,7 +228,7 @@ job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", st
 
 
 @pytest.mark.slow
-def test_a_store_that_takes_no_more_is_told_as_the_system_says_it(counts, tmp_path, start_python, users_folder):
+def test_a_store_that_takes_no_more_is_reported_as_the_system_says_it(counts, tmp_path, start_python, users_folder):
     """No process may write a file of more than 2 MiB, and the result has 5: as on a full disk."""
     (users_folder / "wide_job.py").write_text(WIDE)
     process = start_python(FULL, counts(10_000), tmp_path / "new", users_folder)
@@ -242,7 +244,7 @@ def test_a_store_that_takes_no_more_is_told_as_the_system_says_it(counts, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_java_process_that_dies_is_told_as_such(counts, markers, tmp_path, start_python, facts_of):
+def test_a_java_process_that_dies_is_reported_as_such(counts, markers, tmp_path, start_python, facts_of):
     """As by a machine that runs out of memory. What py4j logs of it on stderr is not ours."""
     source, target = counts(ENTRIES), tmp_path / "new"
     before = facts_of(source)

@@ -127,7 +127,7 @@ def test_a_worker_that_is_killed_every_time_ends_the_run(spark, counts, job_that
     assert still_works(spark)
 
 
-def test_what_python_raised_before_a_task_began_is_told(spark, counts, load, tmp_path):
+def test_what_python_raised_before_a_task_began_is_reported(spark, counts, load, tmp_path):
     job = load(
         "unreadable",
         unreadable="""
@@ -224,7 +224,7 @@ def test_what_a_dead_run_left_behind_is_cleared(spark, counts, job_that, tmp_pat
 
 
 @pytest.mark.parametrize("damage", ["cut", "blotted", "missing"])
-def test_a_damaged_state_file_is_told_from_the_worker(spark, counts, job_that, tmp_path, damage, facts_of):
+def test_a_damaged_state_file_is_reported_by_the_worker(spark, counts, job_that, tmp_path, damage, facts_of):
     source = counts(3000)
     (file,) = source.glob("*-keyed-0")
     data = bytearray(file.read_bytes())
@@ -295,7 +295,7 @@ def test_a_store_that_always_fails_ends_the_run_with_its_facts(spark, counts, jo
         "    target.touch()",
     )
 
-    with pytest.raises(StorageFailed, match="the folder to write to is not there, or is a file") as caught:
+    with pytest.raises(StorageFailed, match="the folder to write to does not exist, or is a file") as caught:
         migrate(counts(3000), target, job, session=spark)
 
     assert caught.value.where["savepoint"] == str(target)

@@ -84,7 +84,7 @@ def test_an_interrupt_waits_until_it_is_asked_for(default_handler):
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_an_interrupt_that_nobody_asks_for_comes_at_the_end():
+def test_an_interrupt_that_is_not_polled_is_raised_at_the_end():
     done = []
 
     def run():
@@ -132,7 +132,7 @@ def test_a_librarys_own_handler_is_set_aside(default_handler):
     assert signal.getsignal(signal.SIGINT) is default_handler
 
 
-def test_who_ignores_interrupts_goes_on_to_do_so(default_handler):
+def test_a_process_that_ignores_interrupts_still_does(default_handler):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     with interrupts_kept() as interrupts:

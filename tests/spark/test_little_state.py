@@ -47,7 +47,7 @@ def texts(number):
 @pytest.mark.spark
 @pytest.mark.parametrize("max_parallelism", [None, 200], ids=["types", "key groups"])
 def test_it_gives_the_bytes_of_a_run_on_spark(spark, savepoint_of, account_jobs, tmp_path, content_of, max_parallelism):
-    """New types of keyed state and of an operator's lists; or every key written anew."""
+    """New types of keyed state and of an operator's lists; or every key rewritten."""
     repartition = Repartition(max_parallelism={"account-state": max_parallelism}) if max_parallelism else None
     options, told = MigrationOptions(repartition=repartition, parallelism=3), []
     source, job = savepoint_of(NAME), account_jobs[3]
@@ -83,7 +83,7 @@ def test_it_needs_no_spark(counts, tmp_path, values_of):
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("named", ["master", "py_files"])
-def test_who_names_a_master_or_files_for_workers_gets_spark(counts, tmp_path, named):
+def test_a_master_or_files_for_workers_select_spark(counts, tmp_path, named):
     told = []
     (tmp_path / "helper.py").touch()
     names = {"master": {"master": "local[1]"}, "py_files": {"py_files": [tmp_path / "helper.py"]}}

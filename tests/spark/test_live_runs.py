@@ -1,7 +1,7 @@
-"""A run that is at work: whoever comes to its target is refused, nothing is removed, and the run comes to its end.
+"""A run in progress: others are refused its target, nothing is removed, and the run completes.
 
-Each run is held in the middle, by a function of the user's that waits for a file. Those that come are all that writes
-or clears; some come from another PID namespace of the same host, where a number tells nothing of who is alive.
+Each run is held in the middle, by a function of a user that waits for a file. Those that come are all that writes
+or clears; some come from another PID namespace of the same host, where process ids do not show what is alive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import attrs
 import pytest
-import sacred
+import source_safety
 from pyspark import TaskContext
 
 from stateshift.spark import register
@@ -47,7 +47,7 @@ job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", st
 keys = Job([Operator("counter", key=str, key_converter=held, states=[ValueStateDescriptor("count", int)])])
 """
 FEW = ("clean", "migrate, replace", "write")
-ALL = (*FEW, *(name for name in sacred.VERBS if name not in {*FEW, "write, no base"}))
+ALL = (*FEW, *(name for name in source_safety.VERBS if name not in {*FEW, "write, no base"}))
 
 
 @attrs.frozen
@@ -80,8 +80,8 @@ class Scene:
 def scene(tmp_path):
     made = Scene(tmp_path)
     (tmp_path / "held_job.py").write_text(JOB.format(folder=str(tmp_path), target=str(made.target), most=HOLD_S))
-    sacred.write_source(tmp_path / "old")
-    sacred.write_source(tmp_path / "other", factor=3)
+    source_safety.write_source(tmp_path / "old")
+    source_safety.write_source(tmp_path / "other", factor=3)
     yield made
     (tmp_path / "go").touch()
 
@@ -117,7 +117,7 @@ def live_thread(scene, rows, run):
         try:
             spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # sources are found by that of a thread
             run()
-        except Exception as error:  # noqa: BLE001 - it is told below
+        except Exception as error:  # noqa: BLE001 - it is reported below
             failures.append(error)
 
     thread = threading.Thread(target=guarded)
@@ -150,7 +150,7 @@ def held_rows(request, scene):
                 (folder / "waits").touch()
             time.sleep(0.2)
 
-    rows = spark.range(sacred.KEYS).selectExpr("id as key", "id * 7 as value").repartition(2)
+    rows = spark.range(source_safety.KEYS).selectExpr("id as key", "id * 7 as value").repartition(2)
     return rows.mapInArrow(hold, rows.schema)
 
 
@@ -163,7 +163,7 @@ def live(kind, scene, request):
     rows = request.getfixturevalue("held_rows")
     if kind == "bootstrap":
         source = StateSource("counter", "count", rows, key_by="key", value="value")
-        return live_thread(scene, rows, lambda: bootstrap(scene.target, sacred.OLD, source))
+        return live_thread(scene, rows, lambda: bootstrap(scene.target, source_safety.OLD, source))
     options = {"operator": "counter", "state": "count"}
     options |= {"base": str(scene.folder / "old")} if kind == "write beside a base" else {}
     writer = rows.write.format("savepoint").mode("overwrite").options(**options)
@@ -180,11 +180,11 @@ WRITTEN = {
 
 
 def check_result(scene, kind):
-    """It came to its end, and nothing of any run lies beside it."""
+    """It came to its end, and nothing of any run lies next to it."""
     opened = Savepoint.open(scene.target)
     found = {entry.key: entry.value for entry in opened.operator("counter").state("count").read_entries()}
 
-    assert found == dict(map(WRITTEN[kind], range(sacred.KEYS)))
+    assert found == dict(map(WRITTEN[kind], range(source_safety.KEYS)))
     assert verify(opened).ok
     assert not [name for name in scene.names() if "_claim-" in name or ".attempt-" in name or name.endswith(".done")]
 
@@ -194,14 +194,14 @@ def check_result(scene, kind):
     [("migrate", ALL), ("write beside a base", FEW), ("write", FEW), ("repartition", FEW), ("bootstrap", FEW)],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} comers",
 )
-def test_whoever_comes_to_the_target_of_a_live_run_is_refused_and_the_run_completes(kind, comers, scene, request):
+def test_other_runs_on_the_target_of_a_live_run_are_refused_and_the_run_completes(kind, comers, scene, request):
     with live(kind, scene, request):
         for comer in comers:
             before = scene.names()
-            outcome = sacred.VERBS[comer](str(scene.folder / "other"), str(scene.target))
+            outcome = source_safety.VERBS[comer](str(scene.folder / "other"), str(scene.target))
             assert scene.names_beside(before) == before, (comer, outcome)
             assert outcome.status == 2, (comer, outcome)
-            assert "another run is at work" in outcome.text, (comer, outcome)
+            assert "another run is in progress" in outcome.text, (comer, outcome)
 
     check_result(scene, kind)
 
@@ -212,10 +212,10 @@ def test_a_bootstrap_that_comes_to_the_target_of_a_live_run_is_refused(kind, sce
     source = StateSource("counter", "count", rows, key_by="key", value="value")
     with live(kind, scene, request):
         before = scene.names()
-        outcome = sacred.called(bootstrap, scene.target, sacred.OLD, source)
+        outcome = source_safety.called(bootstrap, scene.target, source_safety.OLD, source)
         assert scene.names_beside(before) == before
 
-    assert (outcome.status, "another run is at work" in outcome.text) == (2, True), outcome.text
+    assert (outcome.status, "another run is in progress" in outcome.text) == (2, True), outcome.text
     check_result(scene, kind)
 
 
@@ -229,7 +229,7 @@ def test_a_write_that_was_cancelled_leaves_nothing_and_its_target_is_free(kind, 
             time.sleep(0.1)
 
     assert scene.names() == set()
-    outcome = sacred.VERBS["migrate, fail"](str(scene.folder / "other"), str(scene.target))
+    outcome = source_safety.VERBS["migrate, fail"](str(scene.folder / "other"), str(scene.target))
     assert outcome.status == 0, outcome.text
 
 
@@ -237,7 +237,7 @@ def test_a_write_that_was_cancelled_leaves_nothing_and_its_target_is_free(kind, 
 
 
 BURNT = 60
-"""Processes that have come and gone before a run: its number is then one that nobody has in another namespace."""
+"""Processes that have come and gone before a run: its id is then unused in another namespace."""
 
 BURN = f'i=0; while [ $i -lt {BURNT} ]; do /bin/true; i=$((i+1)); done; "$@"'
 
@@ -279,7 +279,7 @@ def test_a_healthy_run_in_another_pid_namespace_is_not_taken_over(who, scene, na
             told = ran.stdout + ran.stderr
             assert scene.names_beside(before) == before, (comer, told)
             assert ran.returncode == 2, (comer, told)
-            assert "another run is at work" in told, (comer, told)
+            assert "another run is in progress" in told, (comer, told)
 
     check_result(scene, "migrate")
 
@@ -296,7 +296,7 @@ def test_a_dead_run_in_another_pid_namespace_is_taken_over_when_it_was_silent_fo
     for file in scene.target.iterdir():
         os.utime(file, (long_ago, long_ago))
 
-    outcome = sacred.VERBS["migrate, fail"](str(scene.folder / "old"), str(scene.target))
+    outcome = source_safety.VERBS["migrate, fail"](str(scene.folder / "old"), str(scene.target))
 
     assert outcome.status == 0, outcome.text
     assert verify(Savepoint.open(scene.target)).ok

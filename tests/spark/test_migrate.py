@@ -1,4 +1,4 @@
-"""Savepoints of real Flink migrated on Spark: contents, counts, and bytes that do not depend on who does the work."""
+"""Savepoints of real Flink migrated on Spark: contents, counts, and bytes that do not depend on the engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def exported(place):
 
 
 def told(data):
-    """The same of a file beside a fixture, which tells what Flink read."""
+    """The same of a file next to a fixture, which shows what Flink read."""
     content = {}
     for operator in data["operators"]:
         for name, state in operator["keyed"].items():
@@ -146,7 +146,7 @@ def test_the_report_counts_every_state(spark, savepoint_of, account_jobs, tmp_pa
     assert json.loads(json.dumps(report.to_data()))["states"][0]["read"] == 10
 
 
-def test_progress_is_told_from_the_start_to_the_end(spark, savepoint_of, account_jobs, tmp_path):
+def test_progress_is_reported_from_start_to_end(spark, savepoint_of, account_jobs, tmp_path):
     told = []
 
     migrate(savepoint_of(NAME), tmp_path / "new", account_jobs[3], session=spark, progress=told.append)

@@ -28,7 +28,7 @@ class PowerCut(BaseException):
 
 
 class _Output:
-    """A file that tells its disk what was synced."""
+    """A file that records on its disk what was synced."""
 
     def __init__(self, disk, path):
         self._disk, self._path, self._output = disk, path, stores.LocalOutput(path)
@@ -184,7 +184,7 @@ def test_what_a_power_cut_leaves_is_whole_or_absent_and_the_same_command_finishe
 
 
 def finish(place, source, if_exists):
-    """Give the same command again; where the savepoint is complete, clear up beside it."""
+    """Give the same command again; where the savepoint is complete, remove other files."""
     try:
         migrate(source, place, JOB, target_exists=if_exists)
     except TargetExists:

@@ -1,4 +1,4 @@
-"""Bad values on Spark: put aside once, whatever happens to a worker, and told nowhere where that is not wanted."""
+"""Bad values on Spark: set aside once, whatever happens to a worker, and not printed with --redact."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class WordSerializer(TypeSerializer):
 class WordSnapshot(TypeSerializerConfigSnapshot):
     snapshot_id = "stateshift/test-word-on-spark"
     def describe(self):
-        if TaskContext.get() is not None:  # an error that nobody expects, and only in a worker
+        if TaskContext.get() is not None:  # an unexpected error, and only in a worker
             raise RuntimeError(HIDDEN)
         return "word"
     def write(self, target): ...
@@ -149,7 +149,7 @@ failing = job(WordSerializer(), converter=lambda text: text)
 
 
 @pytest.mark.slow
-def test_neither_spark_nor_its_workers_tell_what_is_redacted(tmp_path, load):
+def test_neither_spark_nor_its_workers_print_what_is_redacted(tmp_path, load):
     """Processes of their own, for what the JVM writes to stderr; a failed task is tried twice."""
     load("planted_words", planted_words=REDACTED)
     before = sys.modules["planted_words"].before

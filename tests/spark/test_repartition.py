@@ -1,4 +1,4 @@
-"""Keys written anew on Spark: one shuffle, and the bytes that a run without an engine gives (ROLE-4)."""
+"""Keys rewritten on Spark: one shuffle, and the bytes that a run without an engine gives (ROLE-4)."""
 
 from __future__ import annotations
 

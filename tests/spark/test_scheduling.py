@@ -1,4 +1,4 @@
-"""How tasks are dealt to the cores of a session, and what its Java is told."""
+"""How tasks are distributed to the cores of a session, and the options of its Java."""
 
 from __future__ import annotations
 

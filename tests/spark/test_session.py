@@ -20,7 +20,7 @@ def on_a_worker(spark, function):
     return spark.sparkContext.parallelize([0], 1).map(lambda _: function()).collect()[0]
 
 
-def test_a_worker_knows_no_top_level_module_of_ours(spark, root, monkeypatch):
+def test_a_worker_has_no_top_level_module_of_ours(spark, root, monkeypatch):
     """Started from the checkout, `import state` would load a second copy of `stateshift.state`."""
     monkeypatch.chdir(root)
 
@@ -65,10 +65,10 @@ def test_a_failed_task_is_tried_again(spark):
     assert spark.sparkContext.parallelize([0], 1).map(attempts).collect() == [2]
 
 
-def test_a_master_that_is_none_is_refused_before_java_is_looked_for(monkeypatch):
+def test_an_invalid_master_is_refused_before_java_is_looked_for(monkeypatch):
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
 
-    with pytest.raises(StateShiftError, match=r"'nonsense' is no master that Spark knows\n.*local\[\*,4\]"):
+    with pytest.raises(StateShiftError, match=r"'nonsense' is not a master that Spark supports\n.*local\[\*,4\]"):
         session("nonsense")
 
 
@@ -93,7 +93,7 @@ def test_a_session_that_does_not_start_says_why_in_one_error(tmp_path):
 
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    assert (ran.stdout, ran.stderr) == ("Spark does not start: Asked to run locally with 0 threads\n", "")
+    assert (ran.stdout, ran.stderr) == ("Spark did not start: Asked to run locally with 0 threads\n", "")
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def double(x):
 """
 
 
-def test_a_job_outside_any_install_runs_on_the_workers_with_the_helpers_beside_it(spark, load):
+def test_a_job_outside_any_install_runs_on_the_workers_with_the_helpers_next_to_it(spark, load):
     job = load("job_outside", job_outside=JOB, helpers_beside=HELPERS)
     account = job.Account(20, job.Colour.RED)
 

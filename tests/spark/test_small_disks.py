@@ -1,4 +1,4 @@
-"""A target without room: refused before the work where that is known, else a clear end, and no half savepoint.
+"""A target without enough space: refused before the work if known, else a clear error, and no partial savepoint.
 
 Each test has a file system of a few megabytes, mounted in a namespace of its own, which needs no root on most machines.
 """
@@ -94,7 +94,7 @@ def assert_told(ran, what, *places):
     lines = ran.stderr.splitlines()
     assert (ran.status, ran.stdout) == (6, "")
     assert (lines[-4], [place for place in places if place not in lines[-3]]) == (f"NoSpaceLeft: {what}", [])
-    assert lines[-2].startswith("  what to do: make room there, or ")
+    assert lines[-2].startswith("  what to do: free space there, or ")
     assert "Traceback" not in ran.stderr
     assert "java" not in ran.stderr
 
@@ -107,7 +107,7 @@ def test_a_target_known_to_be_too_small_is_refused_before_the_work(counts, disk,
 
     needed = ran.stderr.splitlines()[0].rpartition(" ")[2]
     assert int(needed.replace(",", "")) > 400 << 10
-    assert_told(ran, f"the target has 409,600 bytes free, and the new savepoint needs about {needed}", str(target))
+    assert_told(ran, f"the target has 409,600 bytes free, but the new savepoint needs about {needed}", str(target))
     assert len(ran.stderr.splitlines()) == 4  # not even what there would be to do
     assert ran.stderr.endswith("\n  Nothing was written.\n")
     assert ran.left == {str(disk): []}
@@ -123,7 +123,7 @@ def test_a_disk_that_is_full_in_the_middle_ends_the_run_and_is_given_back(counts
     (ran,) = on_small_disk("3m", stateshift("migrate", source, target, *MUCH_BIGGER))
 
     assert ran.stderr.startswith("to do: 1 stream to rewrite")
-    assert_told(ran, "no space is left on the device", f"savepoint {target}, file ", "-keyed-0.attempt-", "counter")
+    assert_told(ran, "no space left on the device", f"savepoint {target}, file ", "-keyed-0.attempt-", "counter")
     assert ran.stderr.endswith(
         "\n  Nothing was published: the target has no _metadata. Nothing was written to the source.\n"
     )
@@ -133,7 +133,7 @@ def test_a_disk_that_is_full_in_the_middle_ends_the_run_and_is_given_back(counts
 
 @pytest.mark.slow
 def test_what_was_finished_before_the_disk_was_full_is_kept_to_be_resumed(counts, disk, on_small_disk, tmp_path):
-    """Two of four streams fit, and what they take does not count against the room of the next run."""
+    """Two of four streams fit, and what they take does not count against the space of the next run."""
     source, target, copy = counts(ENTRIES), disk / "new", tmp_path / "copy"
     command = stateshift(
         "migrate", source, target, *MUCH_BIGGER, "--parallelism", 4, "--master", "local[1,4]", "--target-exists=resume"
@@ -149,8 +149,8 @@ def test_what_was_finished_before_the_disk_was_full_is_kept_to_be_resumed(counts
         stateshift("verify", target),
     )
 
-    assert_told(full, "no space is left on the device", f"savepoint {target}, file ", "operator counter")
-    assert full.stderr.endswith("Nothing was written to the source. What is finished is kept, to be resumed.\n")
+    assert_told(full, "no space left on the device", f"savepoint {target}, file ", "operator counter")
+    assert full.stderr.endswith("Nothing was written to the source. Finished work is kept, to be resumed.\n")
     assert [name[32:].split(".")[0] for name in full.left[str(target)]] == ["-keyed-0"] * 2 + ["-keyed-2"] * 2 + [""]
     assert (cleaned.status, list(copy.iterdir())) == (0, [])
     assert (resumed.status, verified.status) == (0, 0)
@@ -168,7 +168,7 @@ def test_a_disk_that_is_full_at_the_end_gets_no_metadata(disk, on_small_disk, tm
 
     (ran,) = on_small_disk("400k", stateshift("migrate", tmp_path / "old", disk / "new", "--like", tmp_path / "old"))
 
-    assert_told(ran, "no space is left on the device", f"savepoint {disk / 'new'}, file _metadata.attempt-")
+    assert_told(ran, "no space left on the device", f"savepoint {disk / 'new'}, file _metadata.attempt-")
     assert ran.left == {str(disk): []}
 
 
@@ -192,7 +192,7 @@ for value, target in (("repeat('x', 384)", sys.argv[1]), (f"concat({noise})", sy
 
 
 @pytest.mark.slow
-def test_a_bootstrap_tells_a_small_target_from_a_small_scratch_folder(disk, on_small_disk, tmp_path):
+def test_a_bootstrap_distinguishes_a_small_target_from_a_small_scratch_folder(disk, on_small_disk, tmp_path):
     """What compresses well fits where Spark sorts it, and not where it is to go; the other is the other way round."""
     elsewhere = tmp_path / "elsewhere"
 
@@ -201,11 +201,11 @@ def test_a_bootstrap_tells_a_small_target_from_a_small_scratch_folder(disk, on_s
     )
 
     assert (ran.status, ran.stderr) == (0, "")
-    target, scratch = ran.stdout.split("no space is left", 1)
+    target, scratch = ran.stdout.split("no space left", 1)
     assert target.startswith("the target has 2,")
-    assert f"bytes free, and the new savepoint needs about 8,080,000\n  where: savepoint {disk / 'new'}\n" in target
+    assert f"bytes free, but the new savepoint needs about 8,080,000\n  where: savepoint {disk / 'new'}\n" in target
     assert target.endswith("\n  Nothing was published: the target has no _metadata.\n")
-    assert scratch.startswith(f" where Spark keeps what it sorts: {disk / 'spark'}\n  what to do: make room there, or ")
+    assert scratch.startswith(f" where Spark sorts data: {disk / 'spark'}\n  what to do: free space there, or ")
     assert scratch.endswith("\n  Nothing was published: the target has no _metadata.\n")
     assert str(disk / "new") not in ran.left
     assert not elsewhere.exists()

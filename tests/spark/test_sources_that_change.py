@@ -1,7 +1,7 @@
 """A source that changes while it is read: the run ends, says so, and publishes nothing.
 
-Flink subsumes a checkpoint that is still being read, or somebody writes another savepoint into the same folder. The
-change is made by the run itself, in a function of the user's that it calls, so its moment is known. The savepoint has
+Flink subsumes a checkpoint that is still being read, or another savepoint is written into the same folder. The
+change is made by the run itself, in a function of a user that it calls, so its moment is known. The savepoint has
 an operator that is converted and one that is copied as a file.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-import sacred
+import source_safety
 from pyarrow import fs
 
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
@@ -32,7 +32,7 @@ OLD = Job([Operator("counter", key=int, states=[COUNT]), Operator("copied", key=
 def write_source(place, *, factor=1):
     """Write a savepoint; another factor gives one of other values, and of files of the same names and sizes."""
     with SavepointWriter(place, OLD, parallelism=2) as writer:
-        for key in range(sacred.KEYS):
+        for key in range(source_safety.KEYS):
             writer.put("counter", "count", key, key * factor)
             writer.put("copied", "note", key, f"{key * factor:012}")
 
@@ -112,7 +112,7 @@ def other_bytes(name):
 
 
 def other_metadata(source):
-    """Replace `_metadata` by one of the same size that tells another checkpoint."""
+    """Replace `_metadata` by one of the same size for another checkpoint."""
     found = read_metadata(source.read("_metadata"))
     source.put("_metadata", write_metadata(attrs.evolve(found, checkpoint_id=found.checkpoint_id + 1)))
 
@@ -158,7 +158,7 @@ class Changing:
 def check_refused(outcome, target):
     """It ended as a run that failed, and nothing was published."""
     assert outcome.status == 6, outcome.text
-    assert "the source changed while it was read" in outcome.text
+    assert "the source changed while it was being read" in outcome.text
     assert "Nothing was published" in outcome.text
     assert "the source is untouched" not in outcome.text
     assert "Corrupt" not in outcome.text
@@ -166,7 +166,7 @@ def check_refused(outcome, target):
 
 
 LATE = ("_metadata replaced", "a file that is converted, replaced", "all removed")
-MOMENTS = [(change, 0) for change in CHANGES] + [(change, sacred.KEYS - 1) for change in LATE]
+MOMENTS = [(change, 0) for change in CHANGES] + [(change, source_safety.KEYS - 1) for change in LATE]
 
 
 @pytest.mark.parametrize(
@@ -174,69 +174,69 @@ MOMENTS = [(change, 0) for change in CHANGES] + [(change, sacred.KEYS - 1) for c
     MOMENTS,
     ids=[f"{change} at the {'last' if after else 'first'} value" for change, after in MOMENTS],
 )
-def test_a_source_that_changes_while_it_is_read_is_told_and_nothing_is_published(source, change, after, tmp_path):
+def test_a_source_that_changes_while_it_is_read_is_reported_and_nothing_is_published(source, change, after, tmp_path):
     """Flink's savepoints and checkpoints have no digests, so no digest may be what notices."""
     source.remove("_stateshift.json")
     convert = Changing(source, CHANGES[change], tmp_path / "new", after=after)
     job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
 
-    outcome = sacred.called(migrate, source.place, tmp_path / "new", job)
+    outcome = source_safety.called(migrate, source.place, tmp_path / "new", job)
 
     assert convert.has_changed, "the test has not come to its point"
     check_refused(outcome, tmp_path / "new")
 
 
 @pytest.mark.parametrize("how", IfTargetExists)
-def test_a_source_with_digests_that_changes_is_told_the_same_in_every_mode(source, how, tmp_path):
+def test_a_source_with_digests_that_changes_is_reported_the_same_in_every_mode(source, how, tmp_path):
     """Of a savepoint that is to be replaced, nothing is lost."""
     if how is IfTargetExists.REPLACE:
-        sacred.write_source(tmp_path / "new")
-    before = sacred.tree(tmp_path / "new")
+        source_safety.write_source(tmp_path / "new")
+    before = source_safety.tree(tmp_path / "new")
     change = CHANGES["another file that is converted, replaced"]
     convert = Changing(source, change, tmp_path / "new", after=0 if how is not IfTargetExists.REPLACE else 600)
     job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
 
-    outcome = sacred.called(migrate, source.place, tmp_path / "new", job, target_exists=how)
+    outcome = source_safety.called(migrate, source.place, tmp_path / "new", job, target_exists=how)
 
     assert convert.has_changed, "the test has not come to its point"
     assert outcome.status == 6, outcome.text
-    assert "the source changed while it was read" in outcome.text
+    assert "the source changed while it was being read" in outcome.text
     if how is IfTargetExists.REPLACE:
-        assert sacred.differences(before, sacred.tree(tmp_path / "new")) == {}
+        assert source_safety.differences(before, source_safety.tree(tmp_path / "new")) == {}
     else:
         assert not (tmp_path / "new" / "_metadata").exists()
 
 
 @pytest.mark.parametrize("change", ["_metadata replaced", "another file that is converted, replaced", "all removed"])
-def test_a_source_that_changes_while_keys_are_written_anew_is_told(source, change, tmp_path):
-    convert = Changing(source, CHANGES[change], tmp_path / "new", after=sacred.KEYS // 2)
+def test_a_source_that_changes_while_keys_are_rewritten_is_reported(source, change, tmp_path):
+    convert = Changing(source, CHANGES[change], tmp_path / "new", after=source_safety.KEYS // 2)
     operator = Operator("counter", key=str, key_converter=convert, states=[COUNT])
     options = MigrationOptions(repartition=Repartition())
 
-    outcome = sacred.called(migrate, source.place, tmp_path / "new", Job([operator]), options)
+    outcome = source_safety.called(migrate, source.place, tmp_path / "new", Job([operator]), options)
 
     assert convert.has_changed, "the test has not come to its point"
     check_refused(outcome, tmp_path / "new")
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_base_that_changes_between_the_plan_of_a_write_and_its_commit_is_told(source, change, tmp_path):
-    """All that the base has beside the state is taken over at the end: it is to be what was there at the beginning."""
+def test_a_base_that_changes_between_the_plan_of_a_write_and_its_commit_is_reported(source, change, tmp_path):
+    """All that the base has besides the state is taken over at the end: it is to be what was there at the beginning."""
 
     def write():
-        with sacred.planned_write(tmp_path / "new", source.place) as writer:
-            message = writer.write(iter([sacred.batch(0, 50)]))
+        with source_safety.planned_write(tmp_path / "new", source.place) as writer:
+            message = writer.write(iter([source_safety.batch(0, 50)]))
             CHANGES[change](source)
             writer.commit([message])
 
-    outcome = sacred.called(write)
+    outcome = source_safety.called(write)
 
     assert outcome.status == 6, outcome.text
-    assert "the source changed while it was read" in outcome.text or "base changed" in outcome.text
+    assert "the source changed while it was being read" in outcome.text or "base changed" in outcome.text
     assert not (tmp_path / "new" / "_metadata").exists()
 
 
-def test_a_source_on_a_store_that_changes_is_told(s3, tmp_path):
+def test_a_source_on_a_store_that_changes_is_reported(s3, tmp_path):
     """One of the many that run with the faults: each waits for the clock of the store."""
     write_source(tmp_path / "old")
     write_source(tmp_path / "other", factor=3)
@@ -245,19 +245,19 @@ def test_a_source_on_a_store_that_changes_is_told(s3, tmp_path):
     convert = Changing(source, CHANGES["a file that is copied, replaced"], tmp_path / "new", after=0)
     job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
 
-    check_refused(sacred.called(migrate, source.place, tmp_path / "new", job), tmp_path / "new")
+    check_refused(source_safety.called(migrate, source.place, tmp_path / "new", job), tmp_path / "new")
 
 
 @pytest.mark.slow
-def test_a_source_that_changes_while_spark_reads_it_is_told(spark, load, tmp_path):
-    """The change is made by a worker; who publishes is the driver."""
+def test_a_source_that_changes_while_spark_reads_it_is_reported(spark, load, tmp_path):
+    """The change is made by a worker; the driver publishes."""
     write_source(tmp_path / "old")
     write_source(tmp_path / "other", factor=3)
     source = Local(tmp_path / "old", tmp_path / "other")
     name = files_of(source, "counter")[0]
     module = load("changing_job", changing_job=CHANGING_JOB.format(folder=str(tmp_path), name=name))
 
-    outcome = sacred.called(migrate, source.place, tmp_path / "new", module.job, session=spark)
+    outcome = source_safety.called(migrate, source.place, tmp_path / "new", module.job, session=spark)
 
     assert source.read(name) == (tmp_path / "other" / name).read_bytes()
     check_refused(outcome, tmp_path / "new")
@@ -286,13 +286,13 @@ def test_a_source_that_stays_as_it_is_may_be_read_by_many(source, tmp_path):
     """To be read changes nothing that is compared: two runs of one source, one within the other."""
 
     def read_by_another(_):
-        inner = sacred.called(migrate, source.place, tmp_path / "inner", None, MigrationOptions(parallelism=3))
+        inner = source_safety.called(migrate, source.place, tmp_path / "inner", None, MigrationOptions(parallelism=3))
         assert inner.status == 0, inner.text
 
     convert = Changing(source, read_by_another, tmp_path / "new", after=0)
     job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
 
-    outcome = sacred.called(migrate, source.place, tmp_path / "new", job)
+    outcome = source_safety.called(migrate, source.place, tmp_path / "new", job)
 
     assert outcome.status == 0, outcome.text
     assert convert.has_changed

@@ -287,7 +287,7 @@ def test_a_serializer_that_cannot_read_what_it_writes_fails_the_proof(spark, cou
 
 
 def test_a_failure_that_is_no_error_of_ours_arrives_with_its_trace(spark, load, tmp_path):
-    """A snapshot of the user's, of a state that is kept, whose `write` breaks on the workers."""
+    """A snapshot of a user, of a state that is kept, whose `write` breaks on the workers."""
     breaks = "def write(self, target):\n        if 'pyspark.worker' in sys.modules:\n            1 // 0"
     source = BROKEN.replace("def write(self, target): pass", breaks).replace(
         "return 1 // 0", "return source.read_utf()"

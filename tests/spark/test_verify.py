@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
-from marks import marks
 from pyspark import TaskContext
+from user_modules import marks
 
 from stateshift.serializers.errors import LibraryNotFound, StorageFailed
 from stateshift.serializers.pickled.serializers import PickleSerializer
@@ -118,7 +118,7 @@ def test_a_savepoint_in_a_store_is_read_by_the_executors(written, upload):
     assert (0, here.stdout) == (on_spark.returncode, on_spark.stdout), on_spark.stderr
 
 
-def test_progress_tells_of_the_tasks_of_spark(spark, written):
+def test_progress_reports_the_tasks_of_spark(spark, written):
     told = []
 
     verify(written, session=spark, progress=told.append)

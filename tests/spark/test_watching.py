@@ -33,24 +33,24 @@ ImportError: cannot import name 'Target'
         ("", "RuntimeError"),
     ],
 )  # fmt: skip
-def test_the_reason_is_the_line_that_tells_why(raised, reason):
+def test_the_reason_is_the_line_with_the_cause(raised, reason):
     assert cause_of(RuntimeError(raised)) == reason
 
 
-def test_a_full_scratch_folder_is_told_with_its_place(monkeypatch):
+def test_a_full_scratch_folder_is_reported_with_its_place(monkeypatch):
     full = RuntimeError(f"{LOST} stage 0.0 (TID 4) (localhost executor driver): a.B: No space left on device\n{JAVA}")
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/small")
 
     told = gave_up(full, "look", operator="counter")
 
     assert type(told) is NoSpaceLeft
-    assert told.what == "no space is left where Spark keeps what it sorts: /small"
+    assert told.what == "no space left in the folder where Spark sorts data: /small"
     assert told.where == {"operator": "counter"}
     assert "SPARK_LOCAL_DIRS" in told.advice
     assert type(gave_up(RuntimeError("other"), "look")) is MigrationFailed
 
 
-def test_with_redaction_no_value_of_a_query_is_told():
+def test_with_redaction_no_value_of_a_query_is_reported():
     cast = RuntimeError(f"{LOST} stage 0.0 (TID 4) (localhost executor driver): a.b.NumberException: 'secret' is none")
     redact_values()
     try:

@@ -1,4 +1,4 @@
-"""Who goes through entries is chosen where that is done, and what is lacking there is told."""
+"""The executor is chosen where entries are read, and a missing one is reported."""
 
 from __future__ import annotations
 

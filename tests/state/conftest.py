@@ -98,7 +98,7 @@ def rooms_of(operators):
 
 @pytest.fixture(scope="session")
 def without_kinds():
-    """`without_kinds(rooms)`: what the states hold; real Flink tells no kinds of what it has restored."""
+    """`without_kinds(rooms)`: what the states hold; real Flink reports no kinds of what it has restored."""
 
     def strip(rooms):
         hidden = {"kind", "ttl"}

@@ -47,7 +47,7 @@ def owner(target):
 
 @pytest.fixture
 def claim_of(target):
-    """`claim_of(host="other")`: the claim of somebody else, which is `age_s` old."""
+    """`claim_of(host="other")`: the claim of another process, which is `age_s` old."""
 
     def lay(*, age_s=0.0, **facts):
         target.create()
@@ -76,15 +76,15 @@ def test_a_target_that_stays_empty_goes_with_its_claim(target):
     assert not target.exists()
 
 
-def test_another_process_is_refused_and_told_who_is_at_work(target, owner):
+def test_another_process_is_refused_and_the_owner_is_reported(target, owner):
     with pytest.raises(TargetExists) as caught, claimed(target):
         pass
 
     assert f"on {platform.node()}, process {owner.pid}, since 20" in caught.value.what
     assert caught.value.written == "Nothing was written."
-    with pytest.raises(TargetExists, match="another run is at work"):
+    with pytest.raises(TargetExists, match="another run is in progress"):
         clean(target)
-    with pytest.raises(TargetExists, match="another run is at work"), all_or_nothing(Destination(target)):
+    with pytest.raises(TargetExists, match="another run is in progress"), all_or_nothing(Destination(target)):
         pass
     assert len(target.names()) == 1
 
@@ -121,7 +121,7 @@ def test_a_process_of_another_host_is_dead_when_it_was_silent(target, claim_of):
 def test_two_that_come_at_once_wait_and_a_claim_that_was_there_is_not_waited_for(
     target, claim_of, monkeypatch, age_s, waits
 ):
-    """Five seconds tell the one from the other. Here the rival gives way while it is waited for."""
+    """Five seconds distinguish them. Here the rival gives way while it is waited for."""
     waited = []
 
     def wait(length_s):
@@ -158,7 +158,7 @@ def test_a_claim_gives_signs_of_life(target, monkeypatch):
             time.sleep(0.01)
 
 
-def test_who_lost_a_claim_is_told_and_does_not_get_it_back(target, monkeypatch):
+def test_a_lost_claim_is_reported_and_not_regained(target, monkeypatch):
     monkeypatch.setattr(claims, "_BEAT_S", 0.01)
     with claimed(target) as claim:
         target.write("result", b"of another run")
@@ -167,7 +167,7 @@ def test_who_lost_a_claim_is_told_and_does_not_get_it_back(target, monkeypatch):
         beating.join(30)
 
         assert not claim.is_held()
-        with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+        with pytest.raises(MigrationFailed, match="another run took the target over"):
             claim.require()
 
     assert target.names() == ("result",)
@@ -175,7 +175,7 @@ def test_who_lost_a_claim_is_told_and_does_not_get_it_back(target, monkeypatch):
 
 @pytest.fixture
 def came(monkeypatch):
-    """The names of claims of which one comes whenever somebody has looked which there are."""
+    """The names of claims, one of which appears each time that they are listed."""
     look, came = claims._claims, []
 
     def look_before_another_comes(folder):

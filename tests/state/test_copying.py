@@ -63,10 +63,10 @@ def test_of_a_file_that_grows_meanwhile_what_was_there_is_copied(tmp_path, sourc
     assert (FileDigest.of(DATA), DATA) == (stored.digest, target.read(stored.attempt))
 
 
-def test_a_file_that_shrinks_meanwhile_is_told_and_leaves_nothing(tmp_path, source, target):
+def test_a_file_that_shrinks_meanwhile_is_reported_and_leaves_nothing(tmp_path, source, target):
     with open_stream(RelativeFileHandle("stream", len(DATA)), source) as stream:
         (tmp_path / "source" / "stream").write_bytes(DATA[:-1])
-        with pytest.raises(CorruptSavepoint, match="bytes were to be read") as caught:
+        with pytest.raises(CorruptSavepoint, match="bytes were expected") as caught:
             copied_stream(stream, target, "name")
 
     assert "stream" == caught.value.where["file"]
@@ -74,12 +74,12 @@ def test_a_file_that_shrinks_meanwhile_is_told_and_leaves_nothing(tmp_path, sour
 
 
 def test_a_folder_that_is_gone_is_a_failure_of_the_store(source, tmp_path):
-    with pytest.raises(StorageFailed, match="the folder to write to is not there"):
+    with pytest.raises(StorageFailed, match="the folder to write to does not exist"):
         copied(source, Folder.at(tmp_path / "gone"))
 
 
 @pytest.mark.usefixtures("source", "files_of_two_megabytes")
-def test_a_file_that_does_not_fit_is_told_and_leaves_nothing(source, target):
+def test_a_file_that_does_not_fit_is_reported_and_leaves_nothing(source, target):
     with pytest.raises(StorageFailed, match="large"):
         copied(source, target)
     assert () == target.names()

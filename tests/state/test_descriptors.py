@@ -74,7 +74,7 @@ def test_a_converter_is_known_by_its_name():
 
 @pytest.mark.parametrize("name", ["", None, 5, b"s"])
 def test_a_name_is_a_text(name):
-    with pytest.raises(DeclarationError, match="named by a text"):
+    with pytest.raises(DeclarationError, match="must be a non-empty string"):
         ValueStateDescriptor(name, int)
 
 

@@ -111,7 +111,7 @@ def test_a_renamed_operator_is_found_under_its_new_uid(edited):
     assert verify(result).ok
 
 
-def test_edits_are_told_in_the_lineage(edited, accounts):
+def test_edits_are_reported_in_the_lineage(edited, accounts):
     _, _, result = edited(accounts(3), drop=["version-free"], rename_uids=["account-state-lists=lists"])
 
     operators = {operator["uid"]: operator for operator in result.lineage.plan["operators"]}
@@ -137,9 +137,9 @@ def test_what_is_not_there_is_named_with_what_is(savepoint_of, edits, message):
 @pytest.mark.parametrize(
     ("edits", "message"),
     [
-        ({"rename_states": ["account=accounts"]}, "cannot be called 'accounts'"),
-        ({"rename_uids": ["account-state=account-state-lists"]}, "cannot be called 'account-state-lists'"),
-        ({"rename_states": ["account"]}, "does not say what becomes what"),
+        ({"rename_states": ["account=accounts"]}, "cannot be renamed to 'accounts'"),
+        ({"rename_uids": ["account-state=account-state-lists"]}, "cannot be renamed to 'account-state-lists'"),
+        ({"rename_states": ["account"]}, "is not of the form OLD=NEW"),
     ],
 )
 def test_a_name_that_is_taken_is_refused(savepoint_of, edits, message):

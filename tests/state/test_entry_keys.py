@@ -15,7 +15,7 @@ LONG, STRING, VOID = LongSerializer(), StringSerializer(), VoidNamespaceSerializ
 
 
 class UpToBar(TypeSerializer):
-    """A user's serializer, whose layout is known to nobody."""
+    """A user's serializer, whose layout is unknown."""
 
     def serialize(self, value, target):
         target.write(value.encode() + b"|")
@@ -67,7 +67,7 @@ def test_a_wrong_length_is_corrupt():
     joined = bytearray(form.join(EntryKey(1, encode(STRING, "ab"), encode(STRING, "c"))))
     joined[4] ^= 1
 
-    with pytest.raises(CorruptSavepoint, match="not that of the bytes"):
+    with pytest.raises(CorruptSavepoint, match="does not match the bytes"):
         form.split(bytes(joined))
 
 

@@ -42,7 +42,7 @@ def test_a_missing_file_says_which_one_and_where(tmp_path):
             act("gone")
 
         assert caught.value.where["savepoint"] == str(tmp_path)
-    with pytest.raises(SavepointNotFound, match="no such folder"):
+    with pytest.raises(SavepointNotFound, match="the folder does not exist"):
         folder.folder("gone").names()
 
 
@@ -52,7 +52,7 @@ def test_a_name_that_leaves_the_folder_is_refused(tmp_path, name):
     folder.create()
 
     for act in (folder.read, folder.delete, folder.folder, lambda bad: folder.write(bad, b"")):
-        with pytest.raises(CorruptSavepoint, match="leaves the folder"):
+        with pytest.raises(CorruptSavepoint, match="outside the folder"):
             act(name)
 
 
@@ -70,7 +70,7 @@ def test_the_same_folder_is_reached_by_path_and_by_uri(tmp_path):
 
 
 def test_an_unknown_store_is_an_error_of_ours():
-    with pytest.raises(StorageFailed, match=r"no such kind of store.*ftp"):
+    with pytest.raises(StorageFailed, match=r"this kind of store is not supported.*ftp"):
         Folder.at("ftp://host/folder").names()
 
 
@@ -152,7 +152,7 @@ def test_no_two_attempts_share_a_name():
     assert folder.attempt_name("state").startswith("state.attempt-0123456789ab-")
 
 
-def test_free_space_is_told_of_a_folder_that_is_not_there_yet(tmp_path):
+def test_free_space_is_reported_for_a_folder_that_does_not_exist_yet(tmp_path):
     assert Folder.at(tmp_path / "x" / "y").free_space_bytes() > 0
     assert Folder.at("s3://bucket/x").free_space_bytes() is None
 
@@ -173,9 +173,9 @@ def test_a_symbolic_link_to_a_savepoint_is_followed(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["file:///data/a#b/sp", "file:/data/a#b", "s3://bucket/a#b/sp", "s3a://bucket/#"])
-def test_what_is_behind_a_fragment_would_be_another_place(place):
+def test_what_is_after_a_fragment_would_be_another_place(place):
     """Of these a store, and Java, take what is before the `#`: the folder `a`."""
-    with pytest.raises(StorageFailed, match="has a #, and what is behind that is no part of a place") as refused:
+    with pytest.raises(StorageFailed, match="has a #, and what follows it is not part of the path") as refused:
         Folder.at(place)
 
     assert "%23" in refused.value.advice

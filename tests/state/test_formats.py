@@ -1,7 +1,7 @@
 """What is read and written, by snapshot class, kind of state, kind of snapshot and Flink: the table in the docs.
 
 A cell names a kind of state where at least one fixture by real Flink has it, all its values equal what Flink itself
-read, and the same is read from a savepoint that was written anew from these values. STATESHIFT_RECORD=1 writes the
+read, and the same is read from a savepoint that was rewritten from these values. STATESHIFT_RECORD=1 writes the
 page.
 """
 
@@ -12,7 +12,7 @@ import os
 from collections import defaultdict
 
 import pytest
-from anew import write_anew
+from copying_values import copy_by_value
 
 from stateshift import Savepoint
 from stateshift.compat.description import StateKind
@@ -43,7 +43,7 @@ def snapshots_of(state):
 
 
 def part_of(rooms, operator, state):
-    """What an operator's rooms tell of one state."""
+    """What the groups of an operator's states have of one state."""
     found = rooms.get(operator.operator_id, {}).get(ROOMS.get(state.kind, "keyed"), {})
     return found.get(str(queue_parts(state.name)[1]) if state.kind is StateKind.TIMERS else state.name)
 
@@ -52,7 +52,7 @@ def cells_of(folder, flink_read, contents, target):
     """Snapshot class and kind of every state in a fixture that holds what it should, before and after writing."""
     savepoint = Savepoint.open(folder)
     told, read = flink_read(folder), contents(savepoint)
-    written = contents(write_anew(savepoint, target))
+    written = contents(copy_by_value(savepoint, target))
     for operator in savepoint.operators:
         keys = [operator.key] if operator.key is not None else []
         for state in operator.states:

@@ -46,7 +46,7 @@ def test_a_relative_path_is_what_the_working_directory_makes_of_it(tmp_path, rea
     assert Identity.of("../real/src/x").is_inside(Identity.of(real))
 
 
-def test_folders_that_are_not_there_are_told_apart_by_name(tmp_path, real):
+def test_folders_that_are_not_there_are_distinguished_by_name(tmp_path, real):
     assert Identity.of(tmp_path / "link/new").is_same(Identity.of(tmp_path / "real/new"))
     assert not Identity.of(tmp_path / "real/new").is_same(Identity.of(tmp_path / "real/other"))
     assert not Identity.of(tmp_path / "real/srcs").is_inside(Identity.of(real))
@@ -69,7 +69,7 @@ def test_other_keys_buckets_and_stores_are_other_places(other):
     assert not Identity.of(other).is_inside(Identity.of("s3://b/a/src"))
 
 
-def test_an_endpoint_is_part_of_an_s3_place_wherever_it_is_told(monkeypatch):
+def test_an_endpoint_is_part_of_an_s3_place_wherever_it_is_reported(monkeypatch):
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     told = Identity.of("s3://b/a?endpoint_override=Host:9000&scheme=http")

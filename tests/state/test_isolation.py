@@ -1,4 +1,4 @@
-"""What cannot be read is told with its place and class, and hides as little as possible of the rest."""
+"""What cannot be read is reported with its place and class, and hides as little as possible of the rest."""
 
 import re
 
@@ -16,7 +16,7 @@ from stateshift.state.savepoint.verify import Outcome, verify
 
 @pytest.fixture
 def unknown_class(savepoint_copy):
-    """`unknown_class(name, class)`: a savepoint of Flink in which a snapshot class has a name that nobody knows."""
+    """`unknown_class(name, class)`: a savepoint of Flink in which a snapshot class has a name that is unknown."""
 
     def patch(name, known):
         folder = savepoint_copy(name)
@@ -46,7 +46,7 @@ def unknown_class(savepoint_copy):
         ),
     ],
 )
-def test_an_unknown_class_is_told_with_state_and_path(unknown_class, name, known, place):
+def test_an_unknown_class_is_reported_with_state_and_path(unknown_class, name, known, place):
     unreadable = [op for op in Savepoint.open(unknown_class(name, known)).operators if op.unreadable]
 
     assert unreadable
@@ -77,7 +77,7 @@ class TestKeyedStateThatCannotBeTold:
         assert expected == contents(folder)
         assert len(expected) > 1
 
-    def test_others_are_checked_and_what_is_not_told_is_refused(self, folder):
+    def test_others_are_checked_and_what_is_unknown_is_refused(self, folder):
         old = Savepoint.open(folder).describe()
         lists = Operator("list-op", union_list_states=[ListStateDescriptor("known", str)])
         keyed = Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", int)])
@@ -111,7 +111,7 @@ class TestKeyedStateThatCannotBeTold:
         assert {"keyed-op", "list-op"} <= {c.where for c in report.checks if c.name == "elements"}
 
 
-def test_list_states_that_cannot_be_told_hide_no_keyed_ones(savepoint_copy, savepoint_of, contents):
+def test_unreadable_list_states_hide_no_keyed_ones(savepoint_copy, savepoint_of, contents):
     folder = savepoint_copy("hashmap-long-p1-m128")
     data = (folder / "_metadata").read_bytes()
     place = data.index(b"LongSerializer$LongSerializerSnapshot", data.index(b"\0\5rules\0\0\0\2"))
@@ -131,7 +131,7 @@ class TestSubclassThatIsNotDescribed:
 
     NAME = "fx.Scenarios$FancyAddress"
 
-    def test_its_value_is_told_with_key_path_and_class(self, undescribed_subclass):
+    def test_its_value_is_reported_with_key_path_and_class(self, undescribed_subclass):
         operator = Savepoint.open(undescribed_subclass).operator("keyed-op")
 
         for name, path in (("home", "$"), ("homes", "$[]")):
@@ -143,7 +143,7 @@ class TestSubclassThatIsNotDescribed:
             assert {"operator": "keyed-op", "state": name, "path": path}.items() <= where.items()
             assert {"key", "file", "savepoint"} <= where.keys()
 
-    def test_the_savepoint_is_sound_and_its_values_are_unproven(self, undescribed_subclass):
+    def test_the_savepoint_is_intact_and_its_values_are_unproven(self, undescribed_subclass):
         report = verify(Savepoint.open(undescribed_subclass))
 
         assert report.ok

@@ -23,29 +23,29 @@ def test_the_id_of_an_operator_is_the_hash_of_its_uid():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "neither a uid nor an id"),
+        ({}, "an operator needs a uid or an id"),
         ({"operator_id": "xyz"}, "not 32 hexadecimal digits"),
         ({"operator_id": KEYED_OP.upper()}, "not 32 hexadecimal digits"),
         ({"uid": "other", "operator_id": KEYED_OP}, "does not belong to the uid 'other'"),
-        ({"uid": "op", "states": [VALUE]}, "keyed states and no key type"),
+        ({"uid": "op", "states": [VALUE]}, "keyed states but no key type"),
         ({"uid": "op", "key": int, "states": [VALUE, LIST]}, "'s' is declared twice in operator 'op'"),
         ({"uid": "op", "list_states": [LIST], "union_list_states": [LIST]}, "'s' is declared twice"),
         ({"uid": "op", "broadcast_states": [MAP, MAP]}, "'s' is declared twice"),
         ({"uid": "op", "list_states": [LIST], "broadcast_states": [MAP]}, "'s' is declared twice"),
         (
             {"uid": "op", "list_states": [VALUE]},
-            "a ValueStateDescriptor 's' is among the list_states of operator 'op', and is no ListStateDescriptor",
+            "a ValueStateDescriptor 's' is in the list_states of operator 'op', but is not a ListStateDescriptor",
         ),
         ({"uid": "op", "union_list_states": [MAP]}, "is no ListStateDescriptor"),
         ({"uid": "op", "broadcast_states": [LIST]}, "is no MapStateDescriptor"),
         ({"uid": "op", "key": int, "states": [int]}, "is no StateDescriptor"),
         ({"uid": "op", "list_states": [ListStateDescriptor("s", int, time_to_live=True)]}, "cannot have TTL"),
         ({"uid": "op", "key": object}, "no serializer is known"),
-        ({"uid": "op", "key": "int"}, "'int' is a text, and no type"),
-        ({"uid": "op", "key": int, "states": VALUE}, "states takes a list, and got ValueStateDescriptor 's'"),
-        ({"uid": "op", "list_states": "s"}, "list_states takes a list, and got str"),
+        ({"uid": "op", "key": "int"}, "'int' is a string, not a type"),
+        ({"uid": "op", "key": int, "states": VALUE}, "states must be a list, not ValueStateDescriptor 's'"),
+        ({"uid": "op", "list_states": "s"}, "list_states must be a list, not str"),
         ({"uid": "op", "broadcast_states": MAP}, "put it in brackets: broadcast_states="),
-        ({"uid": "op", "timers": 5}, "timers takes a list, and got int"),
+        ({"uid": "op", "timers": 5}, "timers must be a list, not int"),
     ],
 )
 def test_an_operator_that_cannot_be_meant_is_refused(arguments, message):
@@ -63,10 +63,10 @@ def test_a_keyed_and_an_operator_state_may_share_a_name():
 @pytest.mark.parametrize(
     ("operators", "message"),
     [
-        (Operator("op"), "operators takes a list, and got Operator 'op'"),
-        (None, "operators takes a list, and got NoneType"),
-        ("accounts", "operators takes a list, and got str"),
-        ([VALUE], "ValueStateDescriptor.* is among the operators of the job, and is no Operator"),
+        (Operator("op"), "operators must be a list, not Operator 'op'"),
+        (None, "operators must be a list, not NoneType"),
+        ("accounts", "operators must be a list, not str"),
+        ([VALUE], "ValueStateDescriptor.* is in the operators of the job, but is not an Operator"),
     ],
 )
 def test_a_job_is_made_of_a_list_of_operators(operators, message):
@@ -138,7 +138,7 @@ def test_a_function_may_give_the_job(module):
 
 @pytest.mark.parametrize("place", ["", "userjob", "userjob:", ":job", ":"])
 def test_a_place_is_module_and_attribute(place):
-    with pytest.raises(JobNotFound, match="names no job") as caught:
+    with pytest.raises(JobNotFound, match="does not name a job") as caught:
         load_job(place)
     assert "module:attribute" in caught.value.advice
 
@@ -188,9 +188,9 @@ def test_an_attribute_that_is_not_there_is_answered_with_the_jobs_that_are(modul
         ("5", "is a int, not a stateshift.Job"),
         ("Operator('op')", "is a Operator, not"),
         ("lambda: 5", "is a int, not"),
-        ("lambda: 1 / 0", "was called for a job, and failed: ZeroDivisionError"),
-        ("lambda argument: argument", "was called for a job, and failed: TypeError"),
-        ("Job", "was called for a job, and failed: TypeError"),
+        ("lambda: 1 / 0", "was called to get the job, and failed: ZeroDivisionError"),
+        ("lambda argument: argument", "was called to get the job, and failed: TypeError"),
+        ("Job", "was called to get the job, and failed: TypeError"),
     ],
 )
 def test_what_is_no_job_is_refused(module, value, message):

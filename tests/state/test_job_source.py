@@ -273,7 +273,7 @@ def test_every_file_says_start_for_all_states(written):
         assert set() == declared - readable, name
 
 
-def test_what_is_left_out_is_told_with_its_reason(written):
+def test_what_is_left_out_is_reported_with_its_reason(written):
     source = written[next(name for name in written if "synthetic" in name)][1].read_text()
 
     assert "# - row without kind: no type hint says rows without a kind, as Flink wrote them before\n" in source

@@ -96,7 +96,7 @@ def test_nothing_of_a_text_is_there_before_all_of_it_is():
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, NoSpaceLeft), (errno.EACCES, StorageFailed)])
-def test_a_temporary_file_that_cannot_be_written_is_told_with_its_folder(tmp_path, monkeypatch, number, kind):
+def test_a_temporary_file_that_cannot_be_written_is_reported_with_its_folder(tmp_path, monkeypatch, number, kind):
     def refuse(*_, **__):
         raise OSError(number, "refused")
 

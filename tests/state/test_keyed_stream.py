@@ -180,9 +180,9 @@ def test_a_lost_offset_is_noticed():
     for lost in (0, 2):
         with pytest.raises(CorruptSavepoint, match="belong to no key group"):
             list(open_bytes(data, (*offsets[:lost], 0, *offsets[lost + 1 :]), first=10).blocks())
-    with pytest.raises(CorruptSavepoint, match="begin at the same byte"):
+    with pytest.raises(CorruptSavepoint, match="listed with the same offset"):
         open_bytes(data, (offsets[0], offsets[0], offsets[2]), first=10)
-    with pytest.raises(CorruptSavepoint, match="said to begin at byte"):
+    with pytest.raises(CorruptSavepoint, match="is listed at byte"):
         open_bytes(data, (offsets[0], 0, len(data)), first=10)
 
 
@@ -326,7 +326,7 @@ def test_a_writer_flushes_as_it_goes(monkeypatch):
     ],
 )
 @pytest.mark.parametrize("knows_size", [True, False])
-def test_broken_framing_is_told(data, problem, knows_size):
+def test_broken_framing_is_reported(data, problem, knows_size):
     content = bytes.fromhex(data)
     walker = BlockWalker(5, 3, iter((memoryview(bytearray(content)),)), len(content) if knows_size else None)
 
@@ -336,7 +336,7 @@ def test_broken_framing_is_told(data, problem, knows_size):
     assert "key group 5" in str(caught.value)
 
 
-def test_a_damaged_checksum_of_a_compressed_stream_is_told(savepoint_of, keyed_streams_of):
+def test_a_damaged_checksum_of_a_compressed_stream_is_reported(savepoint_of, keyed_streams_of):
     damaged = 0
     for _, _, handle, source in keyed_streams_of(savepoint_of("hashmap-long-p2-m128-snappy")):
         data = bytearray(source.read_at(0, source.size))
@@ -411,7 +411,7 @@ def test_a_snapshot_that_was_skipped_is_read_once_its_class_is_registered():
 
 @pytest.mark.parametrize("overlap", [0, 3, 5, 24, 1_000])
 @pytest.mark.parametrize("size", [1, 7, 30, 100])
-def test_damage_is_told_at_its_place_however_pieces_are_cut(size, overlap):
+def test_damage_is_reported_at_its_place_however_pieces_are_cut(size, overlap):
     data = b"\0\0" + Block.of(5, 0, [(b"\x05key%02d" % n, b"value") for n in range(40)]).data
     damaged = bytearray(data + data[2:] + b"\xff\xff")
     place = len(data) + 20 * (4 + 6 + 4 + 5)

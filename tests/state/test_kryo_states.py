@@ -90,7 +90,7 @@ READ = {
 }
 
 
-def test_where_a_frame_tells_the_end_values_are_opaque_bytes(folder):
+def test_where_a_frame_has_the_end_values_are_opaque_bytes(folder):
     operator = Savepoint.open(folder).operator("op")
 
     assert READ == {name: entry.value for name in READ for entry in operator.state(name).read_entries()}
@@ -98,7 +98,7 @@ def test_where_a_frame_tells_the_end_values_are_opaque_bytes(folder):
 
 
 @pytest.mark.parametrize(("name", "path"), [("list", "$[]"), ("value of maps", "${}"), ("by thing", "$<key>")])
-def test_where_none_does_operator_state_path_and_class_are_told(folder, name, path):
+def test_where_none_does_operator_state_path_and_class_are_reported(folder, name, path):
     state = Savepoint.open(folder).operator("op").state(name)
 
     assert state.unsupported.startswith("values of kryo<fx.Thing> can only be read by Kryo")
@@ -125,7 +125,7 @@ def test_a_state_of_another_class_is_refused_and_the_others_are_not(folder, tmp_
     assert {*STATES, "things"} - {"plain"} == refused
 
 
-def test_all_of_it_is_sound_and_the_ends_of_its_values_are_unproven(folder):
+def test_all_of_it_is_intact_and_the_ends_of_its_values_are_unproven(folder):
     report = verify(Savepoint.open(folder))
 
     assert report.ok

@@ -91,7 +91,7 @@ class TestWriting:
         with SavepointWriter(tmp_path / "fits", job) as writer:
             writer.put("op", "all", 1, [0] * 11)  # 11 longs and 10 separators
         with (
-            pytest.raises(ValueNotConvertible, match="a value takes 107 bytes, and an entry holds 100") as caught,
+            pytest.raises(ValueNotConvertible, match="takes 107 bytes, but an entry holds at most 100") as caught,
             SavepointWriter(tmp_path / "sp", job) as writer,
         ):
             writer.put("op", "all", 1, [0] * 12)
@@ -122,7 +122,7 @@ def test_more_key_groups_than_flink_has_are_refused_before_anything_is_written(t
     assert range(32768) == key_group_range(0, 1, 32768)
 
 
-def test_names_without_room_are_refused_where_they_are_declared():
+def test_names_that_are_too_long_are_refused_where_they_are_declared():
     name = "é" * 32768
 
     for declare in (
@@ -130,5 +130,5 @@ def test_names_without_room_are_refused_where_they_are_declared():
         lambda: Operator(name),
         lambda: Operator("op", name=name),
     ):
-        with pytest.raises(DeclarationError, match="takes 65,536 bytes, and the format allows 65,535"):
+        with pytest.raises(DeclarationError, match="takes 65,536 bytes, but the format allows 65,535"):
             declare()

@@ -87,12 +87,12 @@ def test_what_is_no_lineage_is_corrupt_and_says_what_to_do(data):
 
 @pytest.mark.parametrize("form", [1, 3])
 def test_another_format_is_refused_as_such(form):
-    with pytest.raises(UnsupportedFormat, match=f"of format {form}, and this release reads 2") as caught:
+    with pytest.raises(UnsupportedFormat, match=f"has format {form}, but this release reads 2") as caught:
         Lineage.from_json(FULL.to_json().replace(b'"format": 2', b'"format": %d' % form))
     assert "remove the file" in caught.value.advice
 
 
-def test_a_damaged_lineage_is_told_with_the_savepoint(savepoint_copy):
+def test_a_damaged_lineage_is_reported_with_the_savepoint(savepoint_copy):
     folder = savepoint_copy("rocksdb-account-v1")
     (folder / LINEAGE).write_bytes(b"{")
 

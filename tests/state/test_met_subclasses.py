@@ -24,7 +24,7 @@ FANCY, OTHER = "fx.Scenarios$FancyAddress", "fx.Scenarios$OtherAddress"
 
 @pytest.fixture
 def subtasks(savepoint_copy):
-    """A savepoint of Flink, dealt out to eight subtasks; the last has met another subclass than the others."""
+    """A savepoint of Flink, redistributed to eight subtasks; the last has met another subclass than the others."""
     folder = savepoint_copy("rocksdb-subclass-unregistered")
     metadata = read_metadata((folder / "_metadata").read_bytes())
     (operator,) = (one for one in metadata.operators if one.subtasks and one.uid == "keyed-op")

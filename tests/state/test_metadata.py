@@ -133,7 +133,7 @@ def test_names_are_known_from_version_5_on(savepoint_of):
     assert "account-state" in {operator.uid for operator in new.operators}
 
 
-def test_files_and_inline_state_are_told_apart(savepoint_of):
+def test_files_and_inline_state_are_distinguished(savepoint_of):
     def kinds(name):
         found = read_metadata((savepoint_of(name) / "_metadata").read_bytes())
         parts = [part for o in found.operators for s in o.subtasks for part in (s.managed_keyed, s.managed_operator)]
@@ -212,7 +212,7 @@ def test_other_versions_are_refused_by_number(version):
 
 
 def test_what_is_no_metadata_is_named_so():
-    with pytest.raises(CorruptSavepoint, match="does not begin"):
+    with pytest.raises(CorruptSavepoint, match="does not start"):
         read_metadata(b"PK\3\4" + bytes(100))
 
 

@@ -102,7 +102,7 @@ def test_a_run_that_would_leave_a_class_unreadable_ends_with_the_path_and_the_ty
         writer.put("op", "s", 7, Exact(Instant(0, 1)))
 
     with pytest.raises(
-        ValueNotConvertible, match="has nanoseconds, and Python's datetime holds microseconds"
+        ValueNotConvertible, match="has nanoseconds, but Python's datetime holds microseconds"
     ) as caught:
         migrate(tmp_path / "old", tmp_path / "new", one_state(Rounding))
 

@@ -83,7 +83,7 @@ def name_job(item, *, namespace=str, user_key=str):
 
 @pytest.mark.parametrize("name", NAMESPACED)
 def test_state_under_names_is_converted(savepoint_of, migrate, tmp_path, name):
-    """Key and name both vary in length, so lengths stand behind both, and the user key behind these."""
+    """Key and name both vary in length, so lengths come after both, and the user key after these."""
     source = savepoint_of(name)
     found = migrate(source, tmp_path / "new", name_job(int, user_key=bytes), parallelism=5)
 

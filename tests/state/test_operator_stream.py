@@ -145,10 +145,10 @@ def test_elements_of_a_state_that_is_not_declared_are_refused():
     ("state", "problem"),
     [
         (OperatorStateOffsets("other", DistributionMode.UNION, ()), "does not have"),
-        (OperatorStateOffsets("split", DistributionMode.UNION, (10**6,)), "said to begin"),
-        (OperatorStateOffsets("split", DistributionMode.UNION, (-1,)), "-1 bytes were to be read"),
+        (OperatorStateOffsets("split", DistributionMode.UNION, (10**6,)), "is listed at byte"),
+        (OperatorStateOffsets("split", DistributionMode.UNION, (-1,)), "-1 bytes were expected"),
         (OperatorStateOffsets("rules", DistributionMode.BROADCAST, ()), "should have one"),
-        (OperatorStateOffsets("split", DistributionMode.BROADCAST, ()), "do not agree"),
+        (OperatorStateOffsets("split", DistributionMode.BROADCAST, ()), "disagree on how"),
     ],
 )
 def test_a_handle_that_does_not_fit_the_stream_is_corrupt(state, problem):

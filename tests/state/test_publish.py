@@ -47,7 +47,7 @@ def folder(tmp_path):
     return tmp_path / "target"
 
 
-def test_names_are_derived_and_tell_operator_part_and_subtask():
+def test_names_are_derived_from_operator_part_and_subtask():
     assert f"{OPERATOR}-keyed-3" == stream_name(OPERATOR, "keyed", 3)
 
 
@@ -81,7 +81,7 @@ def test_what_a_dead_run_has_listed_is_cleared(folder, dead, part):
 
 
 @pytest.mark.parametrize("foreign", ["notes.txt", "data", f"{OPERATOR}-keyed", f"x{OPERATOR}-keyed-1", "_metadata.bak"])
-def test_files_of_somebody_else_are_never_touched(folder, dead, foreign):
+def test_files_of_others_are_never_touched(folder, dead, foreign):
     before = dead(stream_name(OPERATOR, "keyed", 0), foreign)
 
     for refused in (lambda: all_or_nothing(into(folder)).__enter__(), lambda: clean(Folder.at(folder))):
@@ -93,7 +93,7 @@ def test_files_of_somebody_else_are_never_touched(folder, dead, foreign):
 
 
 @pytest.mark.parametrize("listed", ["notes.txt", "*", "../target/notes.txt", 7, ["notes.txt"], "_claim-*", "[0-9]"])
-def test_a_list_that_somebody_else_wrote_takes_no_other_file(folder, listed):
+def test_a_foreign_list_removes_no_other_file(folder, listed):
     (folder / "_run-0123456789ab").write_text(json.dumps({"names": [listed]}))
     (folder / "notes.txt").write_bytes(b"mine")
 
@@ -111,7 +111,7 @@ def test_a_note_of_another_replacement_takes_no_file(taken, metadata):
     assert b"mine" == taken.read("notes.txt")
 
 
-def test_a_list_of_many_names_is_looked_at_in_no_time(folder, dead):
+def test_a_list_of_many_names_is_checked_quickly(folder, dead):
     many = [f"{number:032x}-keyed-*" for number in range(200_000)]
     (folder / "_run-ba9876543210").write_text(json.dumps({"names": many}))
     left = dead(f"{7:032x}-keyed-3.done")
@@ -126,13 +126,13 @@ def test_a_damaged_list_covers_nothing_and_goes(folder, content):
     assert ("_run-0123456789ab",) == clean(Folder.at(folder))
 
 
-def test_what_an_earlier_release_left_is_told_with_the_command_that_removes_it(folder):
+def test_what_an_earlier_release_left_is_reported_with_the_command_that_removes_it(folder):
     left = [f"{stream_name(OPERATOR, 'keyed', 0)}.attempt-00112233aabb", f"{stream_name(OPERATOR, 'keyed', 1)}.done"]
     for name in left:
         (folder / name).write_bytes(b"left")
 
     for refused in (lambda: all_or_nothing(into(folder)).__enter__(), lambda: clean(Folder.at(folder))):
-        with pytest.raises(TargetExists, match="2 files that an earlier release of stateshift has left") as caught:
+        with pytest.raises(TargetExists, match="2 files that an earlier release of stateshift left") as caught:
             refused()
         assert sorted(left) == names(folder)
     command = caught.value.advice.partition("remove them: ")[2]
@@ -140,11 +140,11 @@ def test_what_an_earlier_release_left_is_told_with_the_command_that_removes_it(f
     assert [] == names(folder)
 
 
-def test_what_an_earlier_release_left_beside_a_savepoint_is_told_too(taken):
+def test_what_an_earlier_release_left_next_to_a_savepoint_is_reported_too(taken):
     name = f"{stream_name(OPERATOR, 'keyed', 1)}.done"
     taken.write(name, b"left")
 
-    with pytest.raises(TargetExists, match="that an earlier release of stateshift has left") as caught:
+    with pytest.raises(TargetExists, match="that an earlier release of stateshift left") as caught:
         clean(taken)
     assert f"rm -- {name}" in caught.value.advice
 
@@ -291,7 +291,7 @@ def test_a_replacement_that_was_cut_off_is_complete_or_absent_and_the_next_run_f
     assert Savepoint.open(taken.place) == found
 
 
-def test_replacing_leaves_the_files_of_somebody_else_and_refuses(taken):
+def test_replacing_leaves_the_files_of_others_and_refuses(taken):
     taken.write("notes.txt", b"mine")
     before = taken.names()
 
@@ -319,7 +319,7 @@ def test_a_run_that_is_resumed_finds_what_the_dead_one_left(folder, dead):
         assert name in names(folder)
 
 
-def test_clean_removes_what_a_dead_run_left_and_tells_it(folder, dead):
+def test_clean_removes_what_a_dead_run_left_and_reports_it(folder, dead):
     left = dead(stream_name(OPERATOR, "keyed", 0) + ".attempt-1", stream_name(OPERATOR, "keyed", 1) + ".done")
 
     assert left == sorted(clean(Folder.at(folder)))
@@ -330,7 +330,7 @@ def test_clean_removes_what_a_dead_run_left_and_tells_it(folder, dead):
 def test_clean_never_touches_a_savepoint(taken):
     before = taken.names()
 
-    with pytest.raises(TargetExists, match="nothing that a run has left beside it"):
+    with pytest.raises(TargetExists, match="no run has left files next to it"):
         clean(taken)
 
     assert before == taken.names()
@@ -343,7 +343,7 @@ NOTHING = "Nothing was published: the target has no _metadata."
     ("if_exists", "told", "left"),
     [
         (IfTargetExists.FAIL, NOTHING, False),
-        (IfTargetExists.RESUME, f"{NOTHING} What is finished is kept, to be resumed.", True),
+        (IfTargetExists.RESUME, f"{NOTHING} Finished work is kept, to be resumed.", True),
     ],
 )
 def test_an_interrupt_says_what_was_written(tmp_path, if_exists, told, left):
@@ -379,7 +379,7 @@ def test_an_interrupt_of_a_replacement_says_that_the_old_savepoint_is_there(take
     with pytest.raises(KeyboardInterrupt) as caught:
         run()
 
-    assert [f"Nothing was published: {taken} holds the savepoint that it held."] == caught.value.__notes__
+    assert [f"Nothing was published: {taken} still holds its previous savepoint."] == caught.value.__notes__
     assert before == taken.names()
 
 
@@ -413,7 +413,7 @@ def test_a_run_that_lost_its_target_gives_no_name_and_removes_what_it_wrote_sinc
                 assert f"_late-{claim.folder.run}" in other.folder.names()
                 give_name(claim.folder, attempt["name"], stream_name(OPERATOR, "keyed", 0))
 
-    with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+    with pytest.raises(MigrationFailed, match="another run took the target over"):
         run()
 
     assert ["theirs"] == names(folder)

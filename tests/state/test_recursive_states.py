@@ -1,4 +1,4 @@
-"""State of records that contain themselves (COMP-3) in whole savepoints: read, migrated, verified, declared anew."""
+"""State of records that contain themselves (COMP-3) in whole savepoints: read, migrated, verified, declared again."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_a_failing_block_leaves_nothing(tmp_path, size):
     assert {} == files(tmp_path)
 
 
-def test_a_store_that_fails_is_told(tmp_path):
+def test_a_store_that_fails_is_reported(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     sink = StreamSink(Folder.at(tmp_path / "file"), "name", inline_bytes=0)
 
@@ -84,7 +84,7 @@ def test_a_large_stream_is_hashed_and_written_in_its_order(tmp_path):
 
 
 @pytest.mark.usefixtures("files_of_two_megabytes")
-def test_a_piece_that_cannot_be_written_is_told_though_a_thread_wrote_it(tmp_path):
+def test_a_failed_write_by_a_thread_is_reported(tmp_path):
     def write():
         with StreamSink(Folder.at(tmp_path), "name") as sink:
             for piece in LARGE:

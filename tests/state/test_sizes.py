@@ -79,7 +79,7 @@ def test_keys_are_found_whatever_the_values_are(savepoint_of):
     assert {0, 1, 2} == {key.key for key in thing.largest.keys}
 
 
-def test_damage_is_told_with_the_states_that_it_hides(savepoint_copy):
+def test_damage_is_reported_with_the_states_that_it_hides(savepoint_copy):
     folder = savepoint_copy("hashmap-string-p2-m128-files")
     for file in folder.iterdir():
         if file.name != "_metadata":
@@ -93,7 +93,7 @@ def test_damage_is_told_with_the_states_that_it_hides(savepoint_copy):
     assert 10 == sizes["rules"].measure.entries
 
 
-def test_progress_is_told_on_the_way(savepoint_of, monkeypatch):
+def test_progress_is_reported_on_the_way(savepoint_of, monkeypatch):
     monkeypatch.setattr("stateshift.state.savepoint.sizes._TELL_EVERY_BYTES", 1)
     told = []
 

@@ -43,7 +43,7 @@ def test_a_handle_must_not_lead_out_of_the_folder(tmp_path):
     folder.create()
 
     for path in ("../secret", str(tmp_path / "secret")):
-        with pytest.raises(CorruptSavepoint, match="leaves the folder"):
+        with pytest.raises(CorruptSavepoint, match="outside the folder"):
             read_all(RelativeFileHandle(path, 1), folder)
 
 
@@ -57,7 +57,7 @@ def test_a_missing_state_file_is_named(savepoint_copy, keyed_streams_of):
         list(keyed_streams_of(folder))
 
 
-def test_a_serializer_that_nobody_knows_is_named_with_its_state(savepoint_of, keyed_streams_of):
+def test_an_unknown_serializer_is_reported_with_its_state(savepoint_of, keyed_streams_of):
     for _, _, handle, source in keyed_streams_of(savepoint_of("rocksdb-account-v1")):
         data = source.read_at(0, source.size)
         strange = InlineBytes(data.replace(b"PojoSerializerSnapshot", b"PojoSerializerSnapshoT"))
@@ -135,11 +135,11 @@ def test_pieces_of_a_local_file_take_no_memory_of_their_own(tmp_path):
     assert 1 == len(addresses)
 
 
-def test_a_local_file_that_ends_early_is_told(tmp_path):
+def test_a_local_file_that_ends_early_is_reported(tmp_path):
     (tmp_path / "stream").write_bytes(bytes(1 << 19))
     with Folder.at(tmp_path).open_range("stream") as file:
         pieces = file.pieces()
         next(pieces)
         (tmp_path / "stream").write_bytes(bytes(300_000))
-        with pytest.raises(CorruptSavepoint, match="262144 bytes were to be read, and 37856 are left"):
+        with pytest.raises(CorruptSavepoint, match="262144 bytes were expected, but only 37856 are left"):
             next(pieces)

@@ -1,4 +1,4 @@
-"""Serializers beside a savepoint: nothing is unpickled that the caller does not trust."""
+"""Serializers next to a savepoint: nothing is unpickled that the caller does not trust."""
 
 import base64
 import json
@@ -67,7 +67,7 @@ def test_reading_checking_and_verifying_a_savepoint_unpickles_nothing(tmp_path, 
     job = Job([Operator("op", key=int, states=[ValueStateDescriptor("s", int)])])
     with SavepointWriter(tmp_path / "sp", job, store_serializers=True) as writer:
         writer.put("op", "s", 1, 2)
-    (tmp_path / "sp" / LINEAGE).unlink()  # it tells the digest of the file that is put in its stead
+    (tmp_path / "sp" / LINEAGE).unlink()  # it shows the digest of the file that is put in its stead
     write_pickles(Folder.at(tmp_path / "sp"), {place_of(job.operators[0].id, "keyed", "s"): pickle.dumps(Trap())})
     savepoint = Savepoint.open(tmp_path / "sp")
     contents(savepoint)

@@ -61,7 +61,7 @@ def test_options_are_those_of_a_migration(tmp_path):
     assert WHAT_IS_HELD == held(after)
 
 
-def test_a_state_that_is_not_there_is_told(tmp_path):
+def test_a_state_that_is_not_there_is_reported(tmp_path):
     with pytest.raises(StateNotFound, match="'orders'"):
         write_savepoint(tmp_path / "before", job(int), {"shop/orders": {"ada": 1}})
 

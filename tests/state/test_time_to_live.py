@@ -72,7 +72,7 @@ def test_stamped_values_are_written_and_read(tmp_path):
 
 
 def test_a_stamp_is_not_put_on_twice():
-    with pytest.raises(DeclarationError, match="'a' has time_to_live, and its serializer writes time stamps already"):
+    with pytest.raises(DeclarationError, match="'a' has time_to_live, but its serializer already writes time stamps"):
         ValueStateDescriptor("a", TtlSerializer(serializer_for(int)), time_to_live=True).state_serializer()
 
 
@@ -84,7 +84,7 @@ def test_a_former_length_is_a_millisecond_or_more(lived):
 
 
 def test_a_state_with_ttl_has_no_former_length():
-    with pytest.raises(DeclarationError, match="'a' has time_to_live and former_time_to_live"):
+    with pytest.raises(DeclarationError, match="'a' has both time_to_live and former_time_to_live"):
         ListStateDescriptor("a", int, time_to_live=True, former_time_to_live=timedelta(days=1))
 
 

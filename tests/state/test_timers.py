@@ -71,7 +71,7 @@ class TestDeclaring:
         assert queue_parts("event_user-timers") is None
 
     def test_they_need_a_key(self):
-        with pytest.raises(DeclarationError, match="has timers and no key type"):
+        with pytest.raises(DeclarationError, match="has timers but no key type"):
             Operator("op", timers=[TimerServiceDescriptor()])
 
     def test_two_services_of_one_name_and_what_is_no_service_are_refused(self):
@@ -79,7 +79,7 @@ class TestDeclaring:
             Operator("op", key=int, timers=[TimerServiceDescriptor(), TimerServiceDescriptor(namespace=TimeWindow)])
         with pytest.raises(DeclarationError, match="among the timers of"):
             Operator("op", key=int, timers=[ValueStateDescriptor("a", int)])
-        with pytest.raises(DeclarationError, match="not empty"):
+        with pytest.raises(DeclarationError, match="non-empty"):
             TimerServiceDescriptor("")
 
 
@@ -105,7 +105,7 @@ class TestWriting:
         counts = {count.state: count.written for count in savepoint.lineage.states}
         assert {EVENT: len(timers), PROCESSING: 0} == counts
 
-    def test_windows_processing_time_and_states_lie_beside_each_other(self, tmp_path):
+    def test_windows_processing_time_and_states_lie_next_to_each_other(self, tmp_path):
         states = [ReducingStateDescriptor("contents", int, namespace=TimeWindow)]
         job = job_of(str, TimerServiceDescriptor(), WINDOWS, states=states)
         window = TimeWindow(0, 10)
@@ -139,7 +139,7 @@ class TestWriting:
                     writer.register_event_time_timer("op", timestamp, key, namespace=namespace)
                 assert ("op", EVENT) == (caught.value.where["operator"], caught.value.where["state"])
 
-    def test_the_service_must_be_declared_and_told_where_there_are_several(self, tmp_path):
+    def test_the_service_must_be_declared_and_given_if_there_are_several(self, tmp_path):
         with SavepointWriter(tmp_path / "sp", job_of(int, TimerServiceDescriptor(), WINDOWS)) as writer:
             with pytest.raises(StateNotFound, match="has 2 timer services; declared are: user-timers, window-timers"):
                 writer.register_event_time_timer("op", 1, 1)
@@ -176,7 +176,7 @@ class TestReading:
         with pytest.raises(TypeError, match="use read_elements"):
             list(operator.state("rules").read_timers())
 
-    def test_bytes_behind_a_timer_are_corrupt_and_tell_where(self, tmp_path):
+    def test_bytes_after_a_timer_are_corrupt_and_located(self, tmp_path):
         with SavepointWriter(tmp_path / "sp", job_of(int, TimerServiceDescriptor())) as writer:
             writer.register_event_time_timer("op", 1, 7)
         metadata = read_metadata((tmp_path / "sp" / "_metadata").read_bytes())
@@ -291,5 +291,5 @@ def test_a_timer_lies_in_the_key_group_of_its_key(tmp_path):
 def test_timers_are_not_made_from_rows():
     source = StateColumns("op", EVENT, key_by=("key",), value="at")
 
-    with pytest.raises(DeclarationError, match="holds timers, which are not made from rows"):
+    with pytest.raises(DeclarationError, match="holds timers, which cannot be made from rows"):
         resolve(job_of(int, TimerServiceDescriptor()), [(source, pa.schema({"key": pa.int64(), "at": pa.int64()}))])

@@ -1,4 +1,4 @@
-"""What was cut off is always told as such, with the byte: `_metadata` at every length, streams at many."""
+"""Truncation is always reported as such, with the offset: `_metadata` at every length, streams at many."""
 
 import attrs
 import pytest
@@ -36,7 +36,7 @@ CUTS = 200
 
 
 @pytest.mark.parametrize(("version", "name"), EVERY_LENGTH)
-def test_metadata_cut_off_at_any_byte_is_corrupt_and_tells_where(savepoint_of, version, name):
+def test_metadata_cut_off_at_any_byte_is_corrupt_and_shows_where(savepoint_of, version, name):
     data = (savepoint_of(name, version=version) / "_metadata").read_bytes()
 
     for size in range(len(data)):
@@ -53,7 +53,7 @@ def lengths(size):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_keyed_stream_that_is_cut_off_is_corrupt_and_tells_where(savepoint_of, keyed_streams_of, tmp_path, name):
+def test_a_keyed_stream_that_is_cut_off_is_corrupt_and_shows_where(savepoint_of, keyed_streams_of, tmp_path, name):
     for operator, _, handle, source in keyed_streams_of(savepoint_of(name)):
         data = source.read_at(0, source.size)
         for size in lengths(len(data)):
@@ -68,7 +68,7 @@ def test_a_keyed_stream_that_is_cut_off_is_corrupt_and_tells_where(savepoint_of,
 
 
 def read_all(source, handle):
-    """Decode every element of an operator stream, as framing by offsets does not tell that the last one is cut off."""
+    """Decode every element of an operator stream, as framing by offsets does not show that the last one is cut off."""
     stream = read_operator_stream(source, handle)
     for info in stream.header.states:
         value, key = info.value.restore_serializer(), info.snapshot(KEY_SERIALIZER)

@@ -1,4 +1,4 @@
-"""Serializers of users whose classes are not there: shown and skipped, and everything beside them is read (SNAP-8)."""
+"""Serializers of users whose classes are not there: shown and skipped, and everything next to them is read (SNAP-8)."""
 
 import subprocess
 import sys
@@ -127,7 +127,7 @@ def test_its_own_values_are_refused_with_id_and_path(folder, name, path):
     assert where["path"] == (path or "$")
 
 
-def test_any_flipped_bit_of_a_body_is_found_though_nobody_knows_the_class(written, folder):
+def test_any_flipped_bit_of_a_body_is_found_even_if_the_class_is_unknown(written, folder):
     start = written.index(b"a label of the shelf") - 2
     for place in range(start, start + 22):
         damaged = bytearray(written)

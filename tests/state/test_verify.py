@@ -113,8 +113,8 @@ def test_a_written_savepoint_is_proven_in_everything(written):
 @pytest.mark.parametrize(
     ("count", "lying", "ending"),
     [
-        (1, "1 entry lies where its key hashes to", "1 element ends where its type says"),
-        (1001, "1,001 entries lie where their keys hash to", "1,001 elements end where their types say"),
+        (1, "1 entry is in the key group of its key", "1 element ends where its type requires"),
+        (1001, "1,001 entries are in the key group of their key", "1,001 elements end where their types require"),
     ],
 )
 def test_counts_are_put_as_everywhere(tmp_path, count, lying, ending):
@@ -132,7 +132,7 @@ def test_counts_are_put_as_everywhere(tmp_path, count, lying, ending):
     assert "2 states have as many entries as recorded" in details
 
 
-def test_progress_tells_of_files_and_then_of_streams(written):
+def test_progress_reports_files_and_then_streams(written):
     seen = []
     verify(Savepoint.open(written), progress=seen.append)
 
@@ -218,7 +218,7 @@ def test_digests_stand_for_keys_and_values(written):
     assert ["150 entries are as they were written", "3 entries are as they were written"] == [
         detail.partition(",")[0] for detail in details
     ]
-    assert all("no key and no value was read" in detail for detail in details)
+    assert all("no keys and values were read" in detail for detail in details)
 
 
 def test_without_digests_and_where_one_is_wrong_all_is_read(written):
@@ -239,7 +239,7 @@ def test_without_digests_and_where_one_is_wrong_all_is_read(written):
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))
-def test_damage_is_told_alike_whether_digests_are_trusted_or_all_is_read(written, first):
+def test_damage_is_reported_alike_whether_digests_are_trusted_or_all_is_read(written, first):
     places = Places(written)
     for seed in range(first, first + 100):
         damage = damage_of(places, seed)
@@ -478,7 +478,7 @@ def test_where_an_entry_is_damaged_nothing_is_said_of_the_number_of_those_behind
     counts = [(check.status, check.detail) for check in report.checks if check.name == "counts"]
     assert [
         (Outcome.OK, "2 states have as many entries as recorded"),
-        (Outcome.UNPROVEN, "3 states were not read to the end, as something else is wrong there"),
+        (Outcome.UNPROVEN, "3 states were not read to the end, because of another error there"),
     ] == counts
 
 

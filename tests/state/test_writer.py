@@ -287,7 +287,7 @@ def test_nothing_is_no_entry(tmp_path):
         ("reducing", None, 1, "$<key>"),
     ],
 )
-def test_what_does_not_fit_is_told_with_operator_state_key_and_path(tmp_path, state, key, value, path):
+def test_what_does_not_fit_is_reported_with_operator_state_key_and_path(tmp_path, state, key, value, path):
     writer = SavepointWriter(tmp_path / "sp", EVERY_KIND)
 
     with pytest.raises(ValueNotConvertible) as caught:
@@ -301,7 +301,7 @@ def test_what_does_not_fit_is_told_with_operator_state_key_and_path(tmp_path, st
     assert {"map": 1} == {name: count for name, count in counts.items() if count}
 
 
-def test_elements_that_do_not_fit_are_told_with_their_place(tmp_path):
+def test_elements_that_do_not_fit_are_reported_with_their_place(tmp_path):
     writer = SavepointWriter(tmp_path / "sp", EVERY_KIND)
 
     with pytest.raises(ValueNotConvertible) as caught:
@@ -447,7 +447,7 @@ def test_counts_of_the_lineage_are_those_of_the_state(tmp_path):
     }
 
 
-def test_a_keyed_and_a_list_state_of_one_name_are_told_apart(tmp_path):
+def test_a_keyed_and_a_list_state_of_one_name_are_distinguished(tmp_path):
     job = Job(
         [
             Operator(

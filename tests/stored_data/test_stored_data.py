@@ -107,7 +107,7 @@ def test_pickled_serializers_load_and_read_what_they_wrote(stored):
                 assert data == target.getvalue() or isinstance(serializer, ss.PickleSerializer), name
 
 
-def test_serializers_beside_a_savepoint_load(stored):
+def test_serializers_next_to_a_savepoint_load(stored):
     found = read_stored_serializers(Folder.at(stored / "opaque" / "savepoint"))
 
     serializers = {place: StoredSerializer(place, data, trusted=True)() for place, data in found.items()}
@@ -186,7 +186,7 @@ class TestOpaque:
     def test_its_revision_holds_the_same_job_to_it_and_sees_no_change(self, stateshift):
         against = ("--job", "stored_shop:opaque", "--against", "state_history")
 
-        assert "accept: every state gets along" in stateshift("opaque", "check", *against)
+        assert "accept: every state is compatible" in stateshift("opaque", "check", *against)
 
     def test_its_types_are_those_of_the_same_job(self, stateshift):
         shown = json.loads(

@@ -1,4 +1,4 @@
-"""What type checkers make of a serializer of the user's own (`make types`)."""
+"""What type checkers make of a serializer defined by a user (`make types`)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_values_become_what_is_expected():
     old, new = order(id=int), order(id=int, note=int)
 
     assert_migrates(old, new, [old(1)], expected=[new(1, 7)])
-    with pytest.raises(AssertionError, match=r"Order\(id=1, note=8\) is expected"):
+    with pytest.raises(AssertionError, match=r"Order\(id=1, note=8\) was expected"):
         assert_migrates(old, new, [old(1)], expected=[new(1, 8)])
 
 
@@ -55,6 +55,6 @@ def test_what_is_incompatible_fails_unless_a_converter_decides():
     assert_migrates(str, int, ["1"], expected=[1], converter=int)
 
 
-def test_too_few_expectations_are_told():
+def test_too_few_expectations_are_reported():
     with pytest.raises(AssertionError, match="2 values are to become 1"):
         assert_migrates(Int32, int, [1, 2], expected=[1])

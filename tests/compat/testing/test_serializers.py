@@ -89,5 +89,5 @@ def test_what_cannot_be_restored_says_so_and_a_fallback_reads_layout_one(seriali
     assert 7 == fallback.deserialize(DataInputView(written(Unrestorable(), 7)))
 
 
-def test_a_worker_is_told_of_their_snapshot_as_it_need_not_load_the_harness():
+def test_a_worker_registers_their_snapshot_without_loading_the_harness():
     assert ["stateshift/harness"] == [name for name in registry.additions().snapshots if name == "stateshift/harness"]

@@ -157,7 +157,7 @@ def test_values_of_a_serializer_that_is_not_known_are_asked_for():
     pickled = list[Annotated[object, PickleSerializer(Line)]]
 
     with pytest.raises(
-        StateShiftError, match=r"nothing is known of the values of pickle[^$]*own=\{PickleSerializer: …\}"
+        StateShiftError, match=r"there is no strategy for values of pickle[^$]*own=\{PickleSerializer: …\}"
     ):
         values_of(pickled)
     assert [7] == find(values_of(pickled, own={PickleSerializer: st.just(7)}), len)
@@ -258,7 +258,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("words", CHANGES)
-def test_each_change_is_drawn_and_told(words):
+def test_each_change_is_drawn_and_reported(words):
     found = find(evolutions(CHANGES[words], most=1), lambda new: words in new.changes[0], settings=many)
 
     assert 1 == len(found.changes)
@@ -304,7 +304,7 @@ def test_parts_whose_answer_is_known_evolve_into_others():
 
 
 def test_records_are_printed_with_their_fields():
-    """Hypothesis shows what was drawn when a test fails; a name alone would tell nothing."""
+    """Hypothesis shows what was drawn when a test fails; a name alone would show nothing."""
     changed = find(evolutions(Point, most=1), lambda new: "$.y: is required" in new.changes, settings=many)
 
     assert "Point(x: double, y: double)" == repr(changed.hint) == pretty(changed.hint)

@@ -197,11 +197,11 @@ def test_the_verifier_says_what_the_snapshot_alone_restores(project, visits, end
 
     assert ending == done.endings["restored_serializer_is_valid", "1.0"]
     assert "upgraded_serializer_valid_after_migration" in done.of("PASSED")
-    assert ("the verifier says that it is another value" in done.text) is (ending == "FAILED")
+    assert ("the verifier rejects it" in done.text) is (ending == "FAILED")
 
 
 def test_inapplicable_checks_are_skipped_not_passed(project):
-    """A08: under a migration neither a reconfigured copy nor the new serializer alone is tried; the reason is told."""
+    """A08: under a migration neither a reconfigured copy nor the new serializer alone is tried; the reason is shown."""
     done = project(V1, WIDER)("--stateshift-record")
 
     assert {"reconfigured_serializer_valid", "as_is_serializer_valid"} == done.of("SKIPPED")
@@ -231,7 +231,7 @@ def test_incompatible_case_skips_restore(project):
 
 
 def test_fallback_case_uses_fallback(project, tmp_path):
-    """A12: the report of the run tells who read."""
+    """A12: the report of the run names the reader."""
     done = project(GONE, WITH_FALLBACK)("--stateshift-record", "--junitxml=report.xml")
 
     assert {"upgraded_serializer_valid_after_migration"} < done.of("PASSED")
@@ -276,7 +276,7 @@ def test_plugin_golden_update_flag(project, tmp_path):
     other = tmp_path / "golden" / "0.9" / "TestOther.json"
     other.write_text("somebody's")
     assert [str(file)] == re.findall(r"written: (\S+)", run("--stateshift-record").text)
-    assert "none was written" in run("--stateshift-record").text
+    assert "none written" in run("--stateshift-record").text
     file.unlink()
     run()
 
@@ -305,7 +305,7 @@ def test_missing_golden_file_fails_loudly(project):
     assert re.search(r"no golden file \S+/golden/1.0/TestAccount.json; write it: pytest --stateshift-record", done.text)
 
 
-def test_a_golden_file_that_is_damaged_is_told_as_such(project, tmp_path):
+def test_a_golden_file_that_is_damaged_is_reported_as_such(project, tmp_path):
     run = project(V1, WIDER)
     run("--stateshift-record")
     file = tmp_path / "golden" / "1.0" / "TestAccount.json"

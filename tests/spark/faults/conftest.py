@@ -1,4 +1,4 @@
-"""Real driver processes on a cluster of this machine, what they have started, and the figures that are told at the end.
+"""Real driver processes on a cluster of this machine, what they have started, and the figures printed at the end.
 
 Seeds come from STATESHIFT_FAULT_SEEDS, such as `0-19` or `3,7`; a seed always makes the same choices.
 """

@@ -1,7 +1,7 @@
 """Processes killed at seeded moments: the right result or none, and `resume` does only what was not finished.
 
 STATESHIFT_FAULT_SEEDS=7 makes the choices of seed 7 again: the victim and the moment. What the machine does meanwhile
-is its own affair, so a moment is told by the progress of the run.
+is its own affair, so a moment is given by the progress of the run.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What runs in one process dies where it begins its nth step of writing, on a store where its nth request to write comes;
 what runs on Spark dies a moment after its nth file is seen. Each moment is a share of what a whole run does. Afterwards
-`stateshift clean`, or the same command, has to do with what is there, and all that they tell has to be so.
+`stateshift clean`, or the same command, has to do with what is there, and what they report has to be true.
 
 STATESHIFT_FAULT_SEEDS=7 makes the choices of seed 7 again.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-import sacred
+import source_safety
 from pyarrow import fs
 
 from stateshift.state.savepoint.handles import RelativeFileHandle
@@ -44,18 +44,18 @@ BESIDE = {"_metadata", "_stateshift.json", "_serializers.json"}
 
 IN_ONE_PROCESS = """
 import sys
-import sacred
+import source_safety
 
 run, source, target, step = sys.argv[1:]
-steps = sacred.die_at(int(step))
-outcome = sacred.VERBS[run](source, target)
+steps = source_safety.die_at(int(step))
+outcome = source_safety.VERBS[run](source, target)
 sys.setprofile(None)
 print(steps())
 sys.exit(outcome.status)
 """
 SPARK = """
 import json, sys
-import sacred
+import source_safety
 from stateshift.spark import register
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.session import session
@@ -63,12 +63,12 @@ from stateshift.spark.session import session
 run, source, target = sys.argv[1:]
 spark = session("local[2,4]")
 register(spark)
-rows = spark.range(sacred.KEYS).selectExpr("id as key", "id * 7 as value").repartition(3)
+rows = spark.range(source_safety.KEYS).selectExpr("id as key", "id * 7 as value").repartition(3)
 facts = {}
 try:
     if run == "bootstrap":
         source = StateSource("counter", "count", rows, key_by="key", value="value")
-        bootstrap(target, sacred.OLD, source, parallelism=3)
+        bootstrap(target, source_safety.OLD, source, parallelism=3)
     else:
         options = {"operator": "counter", "state": "count", "base": source}
         rows.write.format("savepoint").mode("overwrite").options(**options).save(target)
@@ -95,15 +95,15 @@ class Ground:
     target: str
     source_tree: object
     target_tree: object
-    proxy: sacred.Proxy | None = None
+    proxy: source_safety.Proxy | None = None
 
 
 @pytest.fixture(scope="session")
 def originals(tmp_path_factory):
     """The source of all runs, and the savepoint that lies where one is to be replaced."""
     folder = tmp_path_factory.mktemp("killed")
-    sacred.write_source(folder / "source")
-    sacred.write_source(folder / "earlier", factor=1_000)
+    source_safety.write_source(folder / "source")
+    source_safety.write_source(folder / "earlier", factor=1_000)
     return folder
 
 
@@ -120,28 +120,28 @@ def grounds(originals, tmp_path, request):
                 shutil.copytree(originals / "earlier", folder / "target")
 
             def contents():
-                found = sacred.tree(folder / "target")
+                found = source_safety.tree(folder / "target")
                 return {name: facts[2] for name, facts in found.items() if facts != "folder"}
 
             places = str(folder / "source"), str(folder / "target")
-            return Ground(*places, lambda: sacred.tree(folder / "source"), contents)
+            return Ground(*places, lambda: source_safety.tree(folder / "source"), contents)
         s3 = request.getfixturevalue("s3")
         name = f"killed-{tmp_path.name}-{number}"
         made.append((s3, name))
         fs.copy_files(str(originals / "source"), f"savepoints/{name}/source", destination_filesystem=s3.files)
         if run.endswith("replace"):
             fs.copy_files(str(originals / "earlier"), f"savepoints/{name}/target", destination_filesystem=s3.files)
-        proxy = proxies.enter_context(sacred.Proxy(s3.port))
+        proxy = proxies.enter_context(source_safety.Proxy(s3.port))
         options = f"?endpoint_override=127.0.0.1:{proxy.port}&scheme=http"
 
         def contents():
-            found = sacred.store_tree(s3.files, f"savepoints/{name}/target")
+            found = source_safety.store_tree(s3.files, f"savepoints/{name}/target")
             return {file: data for file, (_, data) in found.items()}
 
         return Ground(
             f"s3://savepoints/{name}/source{options}",
             f"s3://savepoints/{name}/target{options}",
-            lambda: sacred.store_tree(s3.files, f"savepoints/{name}/source"),
+            lambda: source_safety.store_tree(s3.files, f"savepoints/{name}/source"),
             contents,
             proxy,
         )
@@ -153,7 +153,7 @@ def grounds(originals, tmp_path, request):
 
 
 def environment():
-    return os.environ | {"PYTHONPATH": str(Path(sacred.__file__).parent)}
+    return os.environ | {"PYTHONPATH": str(Path(source_safety.__file__).parent)}
 
 
 def one_process(run, ground, step=0):
@@ -172,7 +172,7 @@ def lengths():
 
 @pytest.fixture
 def length_of(lengths, grounds, start, monkeypatch):
-    """`length_of(place, run)`: steps, requests or files of a run that nobody disturbs."""
+    """`length_of(place, run)`: steps, requests or files of an undisturbed run."""
 
     def measure(place, run):
         if (place, run) not in lengths:
@@ -266,19 +266,19 @@ def killed_on_spark(place, run, ground, at, choice, start):
 
 @attrs.frozen
 class Said:
-    """What a later command told, and what lay in the target before and after it."""
+    """The output of a later command, and the files in the target before and after it."""
 
-    outcome: sacred.Outcome
+    outcome: source_safety.Outcome
     before: dict
     after: dict
 
 
 def is_so(said):
-    """Hold all that a command told against what there is."""
+    """Compare the output of a command with the files."""
     told, before, after = said.outcome.text, said.before, said.after
 
     assert "Traceback" not in told.partition("Failed to initialize Python data source writer:")[0], told  # Spark's own
-    assert "another run is at work" not in told, "it is dead"
+    assert "another run is in progress" not in told, "it is dead"
     assert "is not empty" not in told, "what is in it is of the dead run"
     if "has no _metadata" in told or "Nothing was published" in told:
         assert "_metadata" not in after, told
@@ -306,7 +306,7 @@ def whole(ground, values):
 
 
 def nothing_else(tree):
-    """There is a savepoint and nothing beside it, or nothing at all."""
+    """There is a savepoint and nothing next to it, or nothing at all."""
     needed = set()
     if "_metadata" in tree:
         for operator in read_metadata(tree["_metadata"]).operators:
@@ -330,8 +330,8 @@ def check_a_kill(grounds, length_of, start, monkeypatch):
         monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
         ground = grounds(place, run)
         before = ground.source_tree()
-        new = {key: key * (7 if run in ON_SPARK else 1) for key in range(sacred.KEYS)}
-        old = {key: key * 1_000 for key in range(sacred.KEYS)}
+        new = {key: key * (7 if run in ON_SPARK else 1) for key in range(source_safety.KEYS)}
+        old = {key: key * 1_000 for key in range(source_safety.KEYS)}
 
         if run in ON_SPARK:
             was_killed = killed_on_spark(place, run, ground, at, choice, start)
@@ -352,10 +352,10 @@ def check_a_kill(grounds, length_of, start, monkeypatch):
             if run in ON_SPARK:
                 driver = start(SPARK, run, ground.source, ground.target)
                 facts = driver.finish()
-                outcome = sacred.Outcome(0 if "done" in facts else 2, facts.get("error", ""))
+                outcome = source_safety.Outcome(0 if "done" in facts else 2, facts.get("error", ""))
                 assert facts, driver.told()
             else:
-                outcome = sacred.VERBS[run](ground.source, ground.target)
+                outcome = source_safety.VERBS[run](ground.source, ground.target)
             is_so(Said(outcome, was, ground.target_tree()))
             if outcome.status:  # only where it had been published
                 assert "_metadata" in was, outcome.text
@@ -365,7 +365,7 @@ def check_a_kill(grounds, length_of, start, monkeypatch):
 
         def clean():
             was = ground.target_tree()
-            outcome = sacred.command("clean", ground.target)
+            outcome = source_safety.command("clean", ground.target)
             now = ground.target_tree()
             is_so(Said(outcome, was, now))
             assert outcome.status == 0 or "_metadata" in was, outcome.text

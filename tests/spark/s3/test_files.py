@@ -29,7 +29,7 @@ def test_a_folder_is_written_listed_renamed_and_cleared(s3):
     assert read_file(s3.place("files/b"), most_bytes=10) == b"9876543210"
     with folder.open_range("b") as reader:
         assert reader.read_at(3, 4) == b"6543"
-    with pytest.raises(CorruptSavepoint, match="leaves the folder"):
+    with pytest.raises(CorruptSavepoint, match="outside the folder"):
         folder.read("../ready")
 
     folder.delete("b")
@@ -42,7 +42,7 @@ def test_a_folder_is_written_listed_renamed_and_cleared(s3):
 
 
 def test_a_file_that_is_written_whole_is_never_seen_under_another_name(s3):
-    """There is no rename on such a store: what an attempt's name would leave behind, nobody would clear."""
+    """There is no rename on such a store: files with an attempt's name would be left behind."""
     folder = Folder.at(s3.place("whole"))
     script = f"""
 import os, signal
@@ -75,14 +75,14 @@ def test_a_large_file_is_renamed_by_copying_it_in_pieces(s3, monkeypatch):
     assert folder.read("b") == data
 
 
-def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3):
+def test_a_bucket_that_is_not_there_is_reported_with_what_to_do(s3):
     folder = Folder.at(s3.place("sp", bucket="nowhere"))
 
     for act in (folder.names, folder.create, lambda: folder.write("a", b"x")):
-        with pytest.raises(StorageFailed, match=r"^there is no such bucket") as caught:
+        with pytest.raises(StorageFailed, match=r"^the bucket does not exist") as caught:
             act()
 
-        assert "make the bucket first" in caught.value.advice
+        assert "create the bucket first" in caught.value.advice
 
 
 WRONG = """
@@ -98,7 +98,7 @@ for act in (lambda folder: folder.names(), lambda folder: folder.read("a"), lamb
 
 
 @pytest.mark.parametrize("key", ["tests-access", "somebody-else"])
-def test_wrong_credentials_are_told_and_not_shown(s3, secret, monkeypatch, key):
+def test_wrong_credentials_are_reported_and_not_shown(s3, secret, monkeypatch, key):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-hidden-secret")
 
@@ -106,7 +106,7 @@ def test_wrong_credentials_are_told_and_not_shown(s3, secret, monkeypatch, key):
         [sys.executable, "-c", WRONG, s3.place("files")], capture_output=True, text=True, check=True
     ).stdout
 
-    assert told.count("StorageFailed the store refuses the credentials") == 3
+    assert told.count("StorageFailed the store rejects the credentials") == 3
     assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in told
     assert "hidden-secret" not in told
     assert secret not in told
@@ -121,8 +121,8 @@ def test_wrong_credentials_are_told_and_not_shown(s3, secret, monkeypatch, key):
         "hdfs://user:hidden@host/sp",
     ],
 )
-def test_a_uri_with_credentials_is_refused_without_telling_them(uri):
-    with pytest.raises(StorageFailed, match="credentials in it") as caught:
+def test_a_uri_with_credentials_is_refused_without_showing_them(uri):
+    with pytest.raises(StorageFailed, match="contains credentials") as caught:
         Folder.at(uri)
 
     assert "hidden" not in str(caught.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from leading import add_raw, lead_to
+from redirecting import add_raw, redirect_to
 
 from stateshift.serializers.errors import UntrustedPlace
 from stateshift.spark.migrate import migrate
@@ -22,17 +22,17 @@ WIDER = MigrationOptions(parallelism=3)
 def test_handles_are_opened_with_the_options_of_the_savepoint(savepoint_copy, upload, tmp_path, spelled):
     name = f"own-{spelled[:3].lower()}-{len(spelled)}".replace(":", "")
     folder = savepoint_copy(FILES)
-    lead_to(folder, spelled.format(ord(name[0]), name[1:]) if "x/.." in spelled else spelled.format(name))
+    redirect_to(folder, spelled.format(ord(name[0]), name[1:]) if "x/.." in spelled else spelled.format(name))
     place = upload(folder, name)
 
     assert verify(Savepoint.open(place)).ok
     assert verify(Savepoint.open(migrate(place, tmp_path / "new", options=WIDER).target)).ok
 
 
-def test_a_file_beside_a_savepoint_on_a_store_is_read_where_it_is_allowed(savepoint_copy, upload, s3, tmp_path):
+def test_a_file_next_to_a_savepoint_on_a_store_is_read_where_it_is_allowed(savepoint_copy, upload, s3, tmp_path):
     folder = savepoint_copy(FILES)
     upload(folder, "parts")
-    lead_to(folder, "s3a://savepoints/parts")
+    redirect_to(folder, "s3a://savepoints/parts")
     for file in folder.iterdir():
         if file.name != "_metadata":
             file.unlink()
@@ -50,7 +50,7 @@ def test_a_file_beside_a_savepoint_on_a_store_is_read_where_it_is_allowed(savepo
     assert verify(Savepoint.open(report.target)).ok
 
 
-def test_a_file_of_this_machine_beside_a_savepoint_on_a_store_is_refused(savepoint_copy, upload, tmp_path):
+def test_a_file_of_this_machine_next_to_a_savepoint_on_a_store_is_refused(savepoint_copy, upload, tmp_path):
     folder = savepoint_copy(FILES)
     (tmp_path / "secret").write_bytes(b"hidden")
     add_raw(folder, AbsoluteFileHandle(f"file:{tmp_path}/secret", 6))

@@ -145,7 +145,7 @@ def test_a_store_that_goes_away_in_mid_run_and_comes_back_ends_in_the_right_resu
 
     s3.kill()
     (markers / "go").touch()
-    time.sleep(1)  # long enough for the workers to find nobody there
+    time.sleep(1)  # long enough for the workers to find no server
     s3.start()
     facts = result_of(running)
     if "error" in facts:
@@ -170,8 +170,8 @@ def test_a_store_that_stays_away_fails_the_run_clearly_and_resume_goes_on(
 
     assert failed["error"].startswith("StorageFailed: the store does not answer: ")
     assert "operator counter" in failed["error"]
-    assert "Whether the new savepoint was published cannot be told" in failed["error"]
-    assert "What is finished is kept, to be resumed." in failed["error"]
+    assert "It is unknown whether the new savepoint was published" in failed["error"]
+    assert "Finished work is kept, to be resumed." in failed["error"]
     assert "_metadata" not in left
     finished = [name for name in left if name.endswith(".done")]
 
@@ -187,7 +187,7 @@ def test_one_run_at_a_time_is_at_work_on_an_object_store_and_what_a_dead_one_has
         target.write(name, b"x")
     target.write("_run-0123456789ab", json.dumps({"names": names_of(["0" * 32])}).encode())
 
-    with claimed(target), pytest.raises(TargetExists, match="another run is at work"), claimed(target):
+    with claimed(target), pytest.raises(TargetExists, match="another run is in progress"), claimed(target):
         pass
     assert "removed 3 files" in command("clean", target.place)
     assert not target.names() if target.exists() else True

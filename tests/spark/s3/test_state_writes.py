@@ -1,4 +1,4 @@
-"""One state written from rows into a savepoint on an object store, beside what another has there."""
+"""One state written from rows into a savepoint on an object store, next to what another has there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateshift.state.savepoint.verify import verify
 pytestmark = pytest.mark.spark
 
 
-def test_a_state_is_replaced_beside_a_base_on_a_store(s3, upload, savepoint_of):
+def test_a_state_is_replaced_next_to_a_base_on_a_store(s3, upload, savepoint_of):
     base = Savepoint.open(upload(savepoint_of(FLINKS), "flinks"))
     rows = NUMBERS.select(["key"]).append_column("value", NUMBERS["key"])
 

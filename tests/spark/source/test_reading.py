@@ -5,12 +5,12 @@ import importlib
 import shutil
 
 import pytest
-from leading import lead_to
-from marks import marks
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, StringType, StructType
+from redirecting import redirect_to
 from releases import has_spark
+from user_modules import marks
 
 from stateshift.serializers.errors import StateNotFound, StateShiftError
 from stateshift.serializers.registry import registry
@@ -118,10 +118,10 @@ def test_nothing_named_lists_what_there_is(read, savepoint_of):
     assert "long" in account.type
 
 
-def test_files_that_lie_elsewhere_are_read_where_that_is_allowed(spark, read, savepoint_copy, tmp_path):
+def test_files_in_other_folders_are_read_if_allowed(spark, read, savepoint_copy, tmp_path):
     place = savepoint_copy("rocksdb-long-p2-m200-files")
     shutil.copytree(place, tmp_path / "before")
-    lead_to(place, f"file:{tmp_path}/before")
+    redirect_to(place, f"file:{tmp_path}/before")
     [operator, *_] = Savepoint.open(place, allow_roots=[tmp_path / "before"]).operators
     allowed = {"allow_roots": f"/nowhere,{tmp_path}/before"}
 
@@ -146,7 +146,7 @@ def test_files_that_lie_elsewhere_are_read_where_that_is_allowed(spark, read, sa
         ({"state": "account"}, "option.'operator', ….* is missing; operators with state are: account-state"),
     ],
 )
-def test_what_is_wrong_is_told_with_what_there_is(savepoint_of, options, message):
+def test_what_is_wrong_is_reported_with_what_there_is(savepoint_of, options, message):
     with pytest.raises((StateShiftError, StateNotFound), match=message):
         SavepointDataSource({"path": str(savepoint_of("rocksdb-account-v1"))} | options).schema()
 

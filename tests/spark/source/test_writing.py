@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from leading import lead_to
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
+from redirecting import redirect_to
 
 from stateshift.serializers.errors import DeclarationError, JobNotFound, StateShiftError
 from stateshift.spark import register
@@ -53,10 +53,10 @@ def test_a_state_is_read_filtered_joined_and_written_back_changed(spark, read, s
     assert verify(Savepoint.open(tmp_path / "new")).ok
 
 
-def test_files_of_the_base_that_lie_elsewhere_are_taken_where_that_is_allowed(spark, savepoint_copy, tmp_path):
+def test_files_of_the_base_in_other_folders_are_read_if_allowed(spark, savepoint_copy, tmp_path):
     base = savepoint_copy("rocksdb-long-p2-m200-files")
     shutil.copytree(base, tmp_path / "before")
-    lead_to(base, f"file:{tmp_path}/before")
+    redirect_to(base, f"file:{tmp_path}/before")
     state = {"operator": "more", "state": "s", "kind": "value", "base": base}
     rows = spark.range(3).selectExpr("id as key", "id as value")
 
@@ -103,16 +103,16 @@ def test_a_task_that_fails_is_tried_again_and_each_row_is_there_once_under_the_t
     assert [] == [file.name for file in (tmp_path / "new").iterdir() if ".attempt-" in file.name]
 
 
-def test_what_is_wrong_is_told_by_sparks_error_and_nothing_is_left(spark, tmp_path):
+def test_what_is_wrong_is_reported_by_sparks_error_and_nothing_is_left(spark, tmp_path):
     twice = spark.createDataFrame([(key % 40, "x") for key in range(41)], "key int, value string")
 
     with pytest.raises(PySparkException) as caught:
         save(twice, tmp_path / "new", operator="o", state="s")
 
     told = str(caught.value)
-    assert "ValueNotConvertible: two rows for one key, and a value state has one value for each" in told
+    assert "ValueNotConvertible: two rows for one key, but a value state has one value per key" in told
     assert "where: operator o, state s, key 0" in told
-    assert "what to do: make it one row for each key: groupBy, dropDuplicates" in told
+    assert "what to do: reduce to one row for each key: groupBy, dropDuplicates" in told
     assert "Nothing was published: the target has no _metadata." in told
     assert not (tmp_path / "new").exists()
 
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_by_sparks_error_and_nothing_is_left(spark, tmp_pa
 ROWS = StructType().add("key", "string").add("value", "long")
 GIVEN = {"path": "new", "operator": "o", "state": "s"}
 OPTIONS = {
-    "an option that is none": ({"bse": "x"}, DeclarationError, "there is no option 'bse' for a write; did you mean"),
+    "an option that is none": ({"bse": "x"}, DeclarationError, "unknown option 'bse' for a write; did you mean"),
     "no operator": ({"operator": ""}, DeclarationError, "the option 'operator' is missing"),
     "no path": ({"path": ""}, DeclarationError, "the option 'path' is missing"),
     "a kind that is none": ({"kind": "set"}, DeclarationError, "the option 'kind' is 'set'"),

@@ -30,7 +30,7 @@ class Cart:
 
 @attrs.frozen
 class Seen:
-    """No type of Flink's, so that any key will do beside it."""
+    """Not a Flink type, so that any key will do with it."""
 
     at: int
 
@@ -81,7 +81,7 @@ def told(savepoint, state="s"):
 
 
 @pytest.mark.parametrize("state", ["s", "l", "m"])
-def test_what_nobody_touched_has_the_bytes_that_it_had(tmp_path, base, state):
+def test_what_is_not_changed_keeps_its_bytes(tmp_path, base, state):
     rows = rows_of(base, state)
 
     found = write(tmp_path / "new", rows, state=state, base=base.place, overwrite=True)
@@ -149,14 +149,14 @@ def test_the_exact_form_is_written_as_it_is_read(tmp_path, base):
     refused(DeclarationError, "is a string", target=tmp_path / "big", rows=big, state="big", job=JOB)
     for text in ("twelve", "1_000", "NaN", "1E+99999999999999999999", "\u0661"):
         bad = pa.table({"key": [1], "user_key": ["a"], "value": [text]})
-        refused(ValueNotConvertible, "no such number", target=tmp_path / text, rows=bad, state="m", job=JOB)
+        refused(ValueNotConvertible, "not such a number", target=tmp_path / text, rows=bad, state="m", job=JOB)
 
 
 @pytest.mark.parametrize(("operator", "state"), [("keyed", "s"), ("o", "by")])
-def test_keys_of_which_a_column_does_not_tell_the_scale_are_refused(tmp_path, base, operator, state):
+def test_keys_with_a_scale_that_a_column_does_not_have_are_refused(tmp_path, base, operator, state):
     arguments = {"operator": operator, "state": state, "base": base.place, "overwrite": True}
 
-    refused(DeclarationError, "other keys would be written", target=tmp_path / "no",
+    refused(DeclarationError, "different keys would be written", target=tmp_path / "no",
             rows=rows_of(base, state, operator), **arguments)  # fmt: skip
     assert not (tmp_path / "no").exists()
     assert bytes_of(base) == bytes_of(write(tmp_path / "new", rows_of(base, state, operator, exact=True), **arguments))

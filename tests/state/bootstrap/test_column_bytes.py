@@ -202,14 +202,16 @@ def test_a_record_is_read_back_with_defaults_for_fields_without_a_column():
     assert ["added"] == list(fields_by_default(serializer, OUTER))
 
 
-def test_a_timestamp_past_the_years_of_python_is_written_in_a_column_and_told_in_a_list():
+def test_a_timestamp_past_the_years_of_python_is_written_in_a_column_and_reported_in_a_list():
     instants = serializer_for(Instant)
     late = pa.array([2**62], UTC_MICROS)
 
     assert Instant(2**62 // 10**6, 2**62 % 10**6 * 1000) == decode(
         instants, encode_column(instants, late).join()[0].as_py()
     )
-    with pytest.raises(ValueNotConvertible, match="Python has no such value: OverflowError: date value out of range"):
+    with pytest.raises(
+        ValueNotConvertible, match="Python cannot represent the value: OverflowError: date value out of range"
+    ):
         encode_values(serializer_for(list[Instant]), pa.array([[2**62]], pa.list_(UTC_MICROS)), [0])
 
 
@@ -248,8 +250,8 @@ def test_an_error_names_its_row():
         (dt.time, pa.date32(), "", "is a date, and time is declared (a time)"),
         (dt.datetime, pa.time64("ns"), "", "is a time, and instant is declared (a timestamp)"),
         (JavaDate, pa.int64(), "", "is a bigint, and java.util.Date is declared"),
-        (SqlDate, pa.date32(), "", "does not tell the time zone of a java.sql.Date; a function can give SqlDate"),
-        (SqlTime, pa.time64("ns"), "", "does not tell the time zone of a java.sql.Time; a function can give SqlTime"),
+        (SqlDate, pa.date32(), "", "lacks the time zone of a java.sql.Date; use a function that returns SqlDate"),
+        (SqlTime, pa.time64("ns"), "", "lacks the time zone of a java.sql.Time; use a function that returns SqlTime"),
         (Char, pa.int64(), "", "is a bigint, and char is declared"),
         (bytes, pa.string(), "", "is a string, and bytes is declared"),
         (list[int], pa.list_(pa.string()), "[]", "is a string, and long is declared"),
@@ -266,7 +268,7 @@ def test_an_error_names_its_row():
         (Row[int, int], pa.struct([("a", pa.int64()), ("b", pa.string())]), "(1)", "is a string, and long is declared"),
         (row_of({"a": int}), pa.struct([("b", pa.int64())]), ".a", "there is no column for the row's 'a'"),
         (row_of({"a": int}), pa.struct([("b", pa.int8()), ("a", pa.string())]), ".a", "is a string, and long is"),
-        (Either[int, str], pa.int64(), "", "a function can give Left(value) or Right(value)"),
+        (Either[int, str], pa.int64(), "", "a function that returns Left(value) or Right(value)"),
     ],
 )
 def test_columns_of_a_wrong_type_are_found_before_any_value_is_read(hint, kind, path, what):

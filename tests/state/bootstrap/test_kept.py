@@ -1,4 +1,4 @@
-"""Entries of a stored savepoint beside new rows: none is left out, and no key gets a second entry."""
+"""Entries of a stored savepoint with new rows: none is left out, and no key gets a second entry."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_number_in_a_map_that_does_not_fit_is_placed_in_the_map(error_of, stat
 
     assert "does not fit an int" in error.what
     assert {"operator": "o", "state": state, "key": "'a'", "path": path} == error.where
-    assert "leave such rows out, or declare a type that holds them" == error.advice
+    assert "remove such rows, or declare a type that can hold them" == error.advice
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_a_number_in_a_map_that_does_not_fit_is_placed_in_the_map(error_of, stat
         ("map", {"aggregate": lambda _: {"x": "y"}}, "map<string, int>"),
     ],
 )
-def test_a_function_that_gives_something_else_is_told_what_to_give(error_of, state, arguments, wanted):
+def test_a_function_that_returns_something_else_is_reported_with_the_expected_type(error_of, state, arguments, wanted):
     error = error_of(state, **arguments)
 
     function = arguments.get("value") or arguments["aggregate"]
-    assert error.advice == f"let {function.__qualname__} give a value of {wanted}, or None where there is to be none"
+    assert error.advice == f"let {function.__qualname__} return a value of {wanted}, or None for no value"
     assert "'a'" == error.where["key"]
 
 
@@ -98,7 +98,7 @@ def test_an_array_without_an_order_is_a_whole_list_and_an_empty_one_is_no_entry(
 @pytest.mark.parametrize(
     ("state", "value", "path"), [("number", "item", "$"), ("names", "item", "$"), ("names", "numbers", "$[]")]
 )
-def test_a_column_of_another_type_is_told_with_the_path_to_it(state, value, path):
+def test_a_column_of_another_type_is_reported_with_the_path_to_it(state, value, path):
     with pytest.raises(DeclarationError, match="is declared") as raised:
         resolve(JOB, [(StateColumns("o", state, key_by="key", value=value), ROWS.schema)])
 
@@ -123,7 +123,7 @@ def test_of_several_columns_that_do_not_fit_each_field_is_named():
         ([[1], [2], None], "there is a null in the column 'value'", None),
     ],
 )
-def test_what_is_wrong_in_a_whole_list_is_told_with_its_key(lists, what, path):
+def test_what_is_wrong_in_a_whole_list_is_reported_with_its_key(lists, what, path):
     rows = pa.table({"key": ["a", "b", "c"], "value": lists})
     [source] = resolve(JOB, [(StateColumns("o", "small list", key_by="key", value="value"), rows.schema)])
     [found] = RowEncoder(source, 128, lambda _: None).encode(rows.to_batches())

@@ -1,4 +1,4 @@
-"""Rows packed by tasks and put in order by who writes: none is lost, whatever the cuts, and the writer agrees."""
+"""Rows packed by tasks and sorted by the writer: none is lost, whatever the cuts, and the writer agrees."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def tables_of(entries):
 
 
 def streams_of(place):
-    """All files but the lineage; in the savepoint as in the files beside it streams have their bytes."""
+    """All files but the lineage; in the savepoint as in the files next to it streams have their bytes."""
     return {file.name: file.read_bytes() for file in place.iterdir() if file.name != "_stateshift.json"}
 
 

@@ -1,4 +1,4 @@
-"""One state is written from rows: alone, or beside all that a savepoint has, which stays byte for byte."""
+"""One state is written from rows: alone, or into a savepoint whose other state stays byte for byte."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_list_and_map_state_and_keys_of_several_parts(tmp_path):
     assert verify(maps).ok
 
 
-def test_a_job_declares_types_and_what_it_has_beside_starts_empty(tmp_path):
+def test_a_job_declares_types_and_its_other_states_start_empty(tmp_path):
     visits = pa.array([{"page": "a", "seconds": 5}, {"page": "b", "seconds": 6}])
     found = write(tmp_path / "new", pa.table({"key": ["x", "y"], "value": visits}), job=JOB, parallelism=2)
 
@@ -103,7 +103,7 @@ def test_runs_of_many_tasks_are_merged_and_the_same_rows_give_the_same_bytes(tmp
     assert ["_metadata", "_stateshift.json"] == sorted(file.name for file in (tmp_path / "many").iterdir())
 
 
-# Beside what there is
+# Next to what there is
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_namespaces_of_flinks_are_written_as_flink_wrote_them(tmp_path, savepoin
     assert ", namespace " in error.where["key"]
 
 
-def test_the_lineage_tells_where_state_comes_from_and_how_many_rows_and_entries_there_were(tmp_path, flinks):
+def test_the_lineage_shows_where_state_comes_from_and_how_many_rows_and_entries_there_were(tmp_path, flinks):
     rows = pa.table({"key": [1, 2, 3], "value": [1, 2, 3]})
     found = write(tmp_path / "new", rows, operator="keyed-op", state="count", base=flinks.place, overwrite=True)
 
@@ -200,7 +200,7 @@ def test_the_lineage_tells_where_state_comes_from_and_how_many_rows_and_entries_
     assert {"count"} == {name for name, action in actions.items() if action == "write"}
 
 
-def test_rows_are_appended_to_a_state_beside_the_entries_that_it_has(tmp_path, flinks):
+def test_rows_are_appended_to_a_state_next_to_the_entries_that_it_has(tmp_path, flinks):
     stored = values(flinks, "keyed-op", "labels")
     rows = pa.table(
         {"key": [*stored, 77, 78], "user_key": ["new"] * (len(stored) + 2), "value": ["x"] * (len(stored) + 2)}

@@ -50,9 +50,9 @@ EARLY = {
     "no key": ({"rows": pa.table({"k": [1], "value": [1]})}, DeclarationError, "there is no column 'key'; the columns"),
     "no value": ({"rows": pa.table({"key": [1]})}, DeclarationError, "there is no column 'value'"),
     "a column too many": ({"rows": pa.table({"key": [1], "value": [1], "valeu": [1]})}, DeclarationError,
-                          "the column 'valeu' is no part of the state: the columns of this value state are key, value"),
+                          "'valeu' is not part of the state: the columns of this value state are key, value"),
     "a user key of no map": ({"rows": pa.table({"key": [1], "value": [1], "user_key": [1]}), "state": "count"},
-                             DeclarationError, "the column 'user_key' is no part"),
+                             DeclarationError, "the column 'user_key' is not part"),
     "a map without": ({"state": "labels", "rows": pa.table({"key": [1], "value": ["x"]})}, DeclarationError,
                       "there is no column 'user_key'"),
     "a value of another type": ({"state": "count", "rows": pa.table({"key": [1], "value": ["x"]})}, DeclarationError,
@@ -68,7 +68,7 @@ EARLY = {
     "operator state of an operator without keys": ({"operator": "list-op", "state": "offsets"}, StateNotFound,
                                                    "'offsets' is operator state"),
     "timers": ({"state": "_timer_state/event_user-timers"}, DeclarationError, "holds timers"),
-    "ttl without its time": ({"state": "session"}, DeclarationError, "has no time of last access, as a struct"),
+    "ttl without its time": ({"state": "session"}, DeclarationError, "has no time of last access: use a struct"),
     "a namespace that is none": ({"state": "count", "rows": pa.table({"key": [1], "namespace": [1], "value": [1]})},
                                  DeclarationError, "the column 'namespace' is no part"),
     "a field that no record has": (
@@ -76,17 +76,17 @@ EARLY = {
         "the field value.address.planet would be lost"),
     "a field that is not there": (
         {"state": "person", "rows": pa.table({"key": [1], "value": pa.array([{"id": 1, "name": "x"}])})},
-        DeclarationError, "there is no value.active, which"),
-    "a kind of no rows": ({"state": "new", "kind": StateKind.BROADCAST}, DeclarationError, "not made from rows"),
-    "a list of no arrays": ({"state": "new", "kind": StateKind.LIST}, DeclarationError, "holds no arrays"),
+        DeclarationError, "value.active is missing, which"),
+    "a kind of no rows": ({"state": "new", "kind": StateKind.BROADCAST}, DeclarationError, "cannot be made from rows"),
+    "a list of no arrays": ({"state": "new", "kind": StateKind.LIST}, DeclarationError, "does not hold arrays"),
     "other key groups": ({"state": "count", "max_parallelism": 64}, DeclarationError, "has 128 key groups already"),
     "other subtasks": ({"state": "count", "parallelism": 1}, DeclarationError, "has 2 subtasks already"),
     "a job of another key": (
         {"state": "count", "job": Job([Operator("keyed-op", key=str, states=[ValueStateDescriptor("count", int)])])},
-        IncompatibleState, "the keys are of type long, and the job declares string"),
+        IncompatibleState, "the keys are of type long, but the job declares string"),
     "a job of another type": (
         {"state": "count", "job": Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", Int32)])])},
-        IncompatibleState, "the state is value of long, and the job declares value of int"),
+        IncompatibleState, "the state is value of long, but the job declares value of int"),
     "a job without it": ({"state": "count", "job": JOB}, StateNotFound, "the job has no operator 'keyed-op'"),
     "types that Flink does not know": (
         {"state": "new", "restore_target": Target.FLINK,
@@ -117,7 +117,7 @@ def test_pickles_are_not_made_of_the_bytes_that_reading_gives(tmp_path, is_decla
         writer.put("o", "s", 1, [Basket(("a",))])
 
     refused(
-        DeclarationError, "Basket> are not made from columns", target=tmp_path / "new", base=tmp_path / "base",
+        DeclarationError, "Basket> cannot be made from columns", target=tmp_path / "new", base=tmp_path / "base",
         rows=pa.table({"key": [1], "value": [[b"bytes"]]}), overwrite=True, job=job if is_declared else None,
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_a_savepoint_is_never_changed_where_it_lies(tmp_path):
     found = write(tmp_path / "new", NUMBERS)
     before = (tmp_path / "new" / "_metadata").read_bytes()
 
-    error = refused(TargetExists, "none is ever changed where it lies", target=tmp_path / "new", rows=NUMBERS)
+    error = refused(TargetExists, "savepoints are never changed in place", target=tmp_path / "new", rows=NUMBERS)
     assert f'.option("base", "{found.place}").save("…")' in error.advice
     refused(TargetExists, "", target=tmp_path / "new", rows=NUMBERS, base=found.place, overwrite=True)
     (tmp_path / "mine").mkdir()
@@ -138,7 +138,7 @@ def test_a_savepoint_is_never_changed_where_it_lies(tmp_path):
 LATE = {
     "two rows for a key": ({"rows": pa.table({"key": [1, 2, 1], "value": [1, 2, 3]})}, "two rows for one key", "1"),
     "two lists for a key": ({"rows": pa.table({"key": [1, 2, 1], "value": [["a"], ["b"], ["c"]]}), "state": "events"},
-                            "two rows for one key, and each row is the whole list of its key", "1"),
+                            "two rows for one key, but each row is the whole list of its key", "1"),
     "two values of a user key": (
         {"state": "labels", "rows": pa.table({"key": [1, 1], "user_key": ["a", "a"], "value": ["x", "y"]})},
         "two rows for one key", "1, user key 'a'"),
@@ -169,7 +169,7 @@ def test_a_row_whose_key_has_an_entry_is_refused_with_it(tmp_path, flinks):
     rows = pa.table({"key": [1 << 40, taken], "value": [1, 2]})
 
     error = refused(
-        ValueNotConvertible, "the key has an entry in the state already", target=tmp_path / "new", rows=rows,
+        ValueNotConvertible, "the key already has an entry in the state", target=tmp_path / "new", rows=rows,
         operator="keyed-op", state="count", base=flinks.place,
     )  # fmt: skip
 
@@ -182,7 +182,7 @@ def test_rows_that_are_lost_on_their_way_are_found_out(tmp_path):
     work = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None).prepare()
     whole = work.encode(NUMBERS.to_batches(), 0)
 
-    with pytest.raises(MigrationFailed, match="the rows that were written are not those that were encoded"):
+    with pytest.raises(MigrationFailed, match="the rows written differ from those encoded"):
         work.publish([attrs.evolve(whole, pieces=whole.pieces[1:])])
     assert not (tmp_path / "new" / "_metadata").exists()
 
@@ -235,7 +235,7 @@ def test_a_write_holds_its_target_from_planning_to_commit(tmp_path, monkeypatch)
     before = set(work.target.names())
 
     for other in (settled.prepare, lambda: clean(work.target)):
-        with pytest.raises(TargetExists, match="another run is at work"):
+        with pytest.raises(TargetExists, match="another run is in progress"):
             other()
     assert before == set(work.target.names())
 
@@ -243,7 +243,7 @@ def test_a_write_holds_its_target_from_planning_to_commit(tmp_path, monkeypatch)
     work.give_up()
     assert 500 == len(values(Savepoint.open(tmp_path / "new")))
     assert ("_metadata", "_stateshift.json") == work.target.names()
-    with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+    with pytest.raises(MigrationFailed, match="another run took the target over"):
         work.publish(files)
 
 
@@ -256,7 +256,7 @@ def test_a_write_that_lost_its_target_publishes_nothing_and_leaves_the_other_run
     os.utime(tmp_path / "new" / work.claim.name, (0, 0))
 
     with claimed(work.target):
-        with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+        with pytest.raises(MigrationFailed, match="another run took the target over"):
             work.publish(files)
         work.give_up()
         assert [] == [name for name in work.target.names() if work.target.run in name]

@@ -1,4 +1,4 @@
-"""Tables of states, and what their columns must hold: told from the objects that `read_entries` gives."""
+"""Tables of states, and what their columns must hold: derived from the objects that `read_entries` gives."""
 
 from __future__ import annotations
 
@@ -130,5 +130,5 @@ def table_of():
 
 @pytest.fixture(scope="session")
 def holds():
-    """`holds(rows, state)`: whether rows of a table are all that a state holds, as objects tell it."""
+    """`holds(rows, state)`: whether rows of a table are all that a state holds, according to objects."""
     return lambda rows, state: is_all_of(rows, expected_rows(state), state.kind)

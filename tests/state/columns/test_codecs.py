@@ -166,7 +166,7 @@ def test_values_of_structural_types_are_taken_by_the_block(same, hint, values):
     assert not check(serializer, [written(serializer, value) for value in values], same, exact=False).odd.any()
 
 
-def test_a_long_list_beside_short_ones_is_left_to_the_serializer(same):
+def test_a_long_list_among_short_ones_is_left_to_the_serializer(same):
     serializer = serializer_for(list[str])
     values = [["a", "b"], ["c"] * 500, []]
 

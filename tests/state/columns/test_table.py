@@ -39,7 +39,7 @@ def test_columns_of_all_that_flink_wrote_hold_what_the_entries_hold(canonical, r
         assert holds(rows_of(table, singly=True), state), (operator.title, state.name)
 
 
-def test_columns_are_the_same_whoever_decodes_them(canonical, rows_of, monkeypatch):
+def test_all_decoders_give_the_same_columns(canonical, rows_of, monkeypatch):
     pytest.importorskip("numba")
     for operator, state in readable(canonical):
         table = StateTable.of(operator, state.name, exact=True)
@@ -85,12 +85,12 @@ def test_a_state_that_nothing_reads_says_where_in_its_type_that_lies(kryo_in_poj
         table_of(Savepoint.open(kryo_in_pojo), "keyed-op", "thing")
 
 
-def test_a_state_that_there_is_not_is_told_with_those_that_there_are(savepoint_of, table_of):
+def test_a_state_that_there_is_not_is_reported_with_those_that_there_are(savepoint_of, table_of):
     with pytest.raises(StateNotFound, match=r"no state 'acount'; it has: .*account-by-name"):
         table_of(Savepoint.open(savepoint_of("rocksdb-account-v1")), "account-state", "acount")
 
 
-def test_a_value_that_no_column_holds_is_told_with_key_and_path_and_the_way_out(savepoint_of, table_of, rows_of):
+def test_a_value_that_no_column_holds_is_reported_with_key_and_path_and_the_way_out(savepoint_of, table_of, rows_of):
     table = table_of(Savepoint.open(savepoint_of("rocksdb-zoo-p1-m200")), "keyed-op", "instant")
 
     with pytest.raises(

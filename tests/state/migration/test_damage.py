@@ -89,7 +89,7 @@ def write_own(name, place):
 
 
 class Source:
-    """A savepoint that is damaged and mended again."""
+    """A savepoint that is damaged and corrected again."""
 
     def __init__(self, name, place, with_digests):
         self.name, self.place, self.with_digests = name, place, with_digests

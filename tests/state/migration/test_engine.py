@@ -41,7 +41,7 @@ def grown(tasks, size):
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 64])
 @pytest.mark.parametrize("seconds", [0.1, 5.0, 7.0, 11.0, 13.0, 100.0])
-def test_who_is_done_sooner_carries_out_a_run(savepoint, seconds, cores):
+def test_the_faster_engine_carries_out_a_run(savepoint, seconds, cores):
     tasks = prepare(savepoint, job_of(BigInt), MigrationOptions()).tasks
     sooner = Engine.SPARK if seconds_on_spark(seconds, cores) < seconds else Engine.PROCESS
 
@@ -54,13 +54,13 @@ def test_spark_counts_with_its_start():
     assert seconds_on_spark(8.0, 4) == SPARK_START_S + 2.0
 
 
-def test_files_are_copied_here_however_large_they_are_and_whoever_is_named(savepoint):
+def test_files_are_copied_here_whatever_their_size_and_the_engine(savepoint):
     tasks = prepare(savepoint, job_of(int), MigrationOptions()).tasks
 
     assert choose_engine(tasks, 3600.0, 2, with_spark=True) is Engine.PROCESS
 
 
-def test_keys_that_are_written_anew_are_sorted_by_spark_where_they_are_many(savepoint):
+def test_many_rewritten_keys_are_sorted_by_spark(savepoint):
     repartition = Repartition(max_parallelism={"counter": 200})
     tasks = prepare(savepoint, job_of(int), MigrationOptions(repartition=repartition)).tasks
 
@@ -69,7 +69,7 @@ def test_keys_that_are_written_anew_are_sorted_by_spark_where_they_are_many(save
 
 
 @pytest.mark.parametrize("change", ["by a converter", "by the serializers"])
-def test_the_estimate_tells_who_is_done_sooner_and_when(savepoint, tmp_path, change):
+def test_the_estimate_has_the_faster_engine_and_its_time(savepoint, tmp_path, change):
     job = job_of(BigInt)
     if change == "by a converter":
         descriptor = ValueStateDescriptor("count", str, converter=str)

@@ -1,4 +1,4 @@
-"""What a run will take, told before it begins."""
+"""What a run will take, estimated before it begins."""
 
 import json
 
@@ -84,12 +84,12 @@ def test_a_users_functions_are_not_called_before_the_run(savepoint, tmp_path):
     assert [] == called
 
 
-def test_a_target_without_room_is_refused_with_both_numbers(savepoint, tmp_path):
+def test_a_target_without_enough_space_is_refused_with_both_numbers(savepoint, tmp_path):
     tasks = tasks_of(savepoint, ValueStateDescriptor("count", BigInt))
     target = Folder.at(tmp_path)
     expected = attrs.evolve(estimate(tasks, savepoint.folder, target, 2), bytes_to_write=1000, free_bytes=1099)
 
-    with pytest.raises(NoSpaceLeft, match=r"has 1,099 bytes free, and the new savepoint needs about 1,100"):
+    with pytest.raises(NoSpaceLeft, match=r"has 1,099 bytes free, but the new savepoint needs about 1,100"):
         expected.require_room(target)
 
     attrs.evolve(expected, free_bytes=1100).require_room(target)
@@ -123,7 +123,7 @@ GIANTS = {
 
 
 @pytest.mark.parametrize("giant", GIANTS)
-def test_of_a_giant_value_the_beginning_is_converted_and_tells_how_it_grows(tmp_path, monkeypatch, giant):
+def test_the_beginning_of_a_giant_value_is_converted_to_predict_its_growth(tmp_path, monkeypatch, giant):
     state_of, value_of = GIANTS[giant]
 
     def job(item):

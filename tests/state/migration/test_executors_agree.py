@@ -8,7 +8,7 @@ from typing import Annotated
 
 import attrs
 import pytest
-from executing import agreed
+from by_executor import agreed
 from later_types import later_version
 
 from stateshift import (
@@ -145,7 +145,7 @@ def put(writer, key, number, text="abc", data=b""):
     ],
     ids=["full", "empty", "tiny", "snappy"],
 )
-def test_of_states_beside_one_another_copied_converted_and_dropped(tmp_path, shape):
+def test_of_states_next_to_one_another_copied_converted_and_dropped(tmp_path, shape):
     with SavepointWriter(tmp_path / "old", OLD, **shape) as writer:
         for number in range(40):
             put(writer, f"key {number}" + "ü" * (number % 3), number, "x" * number + "ß" * (number % 5))
@@ -186,7 +186,7 @@ class NamedPerson:
 
 @pytest.mark.parametrize("bad_values", BadValues)
 def test_of_values_that_do_not_fit(tmp_path, bad_values):
-    """A null that Flink's snapshot does not tell of: the op list leaves it to objects."""
+    """A null that Flink's snapshot does not mention: the op list leaves it to objects."""
     old, new = (job_of_one(row) for row in (Person, NamedPerson))
     with SavepointWriter(tmp_path / "old", old, max_parallelism=4) as writer:
         for number in range(300):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import attrs
 import pytest
-from executing import agreed
+from by_executor import agreed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,10 +154,10 @@ def test_entries_that_are_not_plain_are_left_to_blocks_until_it_does_not_pay(tmp
     assert (64 * TIMES, 0) == left[1]
 
 
-def test_what_the_new_serializer_reads_otherwise_is_told_as_by_blocks(tmp_path, monkeypatch, converted):
+def test_what_the_new_serializer_reads_otherwise_is_reported_as_by_blocks(tmp_path, monkeypatch, converted):
     def refuse(plan, value):
         if plan.name == "row":
-            raise MigrationFailed(f"the new serializer reads its own bytes and writes others: {value.hex()}")
+            raise MigrationFailed(f"the new serializer does not write the same bytes that it read: {value.hex()}")
 
     monkeypatch.setattr(block_rewriter, "prove_readable", refuse)
     write(tmp_path / "old", 100, max_parallelism=8)

@@ -48,7 +48,7 @@ def job_of(row, number, text, converter=None):
 
 @pytest.fixture
 def source(tmp_path):
-    """One key with entries of more than 4 MiB, and a map of as much, and small ones beside it in all key groups."""
+    """One key with entries of more than 4 MiB, and a map of as much, and small ones next to it in all key groups."""
     with SavepointWriter(tmp_path / "old", job_of(Old, Int32, str), parallelism=2) as writer:
         for key in range(300):
             is_large = key == 7
@@ -79,7 +79,7 @@ def test_they_are_migrated_as_small_ones_are(source, tmp_path, migrate):
 
 @contextmanager
 def held():
-    """Give a list that gets the most memory that was held beside what was there before."""
+    """Give a list that gets the most memory that was held in addition to what was there before."""
     tracemalloc.start()
     most: list[int] = []
     try:

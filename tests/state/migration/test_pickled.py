@@ -1,4 +1,4 @@
-"""Pickled states in checks and runs: who reads them, by trust or by a fallback, and what stays as it is."""
+"""Pickled states in checks and runs: how they are read, by trust or by a fallback, and what stays as it is."""
 
 from __future__ import annotations
 

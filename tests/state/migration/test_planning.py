@@ -114,7 +114,7 @@ class TestContent:
     """What a reviewer finds in the file."""
 
     def test_each_state_has_reader_conversion_writer_amount_and_proof(self, plan):
-        """READ-5: who will read, and one entry of each state that is converted was tried."""
+        """READ-5: the reader, and one entry of each state that is converted was tried."""
         account = state(plan, "account")
 
         assert ("convert", 10, 435, True) == tuple(account[name] for name in ("action", "entries", "bytes", "tried"))
@@ -125,7 +125,7 @@ class TestContent:
         assert ("$.visits", "int", "long") == (widened["path"], widened["old"], widened["new"])
         assert rule_book()["PRIM-2"].conversion == widened["conversion"]
 
-    def test_a_state_that_stays_is_told_too(self, plan):
+    def test_a_state_that_stays_is_reported_too(self, plan):
         kept = state(plan, "version-free")
 
         assert ("copy", 10, [], []) == tuple(kept[name] for name in ("action", "entries", "rewrites", "findings"))
@@ -137,7 +137,7 @@ class TestContent:
         assert sum(state["entries"] for state in states) == plan.summary["entries"]
         assert {"copy": 6, "relabel": 0, "rekey": 0, "convert": 1, "drop": 0} == plan.summary["states"]
 
-    def test_whether_flink_restores_the_result_is_told(self, savepoint):
+    def test_whether_flink_restores_the_result_is_reported(self, savepoint):
         """Not with a record of Python alone; and of an operator that is not the job's, nothing is said."""
         told = [
             make_plan(savepoint, job, DEFAULTS, IN_PYTHON, counted=False).summary["flink_restorable"]
@@ -146,7 +146,7 @@ class TestContent:
 
         assert [True, False] == told
 
-    def test_a_new_uid_is_told_and_a_uid_that_stays_is_not_called_new(self, savepoint):
+    def test_a_new_uid_is_reported_and_a_uid_that_stays_is_not_called_new(self, savepoint):
         options = MigrationOptions(edits=parse_edits(rename_uids=["account-state=accounts"]))
         plan = make_plan(savepoint, None, options, NewTypes(stay=True))
 
@@ -165,7 +165,7 @@ class TestContent:
 
         assert hashlib.sha256(file.read_bytes()).hexdigest() == plan.source.metadata_sha256
 
-    def test_a_converter_and_a_fallback_are_told_by_their_names(self, savepoint):
+    def test_a_converter_and_a_fallback_are_reported_by_their_names(self, savepoint):
         job = job_of(Account, converter=to_account)
 
         plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
@@ -292,9 +292,9 @@ class TestFile:
             (lambda data: data["options"].update(force=True), "'options' has 'force', which this release does not"),
             (lambda data: data["options"].update(compression="zip"), "'zip' is not a valid Compression"),
             (lambda data: data["options"]["policy"].update(forbid=["all"]), "'all' is not a valid Flag"),
-            (lambda data: data["options"].update(max_bad_values=0), "the options are none"),
+            (lambda data: data["options"].update(max_bad_values=0), "the options are not valid"),
             (lambda data: data["options"].update(trust_stored_serializers="yes"), "should be true or false"),
-            (lambda data: data["options"]["edits"].update(rename_states=["a"]), "a list of pairs of texts"),
+            (lambda data: data["options"]["edits"].update(rename_states=["a"]), "a list of pairs of strings"),
             (lambda data: data["new_types"].update({"from": "air"}), "not from 'air'"),
             (lambda data: data.update(operators=[1]), "'operators' of the document should be a list of objects"),
             (lambda data: data.update(format="stateshift snapshot"), "its format is 'stateshift snapshot'"),
@@ -305,7 +305,7 @@ class TestFile:
             edited(plan, change)
 
     def test_a_later_version_says_so(self, plan):
-        with pytest.raises(UnsupportedFormat, match="of version 9, and this release reads 1"):
+        with pytest.raises(UnsupportedFormat, match="has version 9, but this release reads 1"):
             edited(plan, lambda data: data.update(version=9))
 
     def test_a_name_given_twice_is_refused(self, plan):
@@ -333,7 +333,9 @@ class TestRun:
         assert 5 == prepared.plan.operators[0].parallelism
 
     def test_other_options_are_refused(self, savepoint, plan):
-        with pytest.raises(DeclarationError, match="other options than those given: parallelism, compression"):
+        with pytest.raises(
+            DeclarationError, match="the options of the plan differ from those given: parallelism, compression"
+        ):
             prepare_as_planned(savepoint, WIDER, MigrationOptions(parallelism=5, compression=Compression.SNAPPY), plan)
 
     def test_another_savepoint_is_refused(self, savepoint_of, plan):
@@ -443,7 +445,7 @@ class TestRun:
         assert prepare_as_planned(savepoint, WIDER, DEFAULTS, edited(plan, change)).tasks
 
     def test_a_job_without_a_place_must_be_passed(self, savepoint, plan):
-        with pytest.raises(DeclarationError, match="the plan was made for a job in Python"):
+        with pytest.raises(DeclarationError, match="the plan was made for a Job object in Python"):
             prepare_as_planned(savepoint, None, DEFAULTS, plan)
 
     def test_a_probe_is_known_by_its_content(self, savepoint_of, savepoint_copy, savepoint):
@@ -454,7 +456,7 @@ class TestRun:
         moved = new_side_of(plan.new_types, like=str(savepoint_copy("hashmap-account-v3")))
 
         assert prepare_as_planned(savepoint, moved, DEFAULTS, plan).tasks
-        with pytest.raises(PlanChanged, match="is another savepoint than the one that was planned with"):
+        with pytest.raises(PlanChanged, match="is not the savepoint that the plan was made with"):
             new_side_of(plan.new_types, like=str(savepoint_of("hashmap-account-v2")))
 
 
@@ -475,7 +477,7 @@ def test_the_reference_time_is_that_of_the_run_unless_it_was_given(savepoint, op
     assert prepare_as_planned(savepoint, job, DEFAULTS, PlanFile.from_json(plan.to_json())).tasks
 
 
-def test_what_expires_by_the_plan_is_told(savepoint_of):
+def test_what_expires_by_the_plan_is_reported(savepoint_of):
     """STATE-5."""
     savepoint = Savepoint.open(savepoint_of("hashmap-long-p1-m128"))
     state_of = ValueStateDescriptor("session", int, former_time_to_live=dt.timedelta(hours=1))
@@ -505,7 +507,7 @@ def name_of(value):
 
 @pytest.fixture
 def unregistered(tmp_path):
-    """A savepoint with a state whose snapshot is not registered here, its serializer stored beside it."""
+    """A savepoint with a state whose snapshot is not registered here, its serializer stored next to it."""
     folder = tmp_path / "old"
     with SavepointWriter(folder, one_state(Shouted), store_serializers=True) as writer:
         writer.put("op", "s", 1, Shouted("a"))
@@ -513,7 +515,7 @@ def unregistered(tmp_path):
     data = (folder / "_metadata").read_bytes()
     assert own in data
     (folder / "_metadata").write_bytes(data.replace(own, b"stateshift/recorf"))
-    (folder / "_stateshift.json").unlink()  # it tells the digest of what was there
+    (folder / "_stateshift.json").unlink()  # it shows the digest of what was there
     return Savepoint.open(folder)
 
 
@@ -532,7 +534,7 @@ def one_state(hint, **more):
         (DEFAULTS, FirstField(), f"fallback {__name__}.FirstField"),
     ],
 )
-def test_an_old_reader_that_is_no_snapshot_is_told_by_its_name(unregistered, options, fallback, reader):
+def test_an_old_reader_that_is_no_snapshot_is_reported_by_its_name(unregistered, options, fallback, reader):
     """READ-2, READ-3: a reviewer sees whose code reads; READ-5: the sample proves that it does."""
     job = one_state(str, converter=name_of, fallback_deserializer=fallback)
 
@@ -552,7 +554,7 @@ def joined(texts):
     return ",".join(texts)
 
 
-def test_a_state_of_another_kind_is_told_with_its_transform(savepoint_of):
+def test_a_state_of_another_kind_is_reported_with_its_transform(savepoint_of):
     """STATE-2."""
     savepoint = Savepoint.open(savepoint_of("hashmap-long-p1-m128"))
     events = ValueStateDescriptor("events", str, transform=StateTransform.from_list(joined))

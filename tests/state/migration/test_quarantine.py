@@ -298,7 +298,7 @@ def test_damaged_framing_is_no_bad_value(tmp_path):
     data = file.read_bytes()
     (tmp_path / "old" / LINEAGE).unlink()  # its digest would be looked at first
     place = data.index(encode(serializer_for(bytes), b"fine and long"))
-    file.write_bytes(data[: place + 3] + bytes([5]) + data[place + 4 :])  # bytes are left behind the value
+    file.write_bytes(data[: place + 3] + bytes([5]) + data[place + 4 :])  # bytes are left after the value
 
     with pytest.raises(CorruptSavepoint, match="bytes follow the value"):
         migrate(tmp_path / "old", tmp_path / "new", new)
@@ -324,7 +324,7 @@ def test_the_limit_is_that_of_all_tasks_together(tmp_path):
     results = [perform(task, prepared.savepoint.folder, Folder.at(tmp_path / "new")) for task in prepared.tasks]
 
     assert all(sum(count.quarantined for count in result.counts) < 5 for result in results)
-    with pytest.raises(MigrationFailed, match="6 values do not fit their new types, and 5 may go to quarantine"):
+    with pytest.raises(MigrationFailed, match="6 values do not fit their new types, but only 5 may go to quarantine"):
         publish_result(prepared.savepoint, prepared.plan, prepared.tasks, results, Folder.at(tmp_path / "new"))
     assert not (tmp_path / "new" / "_metadata").exists()
 

@@ -61,7 +61,7 @@ JAVA = {
 
 
 @pytest.mark.parametrize("count", JAVA)
-def test_states_are_looked_at_in_the_order_of_a_java_hash_map(count):
+def test_states_are_listed_in_the_order_of_a_java_hash_map(count):
     assert JAVA[count].split(", ") == java_hash_map_order(NAMES[:count])
 
 

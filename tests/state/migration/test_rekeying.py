@@ -1,4 +1,4 @@
-"""All keys of an operator written anew: other key groups, other keys, and keys that become one (ROLE-4)."""
+"""All keys of an operator rewritten: other key groups, other keys, and keys that become one (ROLE-4)."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_keys_that_become_texts_and_numbers_again_give_the_same_bytes_role_4(
     assert files_of(Savepoint.open(source)) == files_of(back)
 
 
-def test_state_in_the_heap_backends_native_format_is_keyed_anew_too(native_heap, contents, tmp_path):
+def test_state_in_the_heap_backends_native_format_is_rekeyed_too(native_heap, contents, tmp_path):
     new = migrated(native_heap, tmp_path / "new", max_parallelism=1000)
 
     assert contents(native_heap) == contents(new)
@@ -210,7 +210,7 @@ def test_a_key_with_a_rule_needs_no_function_role_4(tmp_path):
     assert ("long", 128) == (new.operator("orders").key.describe(), new.operator("orders").max_parallelism)
 
 
-def test_keys_that_are_written_anew_fall_in_the_places_where_a_writer_puts_them(tmp_path):
+def test_rewritten_keys_are_where_a_writer_puts_them(tmp_path):
     """What a writer of the new job gives is what the repartition gives, to the byte."""
     old, expected = (
         write_orders(tmp_path / name, key, keys, parallelism=2)
@@ -243,7 +243,7 @@ def test_states_and_timers_that_the_job_does_not_declare_go_along(tmp_path):
     assert everything(source, kept=str) == everything(new.place)
 
 
-def test_keys_that_a_function_cannot_take_abort_and_are_told_role_4(tmp_path):
+def test_keys_that_a_function_cannot_take_abort_and_are_reported_role_4(tmp_path):
     source = write_orders(tmp_path / "source", int, range(9))
     job = job_of(str, key_converter=lambda key: str(1 // (key - 7)))
 
@@ -283,7 +283,7 @@ def test_keys_that_meet_in_no_state_are_refused_too(tmp_path):
         carried_out(prepared(tmp_path / "source", job_of(str, key_converter=tens)), tmp_path / "new")
 
 
-def test_a_state_without_a_function_is_refused_beside_those_that_have_one(tmp_path):
+def test_a_state_without_a_function_is_refused_next_to_those_that_have_one(tmp_path):
     source = write_orders(tmp_path / "source", int, [11, 18])
     ready = prepared(source, job_of(str, key_converter=tens), merge={"total": functions.add})
 
@@ -371,7 +371,7 @@ def test_an_entry_of_another_key_group_is_found_run_3(tmp_path):
     (task,) = ready.tasks
     moved = attrs.evolve(task.handles[0], first_key_group=1, offsets=task.handles[0].offsets[:-1])
 
-    with pytest.raises(CorruptSavepoint, match="says that it belongs to") as caught:
+    with pytest.raises(CorruptSavepoint, match="is stored as belonging to") as caught:
         perform(attrs.evolve(task, handles=(moved,)), ready.savepoint.folder, Folder.at(tmp_path / "new"))
 
     assert "RUN-3" == caught.value.where["rule"]
@@ -419,7 +419,7 @@ def words(hint):
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_values_that_do_not_fit_lie_aside_where_keys_are_written_anew_run_4(tmp_path, parallelism):
+def test_values_that_do_not_fit_are_set_aside_when_keys_are_rewritten_run_4(tmp_path, parallelism):
     with SavepointWriter(tmp_path / "old", words(bytes), parallelism=2) as writer:
         for key in range(20):
             writer.put("words", "word", key, b"\xff" if key % 4 else b"fine")
@@ -443,7 +443,7 @@ def test_values_that_do_not_fit_lie_aside_where_keys_are_written_anew_run_4(tmp_
     assert verify(found).ok
 
 
-def test_more_bad_values_than_allowed_end_a_run_that_writes_keys_anew(tmp_path):
+def test_more_bad_values_than_allowed_end_a_run_that_rewrites_keys(tmp_path):
     with SavepointWriter(tmp_path / "old", words(bytes)) as writer:
         for key in range(9):
             writer.put("words", "word", key, b"\xff")
@@ -455,7 +455,7 @@ def test_more_bad_values_than_allowed_end_a_run_that_writes_keys_anew(tmp_path):
         carried_out(prepare(Savepoint.open(tmp_path / "old"), words(str), options), tmp_path / "new")
 
 
-def test_a_plan_file_says_how_keys_are_written_anew_and_a_run_is_held_to_it(tmp_path):
+def test_a_plan_file_describes_how_keys_are_rewritten_and_a_run_must_match_it(tmp_path):
     source = Savepoint.open(write_orders(tmp_path / "source", int, range(9)))
     job = job_of(str, key_converter=str)
     wanted = Repartition(max_parallelism={"orders": 64}, merge={"total": Merge("operator:add", functions.add)})
@@ -472,7 +472,7 @@ def test_a_plan_file_says_how_keys_are_written_anew_and_a_run_is_held_to_it(tmp_
     assert ({"total": "operator:add"}, [{"path": "$<key>", "flag": "collision_check"}]) == (
         told["merges"], told["flags"],
     )  # fmt: skip
-    with pytest.raises(PlanChanged, match="not what the plan says"):
+    with pytest.raises(PlanChanged, match="the run would not do what the plan describes"):
         prepare_as_planned(source, job_of(str, key_converter=hex), MigrationOptions(), read)
 
 
@@ -564,11 +564,11 @@ def test_a_key_that_is_stored_twice_is_damage_and_no_collision(tmp_path):
     ready = prepared(write_orders(tmp_path / "source", int, range(9)), job_of(str, key_converter=str))
     (task,) = ready.tasks
 
-    with pytest.raises(CorruptSavepoint, match="has two entries where it may have one"):
+    with pytest.raises(CorruptSavepoint, match="has two entries instead of one"):
         perform(attrs.evolve(task, handles=task.handles * 2), ready.savepoint.folder, Folder.at(tmp_path / "new"))
 
 
-def test_redacted_messages_tell_no_key(tmp_path):
+def test_redacted_messages_show_no_key(tmp_path):
     source = write_orders(tmp_path / "source", int, [98_765_431, 98_765_438])
     colliding = prepared(source, job_of(str, key_converter=tens))
     failing = prepared(source, job_of(str, key_converter=lambda key: f"{key}" / 0))

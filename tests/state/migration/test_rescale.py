@@ -148,14 +148,15 @@ class TestParallelism:
         assert one.keys() == two.keys()
         assert {name for name in one if one[name] != two[name]} <= {"_stateshift.json"}
 
-    def test_the_plan_tells_it(self, savepoint_of):
+    def test_the_plan_reports_it(self, savepoint_of):
         savepoint = Savepoint.open(savepoint_of("hashmap-operator-only-p2-m128"))
         changed = reshape(
             savepoint, plan_for(savepoint, SameTypes(savepoint.place)), parallelism=1, compression=Compression.SNAPPY
         )
 
         assert any(
-            line.endswith(": rewritten, dealt out to 1 subtask, compressed with snappy") for line in text_lines(changed)
+            line.endswith(": rewritten, redistributed to 1 subtask, compressed with snappy")
+            for line in text_lines(changed)
         )
         assert {(1, "snappy")} == {(o["parallelism"], o["compression"]) for o in to_data(changed)["operators"]}
 
@@ -190,7 +191,7 @@ def changed_copy(savepoint_of, tmp_path):
 
 
 class TestRefused:
-    """What only an operator's own code can deal out, or nobody can."""
+    """What only an operator's own code can redistribute, or nothing can."""
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -211,7 +212,7 @@ class TestRefused:
         assert caught.value.where["operator"]
         assert reshape(savepoint, same, parallelism=2).is_empty
 
-    def test_an_operator_whose_states_cannot_be_told(self, savepoint_of, tmp_path):
+    def test_an_operator_with_unreadable_states(self, savepoint_of, tmp_path):
         folder = tmp_path / "unknown"
         shutil.copytree(savepoint_of("rocksdb-account-v1"), folder)
         data = (folder / "_metadata").read_bytes()

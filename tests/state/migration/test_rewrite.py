@@ -1,4 +1,4 @@
-"""What one task does: entries converted, proven and counted, and a failure told with its place."""
+"""What one task does: entries converted, proven and counted, and a failure reported with its place."""
 
 import threading
 import time
@@ -132,7 +132,7 @@ def task_that_fails(tmp_path):
     return savepoint, task
 
 
-def test_a_failing_value_is_told_with_state_key_path_and_rule_run_4(task_that_fails, tmp_path):
+def test_a_failing_value_is_reported_with_state_key_path_and_rule_run_4(task_that_fails, tmp_path):
     savepoint, task = task_that_fails
 
     with pytest.raises(ValueNotConvertible) as caught:
@@ -167,7 +167,7 @@ def test_a_failing_task_leaves_no_file(tmp_path):
         (MapStateDescriptor("s", bytes, str), MapStateDescriptor("s", str, str), {b"\xff": "a"}, "$<key>"),
     ],
 )
-def test_the_path_of_a_failing_part_is_told(tmp_path, old, new, value, path):
+def test_the_path_of_a_failing_part_is_reported(tmp_path, old, new, value, path):
     savepoint = written(tmp_path / "old", one_state(old), {7: value})
     (task,) = tasks_for(savepoint, one_state(new))
 
@@ -222,12 +222,12 @@ def test_an_entry_of_another_key_group_is_found_where_entries_are_parsed(tmp_pat
     savepoint = damaged(tmp_path / "old", lambda block: [(bytes([127]) + k[1:], v) for k, v in block.items()])
     (task,) = tasks_for(savepoint, one_state(ValueStateDescriptor("s", int)))
 
-    with pytest.raises(CorruptSavepoint, match="belongs to another") as caught:
+    with pytest.raises(CorruptSavepoint, match="is stored as belonging to another") as caught:
         perform(task, savepoint.folder, Folder.at(tmp_path / "new"))
     assert ("RUN-3", "1", "s") == tuple(caught.value.where[name] for name in ("rule", "key", "state"))
 
 
-def test_a_value_with_bytes_behind_it_is_corrupt(tmp_path):
+def test_a_value_with_bytes_after_it_is_corrupt(tmp_path):
     written(tmp_path / "old", one_state(ValueStateDescriptor("s", Int32)), {1: 1})
     savepoint = damaged(tmp_path / "old", lambda block: [(k, v + b"!") for k, v in block.items()])
     (task,) = tasks_for(savepoint, one_state(ValueStateDescriptor("s", int)))
@@ -278,7 +278,7 @@ def test_a_serializer_that_does_not_read_what_it_writes_fails_the_proof(tmp_path
     savepoint = written(tmp_path / "old", one_state(old), {1: value})
     (task,) = tasks_for(savepoint, one_state(attrs.evolve(new, converter=int)))
 
-    with pytest.raises(MigrationFailed, match="writes others") as caught:
+    with pytest.raises(MigrationFailed, match="does not write the same bytes") as caught:
         perform(task, savepoint.folder, Folder.at(tmp_path / "new"))
     assert ("RUN-7", "s") == tuple(caught.value.where[name] for name in ("rule", "state"))
 
@@ -412,7 +412,7 @@ def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two
     assert [1, 2] == threads
 
 
-def test_a_converter_that_fails_is_told_with_the_key(tmp_path):
+def test_a_converter_that_fails_is_reported_with_the_key(tmp_path):
     savepoint = written(tmp_path / "old", one_state(ValueStateDescriptor("s", str)), {1: "5", 2: "five"})
     (task,) = tasks_for(savepoint, one_state(ValueStateDescriptor("s", int, converter=int)))
 

@@ -165,7 +165,7 @@ class TestRepeating:
         assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
         assert [] == failures(two)
 
-    def test_lineage_tells_where_a_savepoint_comes_from_run_6(self, savepoint_of, accounts, migrate, tmp_path):
+    def test_lineage_shows_where_a_savepoint_comes_from_run_6(self, savepoint_of, accounts, migrate, tmp_path):
         source = savepoint_of("rocksdb-account-v1")
         one = migrate(source, tmp_path / "one", accounts(2)).lineage
         two = migrate(tmp_path / "one", tmp_path / "two", accounts(3)).lineage
@@ -366,7 +366,7 @@ class TestOldReaders:
 
     @pytest.fixture
     def unregistered(self, tmp_path):
-        """A savepoint with a state whose snapshot is not registered here, its serializer stored beside it."""
+        """A savepoint with a state whose snapshot is not registered here, its serializer stored next to it."""
         with SavepointWriter(
             tmp_path / "old", one_state(ValueStateDescriptor("s", Shouted)), store_serializers=True
         ) as w:
@@ -409,7 +409,7 @@ class TestOldReaders:
         (state,) = found.lineage.plan["operators"][0]["states"]
         assert "fallback" == state["rewrites"][0]["reader"]
 
-    def test_without_any_reader_all_reasons_are_told(self, unregistered, migrate, tmp_path):
+    def test_without_any_reader_all_reasons_are_reported(self, unregistered, migrate, tmp_path):
         (unregistered / SERIALIZERS).unlink()
 
         with pytest.raises((IncompatibleState, OldReaderUnavailable)) as caught:

@@ -153,7 +153,7 @@ def test_nothing_for_a_list_is_no_entry(tmp_path, migrate, nothing):
     assert ({2: [2]}, (2, 1, 1, 1)) == (values_of(found), counts_of(found))
 
 
-def test_entries_of_a_map_count_as_their_key_and_are_counted_beside_it(tmp_path, migrate):
+def test_entries_of_a_map_count_as_their_key_and_are_counted_next_to_it(tmp_path, migrate):
     """So `verify` knows how many entries there are, and RUN-2 holds for the keys."""
     source = written(tmp_path / "old", job_of(listed()), {1: [1, 2, 3], 2: [4]})
     found = migrate(source, tmp_path / "new", job_of(mapped(transform=StateTransform.from_list(numbered))))
@@ -192,7 +192,7 @@ def test_types_may_change_with_the_kind(tmp_path, migrate):
     assert {"ann": {7: 1.5}} == values_of(migrate(source, tmp_path / "new", job_of(new, key=str)))
 
 
-def test_keys_whose_end_is_told_by_lengths_stay_apart_in_a_namespace(tmp_path, migrate):
+def test_keys_that_end_by_their_length_stay_apart_in_a_namespace(tmp_path, migrate):
     """Key and namespace both vary in length here, so each is followed by its own (format notes 5.4)."""
     source = written(
         tmp_path / "old", job_of(listed(namespace=str), key=str), {"a" * n: list(range(n)) for n in range(1, 300, 37)},
@@ -283,7 +283,7 @@ class TestFailures:
         assert ("s", "5", "STATE-2") == tuple(str(caught.value.where[name]) for name in ("state", "key", "rule"))
         return caught.value
 
-    def test_a_transform_that_fails_is_told_with_its_key(self, tmp_path, migrate):
+    def test_a_transform_that_fails_is_reported_with_its_key(self, tmp_path, migrate):
         new = mapped(transform=StateTransform.from_value(lambda number: {"half": number // 0}))
         error = self.failure(tmp_path, migrate, value(), 7, new)
 
@@ -299,7 +299,7 @@ class TestFailures:
             (mapped, {"a": None}, "a map value is None"),
         ],
     )
-    def test_what_the_new_state_does_not_hold_is_told_with_its_key(self, tmp_path, migrate, new, given, words):
+    def test_what_the_new_state_does_not_hold_is_reported_with_its_key(self, tmp_path, migrate, new, given, words):
         error = self.failure(tmp_path, migrate, value(), 7, new(transform=StateTransform.from_value(lambda _: given)))
 
         assert words in error.what

@@ -152,7 +152,7 @@ def test_each_state_is_there_once(opened, order):
         found(opened(entries={}, order=order), NAMES)
 
 
-def test_bytes_behind_the_last_state_are_corrupt(opened):
+def test_bytes_after_the_last_state_are_corrupt(opened):
     reader = opened(entries={}, damage=lambda data, offsets: (data + b"\0\0", offsets))
 
     with pytest.raises(CorruptSavepoint, match="occurs twice"):
@@ -160,7 +160,7 @@ def test_bytes_behind_the_last_state_are_corrupt(opened):
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_every_truncation_is_corrupt_and_tells_where(native_stream, compressed):
+def test_every_truncation_is_corrupt_and_shows_where(native_stream, compressed):
     header = attrs.evolve(HEADER, compressed=compressed)
     entries = {place: items for place, items in FULL.items() if place[1] != 1}
     data, offsets = native_stream(header, range(2), entries, (0, 2, 1))

@@ -66,8 +66,8 @@ class Hidden:
     name: str
 
 
-def test_a_state_in_which_nothing_tells_where_values_end_is_not_rewritten(as_native, migrate, tmp_path):
-    """Nor one behind it: lengths frame no value here. Without a change, the stream is copied as it is."""
+def test_a_state_in_which_nothing_shows_where_values_end_is_not_rewritten(as_native, migrate, tmp_path):
+    """Nor one after it: lengths frame no value here. Without a change, the stream is copied as it is."""
 
     def job(number):
         states = [ValueStateDescriptor("a", Hidden), ValueStateDescriptor("b", number)]

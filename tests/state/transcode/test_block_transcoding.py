@@ -1,10 +1,10 @@
-"""Blocks through op lists: who has one, odd entries among others, damage, and who carries them out."""
+"""Blocks through op lists: which types have one, odd entries among others, damage, and the executor."""
 
 from __future__ import annotations
 
 import attrs
 import pytest
-from rewriting import block, transcoder, written
+from transcoding import block, transcoder, written
 
 from stateshift.compat.description import StateKind
 from stateshift.serializers.avro.serializers import AvroSerializer
@@ -89,7 +89,7 @@ def account(key, **more):
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_types_of_every_kind_that_can_be_told_as_data_have_an_op_list(shape):
+def test_types_of_every_kind_that_can_be_expressed_as_data_have_an_op_list(shape):
     assert isinstance(transcoder(*shape), BlockTranscoder)
 
 
@@ -110,7 +110,7 @@ def test_an_odd_entry_goes_through_objects_alone_and_stays_in_its_place(name):
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
-def test_a_value_that_does_not_fit_is_told_as_objects_tell_it(name):
+def test_a_value_that_does_not_fit_is_reported_as_by_the_object_path(name):
     null = account(5).replace(b"\0" + written(TEXT, "n° 5"), b"\1")
     rewrite, given = by(name, transcoder(*S2)), block(account(1), null, account(2))
 
@@ -151,7 +151,7 @@ def test_floats_that_are_no_numbers_are_left_to_objects_without_a_warning(name, 
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
-def test_lists_that_grow_past_the_room_held_ready_arrive_whole(name):
+def test_lists_that_outgrow_the_reserved_memory_are_complete(name):
     old, new = ListSerializer(ByteSerializer()), ListSerializer(LONG)
 
     result = by(name, transcoder(old, new)).transcode(block(written(old, [1] * 3000), written(old, [-2] * 3000)))
@@ -159,7 +159,7 @@ def test_lists_that_grow_past_the_room_held_ready_arrive_whole(name):
     assert block(written(new, [1] * 3000), written(new, [-2] * 3000)) == result.data
 
 
-def test_the_environment_says_who_rewrites_blocks(monkeypatch):
+def test_the_environment_chooses_the_executor(monkeypatch):
     monkeypatch.setenv(VARIABLE, "objects")
     assert not isinstance(transcoder(*S2), BlockTranscoder)
 
@@ -167,7 +167,7 @@ def test_the_environment_says_who_rewrites_blocks(monkeypatch):
     assert ExecutorName.PLAIN is transcoder(*S2).executor
 
     monkeypatch.setenv(VARIABLE, "abacus")
-    with pytest.raises(DeclarationError, match="'abacus', and names no executor"):
+    with pytest.raises(DeclarationError, match="'abacus', which is not an executor"):
         transcoder(*S2)
 
 

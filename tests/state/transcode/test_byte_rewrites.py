@@ -8,7 +8,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rewriting import block, planned, transcoder, written
+from transcoding import block, planned, transcoder, written
 
 from stateshift.compat.description import StateKind
 from stateshift.serializers.avro.serializers import AvroSerializer
@@ -364,7 +364,7 @@ def test_every_executor_comes_to_what_objects_come_to(case):
 
 
 @pytest.mark.parametrize("count", [3, 100, ops.MOST_KEYS + 1])
-def test_maps_keep_their_order_and_a_key_that_is_stored_twice_is_told_as_objects_tell_it(count):
+def test_maps_keep_their_order_and_a_duplicate_key_is_reported_as_by_the_object_path(count):
     old, new = MapSerializer(INT, INT), MapSerializer(INT, LONG)
     rewrite = transcoder(old, new)
     entries = [written(INT, (7919 * key) % count) + b"\0" + written(INT, key) for key in range(count)]
@@ -505,5 +505,5 @@ ONLY_OBJECTS = {
 
 
 @pytest.mark.parametrize("pair", ONLY_OBJECTS.values(), ids=ONLY_OBJECTS)
-def test_what_only_objects_can_tell_has_no_op_list(pair):
+def test_what_needs_objects_has_no_op_list(pair):
     assert isinstance(transcoder(*pair), ObjectTranscoder)

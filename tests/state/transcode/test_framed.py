@@ -29,7 +29,7 @@ def framed(pairs):
 
 
 def by_each(function, *arguments):
-    """What plain Python and numba give; an error is told by its message."""
+    """What plain Python and numba give; an error is reported by its message."""
     found = []
     for name in (ExecutorName.PLAIN, ExecutorName.NUMBA):
         try:
@@ -122,7 +122,7 @@ def test_a_run_ends_with_the_entry_whose_flag_says_so():
     assert (COMPLETE, len(first + last), len(first), 2) == (run.ending, run.stop, run.last, run.entries)
 
 
-def test_a_function_whose_compiled_code_can_be_kept_nowhere_is_compiled_by_each_process():
+def test_a_function_whose_compiled_code_cannot_be_kept_is_compiled_by_each_process():
     made = {}
     exec("def twice(number):\n    return 2 * number\n", made)  # noqa: S102 - a function without a file
 
@@ -162,7 +162,7 @@ def random_groups(seed):
 
 
 def runs_of(piece, executor):
-    """All runs of a key group, one behind the other, up to one that is not whole."""
+    """All runs of a key group, one after the other, up to one that is not whole."""
     at, runs = 2, []
     while at < len(piece):
         run = find_run(piece, at, executor)

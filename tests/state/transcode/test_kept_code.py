@@ -1,4 +1,4 @@
-"""Machine code is compiled once, by who has much to do or asks for it; little state does without."""
+"""Machine code is compiled once, if there is much to do or it is requested; little state does without."""
 
 from __future__ import annotations
 

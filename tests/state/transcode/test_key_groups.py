@@ -161,7 +161,7 @@ def test_a_state_that_comes_twice_is_not_plain():
     assert executor.rewrite(in_memory(twice, PADDING), [0], [3]) is None
 
 
-def test_what_grows_very_much_is_left_to_who_goes_piece_by_piece():
+def test_values_that_grow_very_much_are_left_to_the_interpreter():
     program = compile_value(Sequence((Text(), Constant(b"c" * 900))), ValueFraming.WHOLE, nullable=False)
     entries = flagged([(b"\3a", b"\2t")] * 3_000)
     stretch = in_memory(b"\0\0" + entries + b"\xff\xff", PADDING)

@@ -33,7 +33,7 @@ def ends_of(data, at, stop, ends):
 
 @compiled
 def moved(target, source, size, sign, more):
-    """Copy bytes behind a sign."""
+    """Copy bytes after a sign."""
     memory.put_sign(address(target), 0, more, sign)
     memory.copy(address(target), more, address(source), 0, size)
 
@@ -59,7 +59,7 @@ def by_plain(data, at, stop):
 
 def by_machine(data, at, stop):
     ends = np.zeros(8, np.int64)
-    # What lies behind must not matter: neither zeros nor ones.
+    # The bytes after it must not matter: neither zeros nor ones.
     seen = []
     for behind in (b"\0", b"\xff"):
         ends_of(np.frombuffer(data + behind * PADDING, np.uint8), at, stop, ends)
@@ -102,7 +102,7 @@ def test_what_lies_in_bytes_ends_at_the_same_place_by_machine_code(data, draw):
 
 @pytest.mark.parametrize("size", LENGTHS)
 @pytest.mark.parametrize("sign", [0x00, 0x7F, 0x80, 0xFF])
-def test_bytes_arrive_whole_behind_a_sign(size, sign):
+def test_bytes_arrive_whole_after_a_sign(size, sign):
     source = bytes(range(1, 201)) * 2
     target, expected = np.zeros(size + 7 + PADDING, np.uint8), bytearray(size + 7)
 

@@ -75,7 +75,7 @@ def plainly(data, group, check, prefix):
 
 @pytest.mark.parametrize("name", TYPES)
 @given(st.data())
-def test_a_key_is_where_its_hash_says_and_nowhere_else(name, data):
+def test_a_key_is_only_in_the_place_of_its_hash(name, data):
     serializer, values = TYPES[name]
     key, groups = data.draw(values), data.draw(st.sampled_from([1, 7, 128, 129, 32768]))
     namespace = data.draw(st.sampled_from(NAMESPACES))
@@ -113,7 +113,7 @@ def test_a_key_that_comes_twice_is_no_plain_one_in_whatever_order(keys):
         assert seen.ascends == (seen.hashes is None)
 
 
-def test_without_room_for_the_keys_that_is_said():
+def test_too_little_memory_for_the_keys_is_reported():
     data, result = blocks([3, 1]), [0, 0, 0, 0]
     shape = checker(LONG, NAMESPACES[0][0], 1, 1).check.shape.numbers
 

@@ -167,7 +167,7 @@ def test_two_user_keys_of_one_key_that_become_one_abort_map_3():
     assert ("1", "$<key>", "MAP-3") == tuple(caught.value.where[place] for place in ("key", "path", "rule"))
 
 
-def test_a_value_that_does_not_fit_is_told_with_key_path_rule_and_place():
+def test_a_value_that_does_not_fit_is_reported_with_key_path_rule_and_place():
     def halved(value):
         return value // 2
 

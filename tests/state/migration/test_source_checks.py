@@ -203,7 +203,7 @@ class TestDigests:
         (folder / LINEAGE).unlink()
         assert verify(migrate_in_process(Savepoint.open(folder), tmp_path / "unseen", *WAYS[way])).ok
 
-    def test_each_file_is_looked_at_by_one_of_the_tasks_that_read_it(self, proven):
+    def test_each_file_is_checked_by_one_of_the_tasks_that_read_it(self, proven):
         folder, _, _ = proven
         tasks = prepare(Savepoint.open(folder), None, MigrationOptions(parallelism=5)).tasks
 
@@ -212,7 +212,7 @@ class TestDigests:
         assert sorted(looked_at) == sorted(file.name for file in folder.iterdir() if "keyed" in file.name)
 
     @pytest.mark.parametrize("name", ["_metadata", "_serializers.json"])
-    def test_another_file_beside_the_streams_is_refused(self, tmp_path, name):
+    def test_another_file_next_to_the_streams_is_refused(self, tmp_path, name):
         job = Job([Operator("o", key=int, states=[ValueStateDescriptor("s", str)])])
         with SavepointWriter(tmp_path / "old", job, store_serializers=True) as writer:
             writer.put("o", "s", 1, "some text")
@@ -222,7 +222,7 @@ class TestDigests:
         with pytest.raises(CorruptSavepoint, match="digest differs"):
             migrate_in_process(Savepoint.open(tmp_path / "old"), tmp_path / "new")
 
-    def test_a_file_of_which_the_lineage_tells_no_digest_is_refused(self, proven, tmp_path):
+    def test_a_file_without_a_digest_in_the_lineage_is_refused(self, proven, tmp_path):
         folder, file, _ = proven
         text = (folder / LINEAGE).read_text()
         (folder / LINEAGE).write_text(text.replace(file.name, file.name + "x"))
@@ -259,7 +259,7 @@ def test_a_stream_is_copied_as_it_is_whatever_its_order(written, tmp_path, compr
 
 
 @pytest.mark.parametrize("more", [b"x", b"\0", bytes(100)])
-def test_bytes_behind_the_metadata_are_an_error_that_tells_where(written, more):
+def test_bytes_after_the_metadata_are_an_error_that_shows_where(written, more):
     file = written / "_metadata"
     data = file.read_bytes()
     file.write_bytes(data + more)

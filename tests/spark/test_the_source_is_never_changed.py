@@ -1,6 +1,6 @@
 """No spelling of a place, no handle and no verb makes a run write to what it reads, or to what another reads.
 
-A place is told in many ways: as a path, through links and mounts, as a URI, by several schemes, escapes and endpoints.
+A place is written in many ways: as a path, by links and mounts, as a URI, with various schemes, escapes, endpoints.
 Each is given as the target of every verb that writes, in every mode, as it is and with a folder inside it. Then all
 that lies around the source is what it was, down to the numbers of its files.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import sacred
+import source_safety
 from pyarrow import fs
 from pyspark.errors import PySparkException
 
@@ -113,20 +113,20 @@ def inside(spelling):
 
 
 def refused(outcome, verb, source, target):
-    """The run ended before it wrote anything, and what it told is so."""
+    """The run ended before it wrote anything, and its message is true."""
     told = outcome.text
 
     assert outcome.status == 2, told
     assert "Traceback" not in told
     if verb != "clean":
         assert "Nothing was" in told
-    if verb in sacred.WITH_SOURCE and ("there is a savepoint in" in told or "lies inside the savepoint" in told):
-        # Only a claim could prove that two endpoints are one, and where a savepoint lies none is laid.
+    if verb in source_safety.WITH_SOURCE and ("there is a savepoint in" in told or "lies inside the savepoint" in told):
+        # Only a claim could prove that two endpoints are one, and none is created where a savepoint lies.
         assert urlsplit(target).query != urlsplit(source).query, told
         return
-    if verb in sacred.WITH_SOURCE:
-        assert sacred.names(told, target), f"the target {target} is not named in:\n{told}"
-        assert sacred.names(told, source), f"the source {source} is not named in:\n{told}"
+    if verb in source_safety.WITH_SOURCE:
+        assert source_safety.names(told, target), f"the target {target} is not named in:\n{told}"
+        assert source_safety.names(told, source), f"the source {source} is not named in:\n{told}"
         assert "is the source" in told or "inside" in told, told
         assert "--target-exists replace" not in told, "that would not help"
 
@@ -135,7 +135,7 @@ def refused(outcome, verb, source, target):
 def savepoint(tmp_path_factory):
     """A savepoint with two files of state; it is copied, and never given to a verb itself."""
     place = tmp_path_factory.mktemp("original") / "sp"
-    sacred.write_source(place)
+    source_safety.write_source(place)
     return place
 
 
@@ -155,88 +155,88 @@ def world(tmp_path, savepoint, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("verb", sacred.VERBS)
+@pytest.mark.parametrize("verb", source_safety.VERBS)
 @pytest.mark.parametrize("spelling", LOCAL)
 def test_a_local_source_under_any_name_is_no_target(world, spelling, verb):
     source, target = str(world / "sp"), LOCAL[spelling].format(world=world)
-    before = sacred.tree(world)
+    before = source_safety.tree(world)
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.tree(world)) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.tree(world)) == {}, outcome.text
     refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", sacred.VERBS)
+@pytest.mark.parametrize("verb", source_safety.VERBS)
 @pytest.mark.parametrize("spelling", LOCAL)
 def test_no_target_lies_inside_a_local_source_under_any_name(world, spelling, verb):
     source, target = str(world / "sp"), inside(LOCAL[spelling].format(world=world))
-    before = sacred.tree(world)
+    before = source_safety.tree(world)
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.tree(world)) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.tree(world)) == {}, outcome.text
     if verb != "clean":  # there is nothing to remove, and it may say so
         refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", sacred.WITH_SOURCE)
+@pytest.mark.parametrize("verb", source_safety.WITH_SOURCE)
 @pytest.mark.parametrize("spelling", LOCAL)
 def test_a_local_source_that_is_given_under_any_name_is_no_target(world, spelling, verb):
     source, target = LOCAL[spelling].format(world=world), str(world / "sp")
-    before = sacred.tree(world)
+    before = source_safety.tree(world)
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.tree(world)) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.tree(world)) == {}, outcome.text
     refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", sacred.WITH_SOURCE)
+@pytest.mark.parametrize("verb", source_safety.WITH_SOURCE)
 @pytest.mark.parametrize("target", ["{world}/sp", "file:{world}/link", "{world}/sp/inner", "{world}/sp/_metadata"])
 def test_a_source_may_be_given_as_its_metadata(world, target, verb):
     source, target = str(world / "sp" / "_metadata"), target.format(world=world)
-    before = sacred.tree(world)
+    before = source_safety.tree(world)
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.tree(world)) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.tree(world)) == {}, outcome.text
     assert outcome.status != 0, outcome.text
 
 
-@pytest.mark.parametrize("verb", [verb for verb in sacred.VERBS if verb != "clean"])
+@pytest.mark.parametrize("verb", [verb for verb in source_safety.VERBS if verb != "clean"])
 @pytest.mark.parametrize("target", ["other/inner", "other/deep/inner", "file:{world}/other/inner"])
 def test_no_target_lies_inside_a_savepoint_that_is_not_the_source(world, target, verb):
     """Who removes or moves that savepoint would take the new one along."""
     target = target.format(world=world)
-    before = sacred.tree(world)
+    before = source_safety.tree(world)
 
-    outcome = sacred.VERBS[verb](str(world / "sp"), target)
+    outcome = source_safety.VERBS[verb](str(world / "sp"), target)
 
-    assert sacred.differences(before, sacred.tree(world)) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.tree(world)) == {}, outcome.text
     assert outcome.status == 2, outcome.text
-    assert sacred.names(outcome.text, target), outcome.text
+    assert source_safety.names(outcome.text, target), outcome.text
     assert "inside" in outcome.text
 
 
-@pytest.mark.parametrize("verb", [verb for verb in sacred.WITH_SOURCE if verb.endswith(("replace", "write"))])
+@pytest.mark.parametrize("verb", [verb for verb in source_safety.WITH_SOURCE if verb.endswith(("replace", "write"))])
 def test_a_copy_made_of_hard_links_shares_no_bytes_with_the_source(world, verb):
     """Each file of both is one file under two names: to write into one would change the other."""
     shutil.rmtree(world / "other")
     (world / "other").mkdir()
     for file in (world / "sp").iterdir():
         (world / "other" / file.name).hardlink_to(file)
-    before = sacred.tree(world / "sp")
+    before = source_safety.tree(world / "sp")
 
-    sacred.VERBS[verb](str(world / "sp"), str(world / "other"))
+    source_safety.VERBS[verb](str(world / "sp"), str(world / "other"))
 
-    assert sacred.differences(before, sacred.tree(world / "sp")) == {}
+    assert source_safety.differences(before, source_safety.tree(world / "sp")) == {}
     assert verify(Savepoint.open(world / "other")).ok
 
 
 MOUNTED = """
 import json, os, pathlib, shutil, subprocess, sys
-import sacred
+import source_safety
 
 original, folder, others = map(pathlib.Path, sys.argv[1:])
 world = folder / "world"
@@ -244,14 +244,14 @@ world = folder / "world"
 found = []
 for what, spelling in (("sp", "{mnt}"), ("sp", "file:{mnt}"), ("", "{mnt}/sp"), ("", "file:{mnt}/sp")):
     for end in ("", "/inner"):
-        for verb, act in sacred.VERBS.items():
+        for verb, act in source_safety.VERBS.items():
             shutil.rmtree(world, ignore_errors=True)
             shutil.copytree(original, world / "sp")
             subprocess.run(["mount", "--bind", world / what, folder / "mnt"], check=True)
-            before = sacred.tree(world)
+            before = source_safety.tree(world)
             source, target = str(world / "sp"), spelling.format(mnt=folder / "mnt") + end
             outcome = act(source, target)
-            changed = sacred.differences(before, sacred.tree(world))
+            changed = source_safety.differences(before, source_safety.tree(world))
             subprocess.run(["umount", folder / "mnt"], check=True)
             found.append([verb, source, target, changed, outcome.status, outcome.text])
 others.write_text(json.dumps(found))
@@ -260,7 +260,7 @@ others.write_text(json.dumps(found))
 
 @pytest.fixture(scope="session")
 def may_mount():
-    """The beginning of a command whose mounts nobody else sees."""
+    """The beginning of a command whose mounts no other process sees."""
     for user in ([], ["--user", "--map-root-user"]):
         alone = ["unshare", *user, "--mount", "--propagation", "private"]
         try:
@@ -273,20 +273,20 @@ def may_mount():
 
 
 def test_a_source_that_is_mounted_a_second_time_is_no_target(may_mount, savepoint, tmp_path):
-    """As a whole, and as part of a folder; all verbs in one process, since each process would have to mount anew."""
-    environment = os.environ | {"PYTHONPATH": str(Path(sacred.__file__).parent)}
+    """As a whole, and as part of a folder; all verbs in one process, since each process would have to mount again."""
+    environment = os.environ | {"PYTHONPATH": str(Path(source_safety.__file__).parent)}
     places = savepoint, tmp_path / "mounts", tmp_path / "found"
     subprocess.run([*may_mount, sys.executable, "-c", MOUNTED, *places], env=environment, check=True, timeout=300)
 
     found = json.loads((tmp_path / "found").read_text())
-    assert len(found) == 8 * len(sacred.VERBS)
+    assert len(found) == 8 * len(source_safety.VERBS)
     assert [] == [(verb, target, changed) for verb, _, target, changed, _, _ in found if changed]
     for verb, source, target, _, status, text in found:
         if (verb, target.endswith(INSIDE)) != ("clean", True):
-            refused(sacred.Outcome(status, text), verb, source, target)
+            refused(source_safety.Outcome(status, text), verb, source, target)
 
 
-# The state files of a checkpoint lie in a folder beside its own.
+# The state files of a checkpoint lie in a folder next to its own.
 
 
 SHARED = {
@@ -305,40 +305,40 @@ def checkpoint(tmp_path, savepoint):
     job = tmp_path / "job"
     (job / "shared").mkdir(parents=True)
     shutil.copytree(savepoint, job / "chk-7")
-    sacred.point_elsewhere(job / "chk-7", job / "shared", f"file:{job}/shared")
+    source_safety.point_elsewhere(job / "chk-7", job / "shared", f"file:{job}/shared")
     (job / "link").symlink_to("shared")
     (job / "up").symlink_to(job)
     return job
 
 
-@pytest.mark.parametrize("verb", sacred.VERBS)
+@pytest.mark.parametrize("verb", source_safety.VERBS)
 @pytest.mark.parametrize("spelling", SHARED)
 def test_no_target_is_a_folder_that_handles_of_the_source_point_into(checkpoint, spelling, verb):
     source, target = str(checkpoint / "chk-7"), SHARED[spelling].format(job=checkpoint)
-    before = sacred.tree(checkpoint)
+    before = source_safety.tree(checkpoint)
     assert len(list((checkpoint / "shared").iterdir())) == 2
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.tree(checkpoint)) == {}, outcome.text
-    if verb in sacred.WITH_SOURCE:
+    assert source_safety.differences(before, source_safety.tree(checkpoint)) == {}, outcome.text
+    if verb in source_safety.WITH_SOURCE:
         assert outcome.status == 2, outcome.text
-        assert sacred.names(outcome.text, target), outcome.text
+        assert source_safety.names(outcome.text, target), outcome.text
         assert "Nothing was" in outcome.text
     elif outcome.status == 0:
         assert verb == "clean"
         assert "removed" not in outcome.text
 
 
-def test_a_checkpoint_whose_files_lie_beside_it_is_migrated_elsewhere(checkpoint):
+def test_a_checkpoint_whose_files_lie_next_to_it_is_migrated_elsewhere(checkpoint):
     """What is protected is protected; what is allowed works."""
-    before = sacred.tree(checkpoint)
+    before = source_safety.tree(checkpoint)
 
-    outcome = sacred.VERBS["migrate, fail"](str(checkpoint / "chk-7"), str(checkpoint.parent / "new"))
+    outcome = source_safety.VERBS["migrate, fail"](str(checkpoint / "chk-7"), str(checkpoint.parent / "new"))
 
     assert outcome.status == 0, outcome.text
     assert verify(Savepoint.open(checkpoint.parent / "new")).ok
-    assert sacred.differences(before, sacred.tree(checkpoint)) == {}
+    assert source_safety.differences(before, source_safety.tree(checkpoint)) == {}
 
 
 # The same on a store.
@@ -346,7 +346,7 @@ def test_a_checkpoint_whose_files_lie_beside_it_is_migrated_elsewhere(checkpoint
 
 @pytest.fixture(scope="session")
 def proxy(s3):
-    with sacred.Proxy(s3.port) as proxy:
+    with source_safety.Proxy(s3.port) as proxy:
         yield proxy
 
 
@@ -370,14 +370,16 @@ def place(s3, savepoint, request, monkeypatch):
     s3.files.delete_dir(f"savepoints/{name}")
 
 
-@pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, sacred.VERBS))
+@pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, source_safety.VERBS))
 def test_a_source_on_a_store_under_any_name_is_no_target(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), spell(STORE[spelling], place)
-    before = sacred.store_tree(s3.files, f"savepoints/{place}")
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}")
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}")) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}")) == {}, (
+        outcome.text
+    )
     refused(outcome, verb, source, target)
 
 
@@ -387,11 +389,13 @@ def test_a_source_on_a_store_under_any_name_is_no_target(s3, place, spell, spell
 )
 def test_no_target_lies_inside_a_source_on_a_store_under_any_name(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), inside(spell(STORE[spelling], place))
-    before = sacred.store_tree(s3.files, f"savepoints/{place}")
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}")
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}")) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}")) == {}, (
+        outcome.text
+    )
     if verb != "clean":
         refused(outcome, verb, source, target)
 
@@ -399,62 +403,68 @@ def test_no_target_lies_inside_a_source_on_a_store_under_any_name(s3, place, spe
 @pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, ["migrate, replace", "repartition, replace", "write"]))
 def test_a_source_on_a_store_that_is_given_under_any_name_is_no_target(s3, place, spell, spelling, verb):
     source, target = spell(STORE[spelling], place), spell(STORE["s3"], place)
-    before = sacred.store_tree(s3.files, f"savepoints/{place}")
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}")
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}")) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}")) == {}, (
+        outcome.text
+    )
     refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", sacred.WITH_SOURCE)
+@pytest.mark.parametrize("verb", source_safety.WITH_SOURCE)
 @pytest.mark.parametrize("spelling", STRANGE)
-def test_a_spelling_that_stores_take_in_different_ways_hurts_no_source(s3, place, spell, spelling, verb):
+def test_a_spelling_that_stores_read_differently_harms_no_source(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), spell(STRANGE[spelling], place)
-    before = sacred.store_tree(s3.files, f"savepoints/{place}/sp")
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}/sp")
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}/sp")) == {}, outcome.text
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}/sp")) == {}, (
+        outcome.text
+    )
     assert "Traceback" not in outcome.text
     if outcome.status == 0:
         assert verify(Savepoint.open(target)).ok
-    assert not [name for name in sacred.store_tree(s3.files, f"savepoints/{place}") if "_claim-" in name]
+    assert not [name for name in source_safety.store_tree(s3.files, f"savepoints/{place}") if "_claim-" in name]
 
 
-@pytest.mark.parametrize("verb", sacred.VERBS)
+@pytest.mark.parametrize("verb", source_safety.VERBS)
 def test_no_target_is_a_folder_of_a_store_that_handles_of_the_source_point_into(
     s3, place, spell, tmp_path, savepoint, verb
 ):
     """The handles of such a checkpoint say nothing of how the store is reached: the environment does."""
     shutil.copytree(savepoint, tmp_path / "sp")
     (tmp_path / "shared").mkdir()
-    sacred.point_elsewhere(tmp_path / "sp", tmp_path / "shared", f"s3://savepoints/{place}/job/shared")
+    source_safety.point_elsewhere(tmp_path / "sp", tmp_path / "shared", f"s3://savepoints/{place}/job/shared")
     for name, there in (("sp", "chk-7"), ("shared", "shared")):
         fs.copy_files(str(tmp_path / name), f"savepoints/{place}/job/{there}", destination_filesystem=s3.files)
     source, target = f"s3://savepoints/{place}/job/chk-7", spell("s3a://savepoints/{world}/job/share%64?{here}", place)
-    before = sacred.store_tree(s3.files, f"savepoints/{place}")
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}")
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}")) == {}, outcome.text
-    if verb in sacred.WITH_SOURCE:
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}")) == {}, (
+        outcome.text
+    )
+    if verb in source_safety.WITH_SOURCE:
         assert outcome.status == 2, outcome.text
-        assert sacred.names(outcome.text, target), outcome.text
+        assert source_safety.names(outcome.text, target), outcome.text
 
 
 @pytest.mark.parametrize("end", ["sp", "sp/inner"])
-@pytest.mark.parametrize("verb", sacred.WITH_SOURCE)
+@pytest.mark.parametrize("verb", source_safety.WITH_SOURCE)
 def test_two_stores_may_have_a_bucket_and_a_folder_of_one_name(s3, other_s3, place, spell, verb, end):
     """They are two places, however alike they are called."""
     source, target = spell(STORE["s3"], place), other_s3.place(f"{place}/{end}")
-    before = sacred.store_tree(s3.files, f"savepoints/{place}")
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}")
 
-    outcome = sacred.VERBS[verb](source, target)
+    outcome = source_safety.VERBS[verb](source, target)
 
     assert outcome.status == 0, outcome.text
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}")) == {}
-    written = sacred.store_tree(other_s3.files, f"savepoints/{place}/{end}")
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}")) == {}
+    written = source_safety.store_tree(other_s3.files, f"savepoints/{place}/{end}")
     assert "_metadata" in written
     assert not [name for name in written if "_claim-" in name or ".attempt-" in name or name.endswith(".done")]
     assert verify(Savepoint.open(target)).ok
@@ -463,13 +473,13 @@ def test_two_stores_may_have_a_bucket_and_a_folder_of_one_name(s3, other_s3, pla
 
 def test_what_lies_in_the_second_store_is_replaced_and_the_first_is_as_it_was(s3, other_s3, place, spell):
     source, target = spell(STORE["s3"], place), other_s3.place(f"{place}/sp")
-    first = sacred.VERBS["migrate, fail"](source, target)
-    before = sacred.store_tree(s3.files, f"savepoints/{place}")
+    first = source_safety.VERBS["migrate, fail"](source, target)
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}")
 
-    again = sacred.VERBS["repartition, replace"](source, target)
+    again = source_safety.VERBS["repartition, replace"](source, target)
 
     assert (first.status, again.status) == (0, 0), first.text + again.text
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}")) == {}
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}")) == {}
     assert verify(Savepoint.open(target)).ok
 
 
@@ -489,39 +499,39 @@ def rows(spark):
 @pytest.mark.parametrize("spelling", SPELLED)
 def test_a_write_on_spark_finds_its_base_under_any_name(rows, world, spelling, end):
     base, target = str(world / "sp"), LOCAL[spelling].format(world=world) + end
-    before = sacred.tree(world)
+    before = source_safety.tree(world)
     options = {"operator": "counter", "state": "count", "base": base}
 
     with pytest.raises(PySparkException) as caught:
         rows.write.format("savepoint").mode("overwrite").options(**options).save(target)
 
-    assert sacred.differences(before, sacred.tree(world)) == {}
+    assert source_safety.differences(before, source_safety.tree(world)) == {}
     assert "TargetExists: " in str(caught.value)
-    assert sacred.names(str(caught.value), base)
-    assert sacred.names(str(caught.value), target)
+    assert source_safety.names(str(caught.value), base)
+    assert source_safety.names(str(caught.value), target)
 
 
 @pytest.mark.parametrize("end", ["", INSIDE])
 @pytest.mark.parametrize("spelling", SPELLED)
 def test_a_bootstrap_writes_into_no_savepoint_under_any_name(rows, world, spelling, end):
     target = LOCAL[spelling].format(world=world) + end
-    before = sacred.tree(world)
+    before = source_safety.tree(world)
     source = StateSource("counter", "count", rows, key_by="key", value="value")
 
     with pytest.raises(TargetExists) as caught:
-        bootstrap(target, sacred.OLD, source)
+        bootstrap(target, source_safety.OLD, source)
 
-    assert sacred.differences(before, sacred.tree(world)) == {}
+    assert source_safety.differences(before, source_safety.tree(world)) == {}
     assert "Nothing was" in str(caught.value)
 
 
 def test_a_bootstrap_on_a_store_writes_into_no_savepoint_under_any_name(rows, s3, place, spell):
-    before = sacred.store_tree(s3.files, f"savepoints/{place}")
+    before = source_safety.store_tree(s3.files, f"savepoints/{place}")
     source = StateSource("counter", "count", rows, key_by="key", value="value")
 
     for spelling in ("s3a", "%", "another port"):
         for target in (spell(STORE[spelling], place), inside(spell(STORE[spelling], place))):
             with pytest.raises(TargetExists):
-                bootstrap(target, sacred.OLD, source)
+                bootstrap(target, source_safety.OLD, source)
 
-    assert sacred.differences(before, sacred.store_tree(s3.files, f"savepoints/{place}")) == {}
+    assert source_safety.differences(before, source_safety.store_tree(s3.files, f"savepoints/{place}")) == {}

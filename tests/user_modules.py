@@ -1,4 +1,4 @@
-"""A module of a user, as text: a serializer of their own, which nothing that is installed knows, and a job with it."""
+"""A user's module as text: a serializer that is not installed, and a job with it."""
 
 from __future__ import annotations
 

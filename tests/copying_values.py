@@ -1,4 +1,4 @@
-"""A savepoint read to values and written anew from them: every serializer, hash and framing in both directions."""
+"""A savepoint read to values and written from them again: every serializer, hash and framing in both directions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def operator_of(operator):
     return Operator(operator.uid, operator_id=operator.operator_id, key=key, timers=services.values(), **rooms)
 
 
-def write_anew(savepoint, target, **options):
+def copy_by_value(savepoint, target, **options):
     """Write `savepoint` to `target` from its values; options are those of SavepointWriter."""
     stateful = [operator for operator in savepoint.operators if operator.stored.has_state]
     job = Job([operator_of(operator) for operator in stateful])

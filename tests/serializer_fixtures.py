@@ -1,6 +1,6 @@
-"""What tests of serializers say in one word: bytes and back, stored snapshots, and questions to the rules.
+"""Short helpers for tests of serializers: bytes and back, stored snapshots, and questions to the rules.
 
-The fixtures of several rooms; a conftest takes them over by importing them.
+Fixtures for several folders of tests; a conftest takes them over by importing them.
 """
 
 from __future__ import annotations

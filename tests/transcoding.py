@@ -1,4 +1,4 @@
-"""What rewrites a state of one type to another, and blocks of entries for it."""
+"""Transcoders from one type of state to another, and blocks of entries for them."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_what_needs_spark_says_what_to_install(tmp_path):
 
 
 def test_errors_that_a_public_docstring_names_are_public():
-    """Who is told of an error can catch it."""
+    """Users can catch the errors that they see."""
     told = set()
     for name in stateshift.__all__:
         thing = getattr(stateshift, name)
@@ -136,7 +136,7 @@ def test_the_command_line_says_what_it_is_without_loading_the_families(option):
     assert "False" == done.stdout.split("\n")[-2]
 
 
-def test_who_looks_a_snapshot_up_finds_it_whatever_was_imported():
+def test_a_snapshot_is_found_whatever_was_imported():
     code = (
         "import sys\nfrom stateshift.serializers.registry import registry\n"
         f"print({FAMILY!r} in sys.modules, registry.snapshot_class("

@@ -1,4 +1,4 @@
-"""Savepoints whose handles lead elsewhere: rewritten from those of Flink."""
+"""Savepoints whose handles point to other files: rewritten from those of Flink."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def lead(folder, stream_of, *, place=None):
     return data
 
 
-def lead_to(folder, base):
+def redirect_to(folder, base):
     """Let all files be named by URIs below another one: `file:/old/savepoint`."""
     return lead(folder, lambda stream: AbsoluteFileHandle(f"{base}/{stream.path}", stream.size))
 
 
 def add_raw(folder, stream):
-    """Give the first subtask raw operator state, which nobody but its operator takes apart."""
+    """Give the first subtask raw operator state, which only its operator can read."""
     file = Path(folder) / "_metadata"
     metadata = read_metadata(file.read_bytes())
     first, *operators = metadata.operators

@@ -1,4 +1,4 @@
-"""`resume` after the code was mended: what the code touched is done again, all of it, and nothing else."""
+"""`resume` after the code was corrected: what the code touched is done again, all of it, and nothing else."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def to_offset(x):
     return str(x)
 
 
-def test_all_values_are_by_the_mended_converter_and_what_calls_another_stays_finished(source, tmp_path):
+def test_all_values_come_from_the_corrected_converter_and_other_streams_stay_finished(source, tmp_path):
     old, new = failing_and_mended(source)
     target = tmp_path / "new"
     with pytest.raises(ValueNotConvertible, match="to be resumed"):
@@ -118,7 +118,7 @@ def test_all_values_are_by_the_mended_converter_and_what_calls_another_stays_fin
     assert {key: f"total {-key} {PAD}" for key in range(KEYS)} == values(target, "other", "total")
     assert len(by_old) == len(report.redone)
     assert len(finished) - len(by_old) == report.resumed
-    assert {f"{__name__}.convert: the code, or what it calls, is another by now"} == {one.why for one in report.redone}
+    assert {f"{__name__}.convert: the code, or what it calls, has changed since"} == {one.why for one in report.redone}
     assert verify(Savepoint.open(target)).ok
     assert not list(target.glob("*.attempt-*"))
 
@@ -137,7 +137,7 @@ def test_the_same_code_goes_on_with_all_that_is_finished(source, tmp_path):
     assert finished == sorted(file.name for file in target.glob("*.done"))
 
 
-def test_what_another_plan_has_finished_is_done_again_and_told(source, tmp_path):
+def test_what_another_plan_has_finished_is_done_again_and_reported(source, tmp_path):
     old, new = failing_and_mended(source)
     target = tmp_path / "new"
     with pytest.raises(ValueNotConvertible):
@@ -167,7 +167,7 @@ def stopped_run(source, target, stop, small=False):
 
 
 @pytest.mark.parametrize("damage", ["zeroed", "one byte", "cut off", "gone"])
-def test_finished_bytes_that_were_damaged_are_done_again_and_told(source, tmp_path, damage):
+def test_finished_streams_that_were_damaged_are_done_again_and_reported(source, tmp_path, damage):
     target = tmp_path / "new"
     job = stopped_run(source, target, tmp_path / "stop")
     [attempt, *others] = sorted(target.glob("*.attempt-*"))
@@ -179,7 +179,7 @@ def test_finished_bytes_that_were_damaged_are_done_again_and_told(source, tmp_pa
     report = resume(source, target, job)
 
     assert others
-    assert ["what was finished is damaged or not there"] == [one.why for one in report.redone]
+    assert ["its result is damaged or missing"] == [one.why for one in report.redone]
     assert {key: f"{key} {PAD}" for key in range(KEYS)} == values(target)
     assert verify(Savepoint.open(target)).ok
 
@@ -200,7 +200,7 @@ def test_small_streams_that_were_damaged_within_the_journal_are_done_again(sourc
     assert {key: f"{key} " for key in range(KEYS)} == values(target)
 
 
-def test_a_published_savepoint_that_was_damaged_before_the_run_was_told_of_it_is_refused(source, tmp_path):
+def test_a_published_savepoint_that_was_damaged_before_the_run_learned_of_it_is_refused(source, tmp_path):
     """The run died between publishing and clearing its journal, and the files with it."""
     target = tmp_path / "new"
     job = stopped_run(source, target, tmp_path / "stop")
@@ -244,7 +244,7 @@ def test_a_plan_with_code_that_cannot_be_compared_is_refused_with_the_reason(sou
         migrate(source, tmp_path / "new", job, expected=plan)
 
     assert any("uses a builtins.memoryview, which cannot be compared" in one for one in refused.value.differences)
-    assert any("a plan file is refused" in text for line in plan_lines(plan) for text, _ in line)
+    assert any("a run with this plan file will be refused" in text for line in plan_lines(plan) for text, _ in line)
 
 
 def test_merges_belong_to_the_plan(source):
@@ -261,7 +261,7 @@ def test_merges_belong_to_the_plan(source):
     assert any("code of job:merge, or what it calls" in text for text in refused.value.differences)
 
 
-def test_the_lineage_tells_the_code(source, tmp_path):
+def test_the_lineage_records_the_code(source, tmp_path):
     migrate(source, tmp_path / "new", job_with(to_total))
 
     [state] = [

@@ -1,4 +1,4 @@
-"""Machine code writes nothing behind the room that it was told of: ops of fixed size do not look, the rest does."""
+"""Machine code writes nothing past the memory reserved for it: ops of fixed size do not check, the rest does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole(case):
+def test_nothing_is_written_past_the_reserved_memory_and_entries_that_fit_are_complete(case):
     byte_rewrite, framing, value = case
     program = compile_value(byte_rewrite, framing, nullable=False)
     entry = b"\0\0\0\3key" + len(value).to_bytes(4, "big") + value
@@ -67,7 +67,7 @@ def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole
     assert entries == count
 
 
-def test_blocks_of_which_more_becomes_than_of_those_before_have_room_too():
+def test_blocks_that_grow_more_than_earlier_ones_fit_too():
     program = compile_value(Sequence((Text(), Constant(b"c" * 10))), ValueFraming.WHOLE, nullable=False)
     executor, plain = NumbaExecutor(program), PlainExecutor(program)
 
@@ -84,10 +84,10 @@ def test_blocks_of_which_more_becomes_than_of_those_before_have_room_too():
 
 @pytest.mark.parametrize("own", [bytearray, lambda data: BytesIO(data).getbuffer(), lambda data: data])
 @pytest.mark.parametrize(("begin", "end"), [(0, 100), (0, 60), (40, 60), (40, 100), (99, 100)])
-def test_bytes_behind_a_view_are_those_of_the_memory_that_it_is_a_view_of(own, begin, end):
+def test_bytes_after_a_view_are_those_of_the_memory_that_it_is_a_view_of(own, begin, end):
     assert 100 - end == bytes_behind(memoryview(own(bytes(100)))[begin:end])
 
 
-def test_of_bytes_and_of_nothing_no_room_is_known():
+def test_memory_after_bytes_and_empty_views_is_unknown():
     assert 0 == bytes_behind(bytes(100))
     assert 0 == bytes_behind(memoryview(bytes(100))[40:40])

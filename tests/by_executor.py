@@ -1,4 +1,4 @@
-"""The tasks of a migration carried out by each executor, and what they come to: bytes, counts, or an error."""
+"""The tasks of a migration run by each executor, and their results: bytes, counts, or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user does to a savepoint by each verb, what is told, and all that lies in a place before and after."""
+"""Each command that a user runs on a savepoint, its output, and all files in a place before and after."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_source(place, *, factor=1):
 
 @attrs.frozen
 class Outcome:
-    """How a verb ended: its exit status, and all that it told."""
+    """How a command ended: its exit status, and its output."""
 
     status: int
     text: str
@@ -90,7 +90,7 @@ def batch(first, last):
 
 
 def write_state(target, base=None):
-    """Write a state from rows beside a base, step by step as Spark does, in this process."""
+    """Write a state from rows next to a base, step by step as Spark does, in this process."""
     with planned_write(target, base) as writer:
         writer.commit([writer.write(iter([batch(0, 50)]))])
 
@@ -163,7 +163,7 @@ def differences(before, after):
 def names(text, spelling):
     """Whether a message names a place as the user did.
 
-    Options of a URI and a slash at the end may be left out, and a local place may be told as the path that it is, from
+    Options of a URI and a slash at the end may be left out, and a local place may be printed as a path, from
     the root on. What a link leads to is another name.
     """
     bare = str(spelling).partition("?")[0].rstrip("/")
@@ -174,9 +174,9 @@ def names(text, spelling):
 
 
 def point_elsewhere(savepoint, shared, uri):
-    """Let a local savepoint refer to its files by absolute handles: they are moved to `shared`, whose URI is told.
+    """Let a local savepoint refer to its files by absolute handles: they are moved to `shared`, whose URI is returned.
 
-    So Flink's checkpoints do, whose folder has `shared` beside it.
+    So Flink's checkpoints do, whose folder has `shared` next to it.
     """
     metadata = read_metadata((savepoint / "_metadata").read_bytes())
 
