@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 STAMPED, _EITHER = ("last_access_ms", "value"), ("is_left", "left", "right")
 _NO_STAMP = (
-    "has no time of last access, as a struct of last_access_ms and value has; "
-    "a function can give TtlValue(last_access_ms, value)"
+    "has no time of last access: use a struct of last_access_ms and value, or a function that returns "
+    "TtlValue(last_access_ms, value)"
 )
 
 
