@@ -33,7 +33,7 @@ _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 def check_range(value: int, least: int, most: int, what: str) -> None:
     """Refuse, with `ValueNotConvertible`, a number that is out of range, and anything that is not an integer."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueNotConvertible(f"{shown(value)} is not a {what} ({least} to {most})")
+        raise ValueNotConvertible(f"{shown(value)} is not a valid {what} ({least} to {most})")
 
 
 def _check_date(year: int, month: int, day: int) -> None:

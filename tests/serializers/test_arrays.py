@@ -123,7 +123,7 @@ class TestBytes:
         data = bytes.fromhex(count) + bytes(4)
 
         for use in (serializer.deserialize, lambda source: serializer.copy_bytes(source, DataOutputView())):
-            with pytest.raises(CorruptSavepoint, match="announced") as caught:
+            with pytest.raises(CorruptSavepoint, match="declared") as caught:
                 use(DataInputView(data))
             assert 0 == caught.value.where["offset"]
 

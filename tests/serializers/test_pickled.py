@@ -112,7 +112,7 @@ class TestValues:
 
     def test_another_class_and_null_are_refused(self, serializer, write):
         for value in ("text", None):
-            with pytest.raises(ValueNotConvertible, match=r"is no shop.Account"):
+            with pytest.raises(ValueNotConvertible, match=r"is not of the class shop\.Account"):
                 write(serializer, value)
 
     def test_stored_bytes_that_hold_something_else_are_refused(self, serializer, write):

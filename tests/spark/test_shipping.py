@@ -91,5 +91,5 @@ def test_files_named_by_the_user_are_importable_on_the_workers(spark, tmp_path, 
 def test_a_file_of_another_kind_is_refused(spark, tmp_path):
     (tmp_path / "job.txt").touch()
 
-    with pytest.raises(StateShiftError, match=r"job\.txt cannot be handed to the workers"):
+    with pytest.raises(StateShiftError, match=r"job\.txt cannot be sent to the workers"):
         ship_modules(spark, [], [tmp_path / "job.txt"])

@@ -109,7 +109,7 @@ def test_what_a_killed_process_has_claimed_is_cleaned(target, owner):
 
 def test_a_process_of_another_host_is_dead_when_it_was_silent(target, claim_of):
     claim_of(user="kim", host="another", process=1, since="2026-01-01", age_s=SILENT_S / 2)
-    with pytest.raises(TargetExists, match="of kim on another, process 1, since 2026-01-01"), claimed(target):
+    with pytest.raises(TargetExists, match="by kim on another, process 1, since 2026-01-01"), claimed(target):
         pass
 
     claim_of(host="another", process=1, age_s=SILENT_S + 5)
@@ -144,7 +144,7 @@ def test_a_claim_that_is_just_being_written_counts(target, claim_of):
     claim_of(age_s=10)
     target.write("_claim-0123456789ab", b"")
 
-    with pytest.raises(TargetExists, match="somebody on an unknown host"), claimed(target):
+    with pytest.raises(TargetExists, match="an unknown user on an unknown host"), claimed(target):
         pass
 
 

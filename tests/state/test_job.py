@@ -36,9 +36,9 @@ def test_the_id_of_an_operator_is_the_hash_of_its_uid():
             {"uid": "op", "list_states": [VALUE]},
             "a ValueStateDescriptor 's' is in the list_states of operator 'op', but is not a ListStateDescriptor",
         ),
-        ({"uid": "op", "union_list_states": [MAP]}, "is no ListStateDescriptor"),
-        ({"uid": "op", "broadcast_states": [LIST]}, "is no MapStateDescriptor"),
-        ({"uid": "op", "key": int, "states": [int]}, "is no StateDescriptor"),
+        ({"uid": "op", "union_list_states": [MAP]}, "is not a ListStateDescriptor"),
+        ({"uid": "op", "broadcast_states": [LIST]}, "is not a MapStateDescriptor"),
+        ({"uid": "op", "key": int, "states": [int]}, "is not a StateDescriptor"),
         ({"uid": "op", "list_states": [ListStateDescriptor("s", int, time_to_live=True)]}, "cannot have TTL"),
         ({"uid": "op", "key": object}, "no serializer is known"),
         ({"uid": "op", "key": "int"}, "'int' is a string, not a type"),
@@ -146,11 +146,11 @@ def test_a_place_is_module_and_attribute(place):
 @pytest.mark.parametrize(
     ("text", "message", "advice"),
     [
-        ("import nowhere_to_be_found\n", "No module named 'nowhere_to_be_found'.*userjob.py, line 1", "mend"),
-        ("import user\n", "No module named 'user'", "mend"),
-        ("def (:\n", "SyntaxError", "mend"),
-        ("x = 1 / 0\n", r"ZeroDivisionError: division by zero.*userjob.py, line 1", "mend"),
-        ("raise SystemExit(3)\n", "SystemExit: 3", "mend"),
+        ("import nowhere_to_be_found\n", "No module named 'nowhere_to_be_found'.*userjob.py, line 1", "fix the module"),
+        ("import user\n", "No module named 'user'", "fix the module"),
+        ("def (:\n", "SyntaxError", "fix the module"),
+        ("x = 1 / 0\n", r"ZeroDivisionError: division by zero.*userjob.py, line 1", "fix the module"),
+        ("raise SystemExit(3)\n", "SystemExit: 3", "fix the module"),
     ],
 )
 def test_a_module_that_fails_says_how_and_where(module, text, message, advice):

@@ -318,11 +318,11 @@ def test_a_writer_flushes_as_it_goes(monkeypatch):
         ("0000 00000000 00000000 ffff", "a key has 0 bytes"),
         ("0000 ffffffff 00000000 ffff", "a key has -1 bytes"),
         ("0000 00000001 80 ffffffff ffff", "a value has -1 bytes"),
-        ("0000 7fffffff 80 00000000 ffff", "announced"),
-        ("0000 00000001 80 7fffffff ffff", "announced"),
+        ("0000 7fffffff 80 00000000 ffff", "declared"),
+        ("0000 00000001 80 7fffffff ffff", "declared"),
         ("0000 00000001 80 00000000 0000 00000001 80 00000000 ffff", "id 0 occurs twice"),
         ("0000 00000001 80 00000000 ffff 00", "after|follow"),
-        ("0000 00000001 00 00000000", "announced"),
+        ("0000 00000001 00 00000000", "declared"),
     ],
 )
 @pytest.mark.parametrize("knows_size", [True, False])

@@ -105,7 +105,7 @@ class TestWriting:
         with SavepointWriter(tmp_path / "old", old) as writer:
             writer.put("op", "s", 1, "a" * 20)
 
-        with pytest.raises(ValueNotConvertible, match="an entry holds 100") as caught:
+        with pytest.raises(ValueNotConvertible, match="an entry holds at most 100") as caught:
             migrate(tmp_path / "old", tmp_path / "new", new)
         assert {"operator": "op", "state": "s", "key": "1"}.items() <= caught.value.where.items()
         assert not (tmp_path / "new" / "_metadata").exists()

@@ -97,7 +97,7 @@ def test_a_foreign_list_removes_no_other_file(folder, listed):
     (folder / "_run-0123456789ab").write_text(json.dumps({"names": [listed]}))
     (folder / "notes.txt").write_bytes(b"mine")
 
-    with pytest.raises(TargetExists, match=r"'notes\.txt' is in it"):
+    with pytest.raises(TargetExists, match=r"it contains 'notes\.txt'"):
         clean(Folder.at(folder))
     assert b"mine" == (folder / "notes.txt").read_bytes()
 

@@ -77,7 +77,7 @@ class TestDeclaring:
     def test_two_services_of_one_name_and_what_is_no_service_are_refused(self):
         with pytest.raises(DeclarationError, match="'user-timers' is declared twice in the timers of"):
             Operator("op", key=int, timers=[TimerServiceDescriptor(), TimerServiceDescriptor(namespace=TimeWindow)])
-        with pytest.raises(DeclarationError, match="among the timers of"):
+        with pytest.raises(DeclarationError, match="in the timers of"):
             Operator("op", key=int, timers=[ValueStateDescriptor("a", int)])
         with pytest.raises(DeclarationError, match="non-empty"):
             TimerServiceDescriptor("")

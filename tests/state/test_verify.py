@@ -453,7 +453,7 @@ def test_wrong_counts_are_found(written, room, trust_digests):
 
     (found,) = told(written, trust_digests=trust_digests)
     assert found.name == "counts"
-    assert f"says {wrong['written']}" in found.detail
+    assert f"has {wrong['written']}" in found.detail
     assert found.where == f"{wrong['operator']}, state {wrong['state']}"
 
 
@@ -531,7 +531,7 @@ def test_a_subclass_that_the_savepoint_does_not_describe_is_unproven(tmp_path):
 
     assert report.ok
     (unread,) = [check for check in report.checks if check.name == "values"]
-    assert (unread.status, "values of v are" in unread.detail) == (Outcome.UNPROVEN, True)
+    assert (unread.status, "values of v cannot be read" in unread.detail) == (Outcome.UNPROVEN, True)
 
 
 PROGRAM = """

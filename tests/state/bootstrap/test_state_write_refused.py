@@ -70,7 +70,7 @@ EARLY = {
     "timers": ({"state": "_timer_state/event_user-timers"}, DeclarationError, "holds timers"),
     "ttl without its time": ({"state": "session"}, DeclarationError, "has no time of last access: use a struct"),
     "a namespace that is none": ({"state": "count", "rows": pa.table({"key": [1], "namespace": [1], "value": [1]})},
-                                 DeclarationError, "the column 'namespace' is no part"),
+                                 DeclarationError, "the column 'namespace' is not part"),
     "a field that no record has": (
         {"state": "person", "rows": pa.table({"key": [1], "value": PERSON})}, DeclarationError,
         "the field value.address.planet would be lost"),
@@ -131,7 +131,7 @@ def test_a_savepoint_is_never_changed_where_it_lies(tmp_path):
     refused(TargetExists, "", target=tmp_path / "new", rows=NUMBERS, base=found.place, overwrite=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
-    refused(TargetExists, "'notes.txt' is in it", target=tmp_path / "mine", rows=NUMBERS)
+    refused(TargetExists, "it contains 'notes.txt'", target=tmp_path / "mine", rows=NUMBERS)
     assert before == (tmp_path / "new" / "_metadata").read_bytes()
 
 

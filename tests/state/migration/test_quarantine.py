@@ -340,7 +340,7 @@ def test_the_files_are_named_by_their_streams_and_each_lies_in_the_lineage(tmp_p
     assert sorted(map(str, range(6))) == sorted(bad.key for bad in aside)
     report = verify(found)
     assert report.ok
-    assert "6 values lie there" in next(check.detail for check in report.checks if check.name == "quarantine")
+    assert "6 values are there" in next(check.detail for check in report.checks if check.name == "quarantine")
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:0], lambda data: data[:-9] + b"\n", lambda data: data * 2])

@@ -227,7 +227,7 @@ class TestDigests:
         text = (folder / LINEAGE).read_text()
         (folder / LINEAGE).write_text(text.replace(file.name, file.name + "x"))
 
-        with pytest.raises(CorruptSavepoint, match="none of"):
+        with pytest.raises(CorruptSavepoint, match="but not of"):
             migrate_in_process(Savepoint.open(folder), tmp_path / "new")
 
     def test_a_report_says_once_what_could_not_be_seen_without(self, proven, written):
