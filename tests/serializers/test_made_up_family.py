@@ -229,7 +229,7 @@ def test_without_registration_nothing_is_known():
     """Money is a class with fields, so that its hint means a record."""
     assert None is rewrite_of(NARROW, widened, WIDE)
     assert "made_up_family.money.Money" == serializer_for(Money).name
-    with pytest.raises(DeclarationError, match="nothing is known of the values of money"):
+    with pytest.raises(DeclarationError, match="there is no strategy for values of money"):
         values_of(NARROW)
 
 

@@ -205,7 +205,9 @@ def test_a_bootstrap_distinguishes_a_small_target_from_a_small_scratch_folder(di
     assert target.startswith("the target has 2,")
     assert f"bytes free, but the new savepoint needs about 8,080,000\n  where: savepoint {disk / 'new'}\n" in target
     assert target.endswith("\n  Nothing was published: the target has no _metadata.\n")
-    assert scratch.startswith(f" where Spark sorts data: {disk / 'spark'}\n  what to do: free space there, or ")
+    assert scratch.startswith(
+        f" in the folder where Spark sorts data: {disk / 'spark'}\n  what to do: free space there, or "
+    )
     assert scratch.endswith("\n  Nothing was published: the target has no _metadata.\n")
     assert str(disk / "new") not in ran.left
     assert not elsewhere.exists()

@@ -67,6 +67,11 @@ def test_what_was_written_is_proven_in_parts(spark, written, trust_digests):
     assert verify_here(written, trust_digests=trust_digests) == report
 
 
+def outcomes(report):
+    """What is found where; how many bytes are left where one is damaged depends on what was read at once."""
+    return [(check.name, check.status, check.where.partition(",")[0]) for check in report.checks]
+
+
 @pytest.mark.parametrize("with_digests", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_damage_is_reported_alike(spark, written, seed, with_digests):
@@ -82,7 +87,7 @@ def test_damage_is_reported_alike(spark, written, seed, with_digests):
     here = verify_here(written)
 
     assert not here.ok
-    assert here == verify(written, session=spark)
+    assert outcomes(here) == outcomes(verify(written, session=spark))
 
 
 def test_a_file_that_is_missing_is_reported_alike(spark, written):

@@ -142,7 +142,10 @@ def test_files_in_other_folders_are_read_if_allowed(spark, read, savepoint_copy,
     [
         ({"operator": "account", "state": "account"}, "no operator .* 'account'; there are: account-state"),
         ({"operator": "account-state", "state": "acount"}, "no state 'acount'; it has: .*account-by-name"),
-        ({"state": "account", "oprator": "account-state"}, "no option 'oprator'(.|\n)*there are: operator, state"),
+        (
+            {"state": "account", "oprator": "account-state"},
+            "unknown option 'oprator'(.|\n)*the options are: operator, state",
+        ),
         ({"state": "account"}, "option.'operator', ….* is missing; operators with state are: account-state"),
     ],
 )
