@@ -17,13 +17,12 @@ from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.views import DataInputView
 from stateshift.state.key_groups import prefix_size
-from stateshift.state.savepoint.entry_keys import EntryKeyFormat, TimerKeyFormat
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_keyed_header
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_header
-from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
+from stateshift.state.savepoint.state_kinds import entry_key_format, info_snapshot, keyed_kind
 
 _SAME_LENGTH = [
     ("Long", "Byte", "Char", "Date"), ("Short", "Float"), ("String", "Double", "BigInt", "BigDec"),
@@ -118,21 +117,18 @@ class Places:
             keys, is_void = entry_format
             if is_void:
                 parts = keys.split(bytes([data[at + 4] & 0x7F]) + data[at + 5 : value_at - 4])
-                self.free[name][base + value_at - 5 - len(getattr(parts, "user_key", b""))] = 0
+                self.free[name][base + value_at - 5 - len(parts.user_key)] = 0
             at = end
         return at
 
 
 def _format(info, header, groups):
     """How the keys of a state's entries are made of parts, and whether their namespaces are one byte 0."""
-    key, kind = header.key_snapshot.restore_serializer(), keyed_kind(info)
-    if kind is StateKind.TIMERS:
-        namespace = info.value.children()[1].restore_serializer()
-        found = TimerKeyFormat.of(key, namespace, groups)
-    else:
-        namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
-        found = EntryKeyFormat.of(key, namespace, groups, has_user_key=kind is StateKind.MAP)
-    return found, isinstance(namespace, VoidNamespaceSerializer | GlobalWindowSerializer)
+    key = header.key_snapshot.restore_serializer()
+    is_queue = keyed_kind(info) is StateKind.TIMERS
+    namespace = info.value.children()[1] if is_queue else info_snapshot(info, NAMESPACE_SERIALIZER)
+    namespace = namespace.restore_serializer()
+    return entry_key_format(info, key, groups), isinstance(namespace, VoidNamespaceSerializer | GlobalWindowSerializer)
 
 
 @attrs.frozen

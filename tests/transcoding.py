@@ -26,7 +26,7 @@ def planned(old, new, kind=StateKind.VALUE, keys=(None, None)):
 
 def transcoder(old, new, kind=StateKind.VALUE):
     """What rewrites the entries of `block`."""
-    framing = entry_framing(kind, key_group_bytes=1, key=KEY, namespace=ByteSerializer())
+    framing = entry_framing(kind, key=KEY, namespace=ByteSerializer(), max_parallelism=128)
     return make_transcoder(planned(old, new, kind), framing, choose_executor(0))
 
 

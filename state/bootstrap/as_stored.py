@@ -25,9 +25,9 @@ from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.records.values import Record
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.rows.values import Row
+from ..entry_keys import decode, encode
 from ..savepoint.blocks import Block
 from ..savepoint.entries import read_separated
-from ..savepoint.entry_keys import decode, encode
 from ..savepoint.value_readers import value_reader
 from ..transcode.objects import SEPARATOR
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...serializers.columns.encoded import EncodedColumn
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
 from ..columns.json_codec import all_codecs
-from ..savepoint.entry_keys import encode
+from ..entry_keys import encode
 from .column_values import listed, value_reader
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ...serializers.columns.encoded import nulls_of
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, shown
-from ..savepoint.entry_keys import decode, encode
+from ..entry_keys import decode, encode
 from ..transcode.objects import SEPARATOR
 from .column_bytes import encode_column, encode_values
 

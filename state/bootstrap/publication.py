@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ..migration.run import subtasks_for
-from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
-from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
-from ..savepoint.new_streams import store_operator_state
-from ..storage.lineage import FileDigest, Lineage, StateCount
-from ..storage.publish import give_name, now, publish
+from ..savepoint.metadata import SavepointMetadata
+from ..savepoint.new_streams import new_operator, put_operator_state
+from ..storage.commit import Commit
+from ..storage.lineage import StateCount
 from .report import StateBootstrap
 from .streams import NewOperator, StreamResult, write_rowless
 
@@ -26,8 +24,9 @@ if TYPE_CHECKING:
 
     from ...compat.targets import Target
     from ..job import Job, Operator
-    from ..savepoint.handles import StreamHandle
+    from ..savepoint.handles import KeyedHandle
     from ..storage.files import Folder
+    from ..storage.lineage import Lineage
     from .sources import ResolvedSource
     from .streams import RowCount
 
@@ -107,31 +106,19 @@ def publish_bootstrap(
     """
     check_counts(results, encoded)
     by_stream = {(result.operator, result.subtask): result for result in results}
-    files: dict[str, FileDigest] = {}
-    states = []
-    counts: list[StateCount] = []
+    commit, states, counts = Commit(folder), [], list[StateCount]()
     for place, operator in enumerate(job.operators):
         new = operators.get(place)
-        count = new.parallelism if new is not None else parallelism or 1
-        subtasks = []
-        for index in range(count):
-            keyed = None
-            if new is not None:
-                result = by_stream.get((place, index)) or write_rowless(new, place, index, folder)
-                by_stream[place, index] = result
-                keyed = _handle(result, new, folder, files)
-            managed, written = store_operator_state(folder, operator, index, {}, {})
-            files |= written
-            subtasks.append(SubtaskState(index, managed_keyed=keyed, managed_operator=managed))
-        identity = bytes.fromhex(operator.id), count, max_parallelism, operator.name, operator.uid
-        states.append(OperatorState(*identity, subtasks=tuple(subtasks)))
-        counts += _counts(
-            operator, [result for (owner, _), result in by_stream.items() if owner == place], encoded, place
-        )
-    lineage = Lineage(
-        stateshift=__version__, created=now(), job=origin, states=tuple(counts), files=files, position=position
-    )
-    return publish(folder, SavepointMetadata.new(tuple(states)).written_for(restore_target), lineage)
+        subtasks = range(new.parallelism if new is not None else parallelism or 1)
+        streams: list[StreamResult] = []
+        if new is not None:
+            streams = [by_stream.get((place, at)) or write_rowless(new, place, at, folder) for at in subtasks]
+        handles: Sequence[KeyedHandle | None] = [stream.handle(commit) for stream in streams]
+        lists = put_operator_state(commit, operator, [{}] * len(subtasks), {})
+        states.append(new_operator(operator, max_parallelism, handles or [None] * len(subtasks), lists))
+        counts += _counts(operator, streams, encoded, place)
+    metadata = SavepointMetadata.new(tuple(states)).written_for(restore_target)
+    return commit.publish(metadata, job=origin, states=counts, position=position)
 
 
 def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, int], RowCount]) -> None:
@@ -155,18 +142,6 @@ def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, in
             "in stateshift",
             rule="RUN-2",
         )
-
-
-def _handle(result: StreamResult, operator: NewOperator, folder: Folder, files: dict[str, FileDigest]) -> KeyedHandle:
-    stored = result.stored
-    if stored.data is not None:
-        stream: StreamHandle = InlineHandle(stored.name, stored.data)
-    else:
-        give_name(folder, stored.attempt, stored.name)
-        stream = RelativeFileHandle(stored.name, stored.size)
-    if stored.digest is not None:
-        files[stored.name] = stored.digest
-    return KeyedHandle(CANONICAL, operator.key_groups[result.subtask].start, result.offsets, stream)
 
 
 def _counts(

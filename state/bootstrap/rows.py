@@ -24,8 +24,8 @@ from ...serializers.columns.kinds import is_array
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
+from ..entry_keys import encode, is_ambiguous, length_bytes
 from ..key_groups import key_group, key_hasher, prefix_size
-from ..savepoint.entry_keys import encode, length_bytes
 from ..transcode.entry_values import entry_values, map_value
 from .column_bytes import encode_column
 from .column_order import order_bytes
@@ -178,8 +178,9 @@ class RowEncoder:
             return [np.zeros((len(keys), len(_VOID_NAMESPACE)), dtype=np.uint8)]
         serializer = declared.new_side()
         data = required(serializer, batch.column(name), name)
-        is_ambiguous = self.source.key.length < 0 and serializer.length < 0
-        return [_length_bytes(keys), data, _length_bytes(data)] if is_ambiguous else [data]
+        if is_ambiguous(self.source.description.kind, self.source.key, serializer):
+            return [_length_bytes(keys), data, _length_bytes(data)]
+        return [data]
 
     def _key_of(self, column: pa.Array, row: int) -> Any:
         return python_values(self.source.key, column.slice(row, 1))[0]

@@ -18,9 +18,10 @@ from ...compat.description import StateKind
 from ...serializers.columns.encoded import join_pieces, number_bytes, offsets_of, spread
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ..entry_keys import EntryKeyFormat, decode
 from ..key_groups import key_group_range
 from ..savepoint.blocks import Block
-from ..savepoint.entry_keys import EntryKeyFormat, decode
+from ..savepoint.handles import CANONICAL, KeyedHandle
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.new_streams import keyed_header
 from ..storage.publish import stream_name
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ...compat.description import StateDescription
     from ...serializers.serializer import TypeSerializer
     from ..job import Operator
+    from ..storage.commit import Commit
     from ..storage.files import Folder
     from .kept import KeptBlocks
 
@@ -113,6 +115,7 @@ class StreamResult:
     Attributes:
         operator: The index of the operator.
         subtask: The index of the subtask.
+        first_key_group: The first key group of the subtask.
         stored: The bytes, in memory or in a file of the attempt.
         offsets: The offsets of its key groups.
         entries: The number of entries, by state id.
@@ -121,10 +124,15 @@ class StreamResult:
 
     operator: int
     subtask: int
+    first_key_group: int
     stored: StoredBytes
     offsets: tuple[int, ...] = attrs.field(repr=False)
     entries: tuple[int, ...]
     rows: tuple[RowCount, ...] = attrs.field(repr=False)
+
+    def handle(self, commit: Commit) -> KeyedHandle:
+        """Return the handle of the stream in the new savepoint."""
+        return KeyedHandle(CANONICAL, self.first_key_group, self.offsets, commit.stream(self.stored))
 
 
 def checksums(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -233,7 +241,8 @@ class _Stream:
                 self._put_kept(self._kept.rest())
             offsets = self._writer.finish()
             stored = self._sink.finish()
-        return StreamResult(self.place, self.subtask, stored, offsets, tuple(self._writer.entries), tuple(self._rows))
+        first, entries = self._operator.key_groups[self.subtask].start, tuple(self._writer.entries)
+        return StreamResult(self.place, self.subtask, first, stored, offsets, entries, tuple(self._rows))
 
     def abandon(self, error: BaseException) -> None:
         """Remove what was written."""
@@ -300,13 +309,12 @@ class _Stream:
         operator = self._operator
         key, state = operator.key, operator.states[state_id]
         assert state.namespace is not None  # noqa: S101 - described by a descriptor, or read from a savepoint
-        is_map = state.kind is StateKind.MAP
-        form = EntryKeyFormat.of(key, state.namespace.new_side(), operator.max_parallelism, has_user_key=is_map)
-        parts = form.split(data)
+        space = state.namespace.new_side()
+        parts = EntryKeyFormat.of(state.kind, key, space, operator.max_parallelism).split(data)
         text = shown(decode(key, parts.key))
-        if not isinstance(space := state.namespace.new_side(), VoidNamespaceSerializer | GlobalWindowSerializer):
+        if not isinstance(space, VoidNamespaceSerializer | GlobalWindowSerializer):
             text = f"{text}, namespace {shown(decode(space, parts.namespace))}"
-        if not is_map:
+        if state.kind is not StateKind.MAP:
             return text
         serializer: Any = state.value.new_side()
         return f"{text}, user key {shown(decode(serializer.key, parts.user_key))}"

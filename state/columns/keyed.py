@@ -23,9 +23,9 @@ from ...serializers.columns.scalars import NothingCodec
 from ...serializers.containers.columns import list_state_codec
 from ...serializers.errors import StateShiftError, located, shown
 from ...serializers.primitives.columns import long_codec
+from ..entry_keys import decode
 from ..key_groups import prefix_size
 from ..savepoint.entries import EntryDecoder
-from ..savepoint.entry_keys import decode
 from .json_codec import all_codecs
 
 if TYPE_CHECKING:
@@ -191,8 +191,7 @@ class KeyedColumns:
             told["user_key"] = told_at(self.user_key, user_name, "<key>")
             return told | {"value": told_at(self.value, item, "{}")}
         except StateShiftError as error:
-            error.where.setdefault("key", self.reader.show_key(key))
-            error.where.setdefault("path", "$")
+            self.reader.add_place(error, key)
             raise
 
     def _told_timer(self, key_bytes: bytes) -> dict[str, Any]:

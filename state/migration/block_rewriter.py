@@ -29,7 +29,6 @@ from ...serializers.errors import (
 )
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
-from ..key_groups import prefix_size
 from ..savepoint.blocks import Block, join_pieces
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
@@ -202,9 +201,9 @@ class BlockRewriter:
             return None
         framing = entry_framing(
             keyed_kind(info),
-            key_group_bytes=prefix_size(max_parallelism),
-            key=key.restore_serializer(),
-            namespace=info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(),
+            key.restore_serializer(),
+            info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(),
+            max_parallelism,
         )
         transcoder = make_transcoder(plan, framing, executor, quarantines=forgets or quarantine is not None)
         return cls(plan, framing, transcoder, executor, quarantine)
@@ -216,7 +215,7 @@ class BlockRewriter:
     def convert(self, block: Block, new_id: int) -> Converted:
         """Convert a block, and check that its entries belong to its key group."""
         block.refuse_oversized()
-        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
+        prefix = block.key_group.to_bytes(self.framing.keys.prefix, "big")
         try:
             with trusting(self.plan.trust):
                 transcoded = self.transcoder.transcode(block.data, prefix)
@@ -282,7 +281,7 @@ class BlockRewriter:
     def _addresses(self, block: Block, kind: StateKind) -> Iterable[bytes]:
         """Return the distinct pairs of key and namespace: they are what is counted if the kind of state changes."""
         keys = (key for key, _ in block.items())
-        return dict.fromkeys(map(self.framing.address, keys) if kind is StateKind.MAP else keys)
+        return dict.fromkeys(map(self.framing.keys.address, keys) if kind is StateKind.MAP else keys)
 
     def first_of(self, block: Block) -> Block:
         """Return a block of the first entry, for a trial; of the first key, if its entries are transformed together."""
@@ -292,8 +291,8 @@ class BlockRewriter:
         address: bytes | None = None
         chosen = []
         for key, value in items:
-            address = address or self.framing.address(key)
-            if self.framing.address(key) == address:
+            address = address or self.framing.keys.address(key)
+            if self.framing.keys.address(key) == address:
                 chosen.append((key, value))
         return Block.of(block.key_group, block.state_id, chosen)
 

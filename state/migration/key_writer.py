@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, add_step, shown
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
+from ..entry_keys import decode, encode, shown_key
 from ..key_groups import key_group, key_hasher
-from ..savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, decode, encode
-from ..savepoint.meta_info import NAMESPACE_SERIALIZER
-from ..savepoint.state_kinds import info_snapshot, keyed_kind
+from ..savepoint.state_kinds import entry_key_format
 from ..transcode.objects import converted, write
 from .shuffle_batches import SentEntry
 
@@ -24,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...compat.plan import Rekeying
-    from ...serializers.serializer import TypeDeserializer, TypeSerializer
+    from ...serializers.serializer import TypeSerializer
+    from ..entry_keys import EntryKeyFormat
     from ..savepoint.meta_info import StateMetaInfo
 
 
@@ -91,27 +90,21 @@ class KeyWriter:
     def shown_old(self, old: bytes) -> str:
         """Return a stored key as text for messages."""
         reader: Any = self.serializer if self._recoding is None else self._recoding.reader
-        return _shown(reader, old)
+        with trusting(()):
+            return shown_key(reader, old)
 
     def shown_new(self, new: bytes) -> str:
         """Return a new key as text for messages."""
-        return _shown(self.serializer, new)
-
-
-def _shown(reader: TypeDeserializer[Any], key: bytes) -> str:
-    try:
         with trusting(()):
-            return shown(reader.deserialize(DataInputView(key)))
-    except StateShiftError:
-        return shown(key.hex())
+            return shown_key(self.serializer, new)
 
 
 @attrs.frozen
 class EntryKeys:
     """Splits the entry keys of one state, and joins their parts with new keys. Made with `of`."""
 
-    old: EntryKeyFormat | TimerKeyFormat
-    new: EntryKeyFormat | TimerKeyFormat
+    old: EntryKeyFormat
+    new: EntryKeyFormat
     keys: KeyWriter
 
     @classmethod
@@ -124,9 +117,8 @@ class EntryKeys:
         max_parallelism: int,
     ) -> EntryKeys:
         """Return an instance with the formats from the stored and the new metadata of a state."""
-        kind = keyed_kind(becomes)
-        old = _format(was, old_key, max_parallelism, kind)
-        return cls(old, _format(becomes, keys.serializer, keys.max_parallelism, kind), keys)
+        new = entry_key_format(becomes, keys.serializer, keys.max_parallelism)
+        return cls(entry_key_format(was, old_key, max_parallelism), new, keys)
 
     def moved(self, entry_key: bytes, key_group: int) -> tuple[int, SentEntry]:
         """Return the new key group of an entry, and the entry with its new key (without its value).
@@ -143,21 +135,5 @@ class EntryKeys:
                 rule="RUN-3",
             )
         key, group = self.keys.written(parts.key)
-        new = self.new
-        if isinstance(parts, TimerKey):
-            assert isinstance(new, TimerKeyFormat)  # noqa: S101 - old and new are of one kind
-            joined = new.join(TimerKey(group, parts.timestamp_ms, key, parts.namespace))
-        else:
-            assert isinstance(new, EntryKeyFormat)  # noqa: S101 - old and new are of one kind
-            joined = new.join(EntryKey(group, key, parts.namespace, parts.user_key))
-        return group, SentEntry(joined, b"" if self.keys.keeps_bytes else parts.key, new.key_start, len(key))
-
-
-def _format(
-    info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int, kind: StateKind
-) -> EntryKeyFormat | TimerKeyFormat:
-    if kind is StateKind.TIMERS:
-        namespace = info.value.children()[1].restore_serializer()
-        return TimerKeyFormat.of(key, namespace, max_parallelism)
-    namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
-    return EntryKeyFormat.of(key, namespace, max_parallelism, has_user_key=kind is StateKind.MAP)
+        joined = self.new.join(attrs.evolve(parts, key_group=group, key=key))
+        return group, SentEntry(joined, b"" if self.keys.keeps_bytes else parts.key, self.new.key_start, len(key))

@@ -16,8 +16,8 @@ from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConv
 from ...serializers.limits import require_room
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
+from ..entry_keys import decode, encode
 from ..savepoint.entries import read_separated
-from ..savepoint.entry_keys import decode, encode
 from ..transcode.entry_values import entry_values, map_value
 from ..transcode.framing import ValueFraming, value_framing
 

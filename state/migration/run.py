@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ... import __version__
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
 from ...compat.plan_data import to_data
 from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
@@ -35,9 +34,10 @@ from ..savepoint.sources import InlineBytes, open_stream
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stored_serializers import place_of, read_stored_serializers, write_pickles
 from ..savepoint.stream_proofs import prove_copied
-from ..storage.lineage import FileDigest, Lineage, StateCount
-from ..storage.publish import give_name, now, publish, source_facts, stream_name
-from ..storage.runs import final_name, serializers_name
+from ..storage.commit import Commit
+from ..storage.lineage import FileDigest
+from ..storage.publish import source_facts, stream_name
+from ..storage.runs import serializers_name
 from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
 from .rekey_task import RekeyTask, digest_of
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..savepoint.operator_stream import OperatorStreamHeader
     from ..savepoint.reader import Savepoint
     from ..storage.files import Folder
+    from ..storage.lineage import Lineage, StateCount
     from .rekey_task import Digests
 
 _LOOKED_AT = frozenset({"keyed", "operator"})
@@ -263,40 +264,34 @@ def publish_result(
         add_counts([count for result in results for count in result.sent]),
     )
     require_few(counts, max((operator.max_bad_values for operator in plan.operators), default=0))
-    files: dict[str, FileDigest] = {}
-    for file in (file for result in results for file in result.files):
-        name = final_name(file.name, generation)
-        if file.attempt:
-            give_name(target, file.attempt, name)
-        if file.digest is not None:
-            files[name] = file.digest
     tasks_by_name = {name_of(task): task for task in tasks}
     missing = sorted(tasks_by_name.keys() - by_name.keys())
     if missing:
         raise MigrationFailed(f"the results of {len(missing)} tasks are missing, such as {missing[0]}")
+    commit = Commit(target, generation)
+    streams = {result.stored.name: commit.stream(result.stored) for result in results}
+    for result in results:
+        if result.quarantine is not None:
+            commit.name(result.quarantine)
     all_operators = (*savepoint.metadata.operators, *added)
-    streams = {name: _stream(result, generation) for name, result in by_name.items()}
     operators = tuple(_new_operator(stored, plan, tasks_by_name, by_name, streams) for stored in all_operators)
     kept = _kept_serializers(savepoint, plan)
     if kept:
         name = serializers_name(generation)
-        files[name] = FileDigest.of(write_pickles(target, kept, name))
+        commit.files[name] = FileDigest.of(write_pickles(target, kept, name))
     before = savepoint.lineage
-    lineage = Lineage(
-        stateshift=__version__,
-        created=now(),
-        job=plan.job,
-        source=source_facts(savepoint.place, write_metadata(savepoint.metadata)),
-        plan=to_data(plan),
-        states=counts,
-        files=files,
-        history=before.as_history() if before is not None else (),
-        position=before.position if before is not None else None,
-    )
     metadata = attrs.evolve(savepoint.metadata, operators=operators)
     if any(operator.is_reframed for operator in plan.operators) and not any(map(_has_native, operators)):
         metadata = attrs.evolve(metadata, properties=CANONICAL_PROPERTIES)
-    return publish(target, metadata.written_for(plan.target), lineage)
+    return commit.publish(
+        metadata.written_for(plan.target),
+        job=plan.job,
+        states=counts,
+        source=source_facts(savepoint.place, write_metadata(savepoint.metadata)),
+        plan=to_data(plan),
+        history=before.as_history() if before is not None else (),
+        position=before.position if before is not None else None,
+    )
 
 
 def _has_native(stored: OperatorState) -> bool:
@@ -382,13 +377,6 @@ def _new_subtask(
     if rewrites is not None and rewrites.rewrites_operator_state:
         new = attrs.evolve(new, managed_operator=None)
     return new
-
-
-def _stream(result: TaskResult, generation: str) -> StreamHandle:
-    stored = result.stored
-    if stored.data is not None:
-        return InlineHandle(stored.name, stored.data)
-    return RelativeFileHandle(final_name(stored.name, generation), stored.size)
 
 
 def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:

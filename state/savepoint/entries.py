@@ -19,8 +19,8 @@ from ...serializers.errors import (
 from ...serializers.flink.windows import VoidNamespace
 from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
+from ..entry_keys import EntryKeyFormat, decode, shown_key
 from ..key_groups import prefix_size
-from .entry_keys import EntryKeyFormat, decode
 from .value_readers import step, value_reader
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ class EntryDecoder:
         max_parallelism: int,
     ) -> EntryDecoder:
         """Return a decoder with the given serializers."""
-        key_format = EntryKeyFormat.of(key, namespace, max_parallelism, has_user_key=kind is StateKind.MAP)
-        return cls(kind, key_format, key, namespace, value)
+        return cls(kind, EntryKeyFormat.of(kind, key, namespace, max_parallelism), key, namespace, value)
 
     def place(self, key: bytes) -> tuple[bytes, bytes, bytes]:
         """Return key, namespace and user key as bytes."""
@@ -123,15 +122,8 @@ class EntryDecoder:
 
     def add_place(self, error: StateShiftError, key: bytes) -> None:
         """Add the key of an entry, and a path, to an error about its value."""
-        error.where.setdefault("key", self.show_key(key))
+        error.where.setdefault("key", shown_key(self.key, key))
         error.where.setdefault("path", "$")
-
-    def show_key(self, key: bytes) -> str:
-        """Return the text of a key for a message; in hexadecimal where it cannot be read."""
-        try:
-            return shown(decode(self.key, key))
-        except StateShiftError:
-            return shown(key.hex())
 
 
 def timers(reader: KeyedReader, decoders: dict[int, TypeSerializer[Any]], max_parallelism: int) -> Iterator[Any]:

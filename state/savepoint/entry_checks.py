@@ -23,12 +23,12 @@ from ...serializers.errors import (
     located,
     shown,
 )
+from ..entry_keys import EntryKeyFormat, decode
 from ..key_groups import has_checked_hash, key_group, key_hasher, prefix_size
 from ..transcode.checking import BlockChecker, SeenKeys
 from ..transcode.entry_check import CheckedTypes, make_entry_check
 from ..transcode.framed import survey
 from .entries import EntryDecoder
-from .entry_keys import EntryKey, TimerKeyFormat, decode
 from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
 from .state_kinds import info_snapshot, keyed_kind
 from .value_readers import value_reader
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ...serializers.serializer import TypeSerializer
+    from ..entry_keys import EntryKey
     from ..transcode.choice import ExecutorName
     from ..transcode.entry_check import EntryCheck
     from .blocks import Block
-    from .entry_keys import TimerKey
     from .keyed_readers import KeyedReader
     from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
@@ -265,8 +265,8 @@ class _EntryCheck:
     max_parallelism: int
     key: TypeSerializer[Any] | None
     hasher: Callable[[Any], int] | None = None
-    split: Callable[[bytes], EntryKey | TimerKey] | None = None
-    readers: tuple[Callable[[EntryKey | TimerKey, bytes], object], ...] = ()
+    split: Callable[[bytes], EntryKey] | None = None
+    readers: tuple[Callable[[EntryKey, bytes], object], ...] = ()
 
     @classmethod
     def of(cls, types: CheckedTypes, max_parallelism: int, *, with_values: bool) -> _EntryCheck:
@@ -275,29 +275,27 @@ class _EntryCheck:
             return cls(max_parallelism, key)
         hasher = key_hasher(key) if has_checked_hash(key) else None
 
-        def read_namespace(parts: EntryKey | TimerKey, _: bytes) -> None:
+        def read_namespace(parts: EntryKey, _: bytes) -> None:
             decode(namespace, parts.namespace)
 
+        keys = EntryKeyFormat.of(types.kind, key, namespace, max_parallelism)
         if types.kind is StateKind.TIMERS:
-            timer = TimerKeyFormat.of(key, namespace, max_parallelism)
-            return cls(max_parallelism, key, hasher, timer.split, (read_namespace, _read_nothing))
+            return cls(max_parallelism, key, hasher, keys.split, (read_namespace, _read_nothing))
         decoder = EntryDecoder.of_parts(types.kind, key, namespace, value or key, max_parallelism)
 
-        def read_value(parts: EntryKey | TimerKey, data: bytes) -> None:
-            assert isinstance(parts, EntryKey)  # noqa: S101 - the format returns this type
+        def read_value(parts: EntryKey, data: bytes) -> None:
             decoder.read_value(parts.user_key, data)
 
-        def read_user_key(parts: EntryKey | TimerKey, _: bytes) -> None:
-            assert isinstance(parts, EntryKey)  # noqa: S101 - as above
+        def read_user_key(parts: EntryKey, _: bytes) -> None:
             decode(user_key, parts.user_key)
 
         user_key: Any = getattr(value, "key", None) if types.kind is StateKind.MAP else None
-        by_kind: list[Callable[[EntryKey | TimerKey, bytes], object]] = [read_namespace]
+        by_kind: list[Callable[[EntryKey, bytes], object]] = [read_namespace]
         if value is not None and with_values:
             by_kind.append(read_value)
         elif user_key is not None:
             by_kind.append(read_user_key)
-        return cls(max_parallelism, key, hasher, decoder.keys.split, tuple(by_kind))
+        return cls(max_parallelism, key, hasher, keys.split, tuple(by_kind))
 
     def look_at(self, block: Block) -> tuple[SeenKeys, bool]:
         """Check all entries of a block; return as `_StateCheck.look_at`."""

@@ -23,22 +23,22 @@ from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, located
 from ...serializers.layout import SEPARATOR_BYTES, Fixed, Sequence
 from ...serializers.views import DataInputView
+from ..entry_keys import EntryKey, end_of
 from ..key_groups import prefix_size
 from ..transcode.choice import ExecutorName
-from ..transcode.framing import end_of
 from .blocks import Block
-from .entry_keys import EntryKey, EntryKeyFormat
 from .key_group_ranges import extents
 from .keyed_stream import RUN_BYTES, read_stream_header
-from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+from .meta_info import MetaInfoKind
 from .snappy import decompress
-from .state_kinds import info_snapshot, keyed_kind
+from .state_kinds import entry_key_format, keyed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
+    from ..entry_keys import EntryKeyFormat
     from .handles import KeyedHandle
     from .key_group_ranges import Extent
     from .keyed_stream import KeyedStreamHeader
@@ -132,8 +132,7 @@ def _shape(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) 
     if kind is StateKind.TIMERS:
         parts = [end_of(child.restore_serializer()) for child in info.value.children()]
         return _Timers(Sequence((Fixed(_TIME_BYTES), *parts)), prefix_size(max_parallelism))
-    namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
-    keys = EntryKeyFormat.of(key, namespace, max_parallelism, has_user_key=kind is StateKind.MAP)
+    keys = entry_key_format(info, key, max_parallelism)
     if kind is StateKind.LIST and hasattr(value, "element"):
         return _List(keys, end_of(value.element))
     if kind is StateKind.MAP and hasattr(value, "key") and hasattr(value, "value"):

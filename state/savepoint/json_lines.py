@@ -17,8 +17,8 @@ from ...serializers.errors import CorruptSavepoint
 from ...serializers.escaping import json_text
 from ...serializers.json_forms import tagger_of
 from ...serializers.views import DataInputView
+from ..entry_keys import decode
 from .entries import each_entry, each_separated
-from .entry_keys import decode
 from .json_encoding import place_tagger
 from .long_texts import PIECE_BYTES, SortedLines, held
 from .value_readers import step

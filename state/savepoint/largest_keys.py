@@ -17,9 +17,8 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.views import DataInputView
+from ..entry_keys import decode, end_of
 from ..key_groups import prefix_size
-from ..transcode.framing import end_of
-from .entry_keys import decode
 
 if TYPE_CHECKING:
     from ...serializers.layout import Layout

@@ -11,10 +11,11 @@ from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState
 from ...serializers.views import DataOutputView
 from ..key_groups import has_stable_hash
-from ..storage.publish import store_stream, stream_name
+from ..storage.publish import stream_name
 from .handles import OperatorStateHandle
 from .keyed_stream import KeyedStreamHeader
 from .meta_info import StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
+from .metadata import OperatorState, SubtaskState
 from .operator_stream import OperatorStreamHeader, write_operator_stream
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from ...compat.targets import Target
     from ..job import Job, Operator
-    from ..storage.files import Folder
-    from ..storage.lineage import FileDigest
+    from ..storage.commit import Commit
+    from .handles import KeyedHandle
 
 _MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
 
@@ -78,23 +79,48 @@ def _keyed_info(state: StateDescription) -> StateMetaInfo:
     return keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
 
 
-def store_operator_state(
-    folder: Folder,
+def new_operator(
+    operator: Operator, max_parallelism: int, keyed: Sequence[KeyedHandle | None], lists: Sequence[OperatorStateHandle]
+) -> OperatorState:
+    """Return the state of a declared operator; it has as many subtasks as there are handles of keyed streams.
+
+    Args:
+        operator: The operator.
+        max_parallelism: The number of key groups.
+        keyed: The keyed stream of each subtask; None where the operator has no keyed state.
+        lists: The list and broadcast state of each subtask; empty where the operator has none.
+    """
+    subtasks = tuple(
+        SubtaskState(index, managed_keyed=handle, managed_operator=lists[index] if lists else None)
+        for index, handle in enumerate(keyed)
+    )
+    identity = bytes.fromhex(operator.id), len(keyed), max_parallelism, operator.name, operator.uid
+    return OperatorState(*identity, subtasks=subtasks)
+
+
+def put_operator_state(
+    commit: Commit,
     operator: Operator,
-    subtask: int,
-    elements: Mapping[str, Sequence[bytes]],
+    elements: Sequence[Mapping[str, Sequence[bytes]]],
     broadcast: Mapping[str, Mapping[bytes, bytes]],
     *,
     compressed: bool = False,
-) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
-    """Write the list and broadcast states of one subtask; states without given elements are written empty.
+) -> list[OperatorStateHandle]:
+    """Write the list and broadcast states of an operator; states without given elements are written empty.
+
+    Args:
+        commit: The new savepoint.
+        operator: The operator.
+        elements: The elements of each subtask, by the name of the state.
+        broadcast: The maps that all subtasks have, by the name of the state.
+        compressed: Whether elements are compressed.
 
     Returns:
-        The handle (None where the operator has no such state), and the digest of the file, if a file is written.
+        The handle of each subtask; none where the operator has no such state.
     """
     states = [state for state in operator.describe().states if not state.kind.is_keyed]
     if not states:
-        return None, {}
+        return []
     lists = [state for state in states if state.key is None]
     header = OperatorStreamHeader(
         tuple(list_state(state.name, _MODES[state.kind], state.value.snapshot) for state in lists),
@@ -105,12 +131,14 @@ def store_operator_state(
         ),
         compressed,
     )
-    found = {state.name: list(elements.get(state.name, ())) for state in lists}
     maps = {info.name: _broadcast_bytes(broadcast.get(info.name, {})) for info in header.broadcast_states}
-    data = bytearray()
-    offsets = write_operator_stream(header, found, maps, data.extend)
-    stream, files = store_stream(folder, stream_name(operator.id, "operator", subtask), bytes(data))
-    return OperatorStateHandle(offsets, stream), files
+    handles = []
+    for subtask, found in enumerate(elements):
+        data = bytearray()
+        offsets = write_operator_stream(header, found, maps, data.extend)
+        stream = commit.put(stream_name(operator.id, "operator", subtask), bytes(data))
+        handles.append(OperatorStateHandle(offsets, stream))
+    return handles
 
 
 def _broadcast_bytes(entries: Mapping[bytes, bytes]) -> bytes:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint
-from .meta_info import KEYED_STATE_TYPE, MetaInfoKind, StateMetaInfo
+from ..entry_keys import EntryKeyFormat
+from .meta_info import KEYED_STATE_TYPE, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo
 from .operator_stream import mode_of
 
 if TYPE_CHECKING:
+    from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
 
 
@@ -38,6 +40,14 @@ def keyed_kind(info: StateMetaInfo) -> StateKind:
     if info.kind is MetaInfoKind.KEY_VALUE and name not in _KEYED_KINDS:
         raise CorruptSavepoint(f"the state {info.name!r} is of kind {name!r}, which is not known", state=info.name)
     return _KEYED_KINDS.get(name, StateKind.VALUE)
+
+
+def entry_key_format(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) -> EntryKeyFormat:
+    """Return the format of the keys of a state's entries, by the metadata of the state."""
+    kind = keyed_kind(info)
+    is_queue = kind is StateKind.TIMERS
+    namespace = info.value.children()[1] if is_queue else info_snapshot(info, NAMESPACE_SERIALIZER)
+    return EntryKeyFormat.of(kind, key, namespace.restore_serializer(), max_parallelism)
 
 
 def _operator_kind(info: StateMetaInfo) -> StateKind:

@@ -182,8 +182,8 @@ class SavepointState:
 
     def each_element(self) -> Iterator[Iterator[Any]]:
         """Yield for each subtask an iterator over what `read_elements` returns; one element is read at a time."""
+        from ..entry_keys import decode
         from .entries import read_broadcast
-        from .entry_keys import decode
 
         self._require_readable("read_elements")
         with self._located():

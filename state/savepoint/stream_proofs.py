@@ -12,6 +12,7 @@ import attrs
 from ...compat.description import StateKind
 from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
 from ...serializers.views import DataInputView
+from ..entry_keys import decode
 from ..key_groups import prefix_size
 from ..storage.prefetch import ahead
 from ..transcode.choice import ExecutorName, choose_executor
@@ -22,7 +23,6 @@ from ..transcode.interpreter import ODD
 from ..transcode.key_groups import Treatment, make_key_groups_executor
 from .entries import read_broadcast
 from .entry_checks import DistinctKeys, StreamCheck, is_read
-from .entry_keys import decode
 from .handles import OperatorStateHandle
 from .key_group_ranges import Stretch
 from .keyed_readers import batches, keyed_reader, read_header

@@ -19,9 +19,9 @@ import attrs
 from ...compat.description import StateKind
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, located, shown
 from ...serializers.json_forms import tagger_of
+from ..entry_keys import decode
 from ..key_groups import prefix_size
 from .entries import EntryDecoder
-from .entry_keys import decode
 from .json_encoding import tagged_elements
 from .keyed_readers import open_keyed
 from .meta_info import NAMESPACE_SERIALIZER

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
-from ... import __version__
 from ...compat.description import StateDescription, StateKind
 from ...compat.plan import Compression
 from ...compat.targets import Target
@@ -21,20 +20,21 @@ from ...serializers.containers.pieces import encode_each
 from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ...serializers.flink.timers import Timer, TimerSerializer
 from ...serializers.flink.windows import VoidNamespace
+from ..entry_keys import EntryKey, EntryKeyFormat, encode
 from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
+from ..storage.commit import Commit
 from ..storage.files import Folder
-from ..storage.lineage import FileDigest, Lineage, StateCount
-from ..storage.publish import Destination, all_or_nothing, check_target, now, publish, store_stream, stream_name
+from ..storage.lineage import FileDigest, StateCount
+from ..storage.publish import Destination, all_or_nothing, check_target, stream_name
 from ..storage.runs import names_of
 from ..storage.source_guard import refuse_by_place
 from ..timers import TimeDomain, queue_name
 from ..transcode.entry_values import entry_values
 from .blocks import Block
-from .entry_keys import EntryKey, EntryKeyFormat, encode
 from .handles import CANONICAL, KeyedHandle
 from .keyed_stream import write_keyed_stream
-from .metadata import OperatorState, SavepointMetadata, SubtaskState
-from .new_streams import check_job, keyed_header, store_operator_state
+from .metadata import SavepointMetadata
+from .new_streams import check_job, keyed_header, new_operator, put_operator_state
 from .reader import Savepoint
 from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ..job import Job, Operator
-    from .handles import OperatorStateHandle
     from .keyed_stream import KeyedStreamHeader
 
 T = TypeVar("T")
@@ -254,9 +253,8 @@ class SavepointWriter:
             key, namespace = draft.operator.key, description.namespace
             assert key is not None  # noqa: S101 - an operator with keyed states has a key
             assert namespace is not None  # noqa: S101 - described by a descriptor
-            has_user_key = description.kind is StateKind.MAP
             spaces = namespace.new_side()
-            form = EntryKeyFormat.of(key, spaces, self._max_parallelism, has_user_key=has_user_key)
+            form = EntryKeyFormat.of(description.kind, key, spaces, self._max_parallelism)
             draft.slots[description.name] = _Slot(description, key, spaces, key_hasher(key), form)
         return draft.slots[description.name]
 
@@ -289,24 +287,21 @@ class SavepointWriter:
         return Savepoint.open(self._folder.place)
 
     def _write(self, folder: Folder) -> None:
-        operators, counts, files = [], [], dict[str, FileDigest]()
+        commit, operators, counts = Commit(folder), [], list[StateCount]()
+        subtasks = range(self._parallelism)
         for draft in self._drafts.values():
-            subtasks = []
-            for subtask in range(self._parallelism):
-                keyed, keyed_files = self._keyed(draft, subtask, folder)
-                managed, operator_files = self._operator(draft, subtask, folder)
-                files |= keyed_files | operator_files
-                subtasks.append(SubtaskState(subtask, managed_keyed=keyed, managed_operator=managed))
-            operator = draft.operator
-            identity = bytes.fromhex(operator.id), self._parallelism, self._max_parallelism, operator.name, operator.uid
-            operators.append(OperatorState(*identity, subtasks=tuple(subtasks)))
+            keyed = [self._keyed(draft, subtask, commit) for subtask in subtasks]
+            elements = [
+                {name: found for (owner, name), found in draft.elements.items() if owner == subtask}
+                for subtask in subtasks
+            ]
+            lists = put_operator_state(commit, draft.operator, elements, draft.broadcast, compressed=self._compressed)
+            operators.append(new_operator(draft.operator, self._max_parallelism, keyed, lists))
             counts += _counts(draft, self._parallelism)
         if self._store_serializers:
-            files[SERIALIZERS] = FileDigest.of(write_stored_serializers(folder, self._serializers()))
-        lineage = Lineage(
-            stateshift=__version__, created=now(), job="SavepointWriter", states=tuple(counts), files=files
-        )
-        publish(folder, SavepointMetadata.new(tuple(operators)).written_for(self._restore_target), lineage)
+            commit.files[SERIALIZERS] = FileDigest.of(write_stored_serializers(folder, self._serializers()))
+        metadata = SavepointMetadata.new(tuple(operators)).written_for(self._restore_target)
+        commit.publish(metadata, job="SavepointWriter", states=counts)
 
     def _serializers(self) -> dict[str, TypeSerializer[Any]]:
         return {
@@ -315,18 +310,15 @@ class SavepointWriter:
             for state in draft.states.values()
         }
 
-    def _keyed(
-        self, draft: _OperatorDraft, subtask: int, folder: Folder
-    ) -> tuple[KeyedHandle | None, dict[str, FileDigest]]:
+    def _keyed(self, draft: _OperatorDraft, subtask: int, commit: Commit) -> KeyedHandle | None:
         header = keyed_header(draft.operator)
         if header is None:
-            return None, {}
+            return None
         header = attrs.evolve(header, compressed=self._compressed)
         groups = key_group_range(subtask, self._parallelism, self._max_parallelism)
         data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
-        name = stream_name(draft.operator.id, "keyed", subtask)
-        stream, files = store_stream(folder, name, data)
-        return KeyedHandle(CANONICAL, groups.start, offsets, stream), files
+        stream = commit.put(stream_name(draft.operator.id, "keyed", subtask), data)
+        return KeyedHandle(CANONICAL, groups.start, offsets, stream)
 
     def _blocks(self, draft: _OperatorDraft, header: KeyedStreamHeader, subtask: int) -> list[Block]:
         prefix = prefix_size(self._max_parallelism)
@@ -337,14 +329,6 @@ class SavepointWriter:
                 if subtask_of(group, self._parallelism, self._max_parallelism) == subtask:
                     items[group, index].append((key, value))
         return [Block.of(group, index, sorted(found)) for (group, index), found in sorted(items.items())]
-
-    def _operator(
-        self, draft: _OperatorDraft, subtask: int, folder: Folder
-    ) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
-        elements = {name: found for (owner, name), found in draft.elements.items() if owner == subtask}
-        return store_operator_state(
-            folder, draft.operator, subtask, elements, draft.broadcast, compressed=self._compressed
-        )
 
     def __enter__(self) -> Self:
         return self

@@ -33,7 +33,6 @@ from .target_lock import Claim, claimed
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator
 
-    from ..savepoint.handles import StreamHandle
     from .files import Folder
     from .source_guard import Read
 
@@ -259,14 +258,6 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
             written=_NOTHING_WRITTEN,
         )
     Contents.of(folder).refuse_foreign(folder)
-
-
-def store_stream(folder: Folder, name: str, data: bytes) -> tuple[StreamHandle, dict[str, FileDigest]]:
-    """Store a small stream inside `_metadata`, else write a file; return the handle and the file's digest."""
-    if len(data) <= INLINE_BYTES:
-        return InlineHandle(name, data), {}
-    folder.write(name, data)
-    return RelativeFileHandle(name, len(data)), {name: FileDigest.of(data)}
 
 
 def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Lineage:

@@ -14,6 +14,7 @@ from ...compat.description import StateKind
 from ...compat.key_hashes import is_checked
 from ...serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
+from ..entry_keys import is_ambiguous
 from .compiler import compile_check
 from .facts import plain_size
 from .framing import ValueFraming, value_framing
@@ -130,8 +131,7 @@ def _shape_parts(types: CheckedTypes) -> tuple[Parts, bool]:
     of_key = _key_parts(key.snapshot_configuration(), 1)
     if of_key is None:
         return [], False
-    is_ambiguous = types.kind is not StateKind.TIMERS and key.length < 0 and namespace.length < 0
-    size = [(SIZE, 0)] if is_ambiguous else []
+    size = [(SIZE, 0)] if is_ambiguous(types.kind, key, namespace) else []
     of_namespace = _namespace_parts(namespace)
     if of_namespace is None:
         return [*parts, *of_key, *size], False
@@ -166,11 +166,11 @@ def _key_rewrite(types: CheckedTypes, prefix_bytes: int) -> ByteRewrite | None:
     if key is None or namespace is None:
         return None
     is_timer, is_map = types.kind is StateKind.TIMERS, types.kind is StateKind.MAP
-    is_ambiguous = not is_timer and key.length < 0 and namespace.length < 0
+    has_sizes = is_ambiguous(types.kind, key, namespace)
     both = (_rewrite(key), _rewrite(namespace))
     parts: list[ByteRewrite | None] = [
         Fixed(prefix_bytes + (_TIME_BYTES if is_timer else 0)),
-        *(Sized(part) if is_ambiguous and part is not None else part for part in both),
+        *(Sized(part) if has_sizes and part is not None else part for part in both),
     ]
     user_key: Any = getattr(whole, "key", None)
     if is_map:

@@ -90,7 +90,7 @@ class KindTranscoder:
         while source.remaining():
             key = source.read_fully(source.read_size("bytes of a key"))
             value = source.read_fully(source.read_size("bytes of a value"))
-            gathered.setdefault(self.framing.address(key) if is_map else key, []).append((key, value))
+            gathered.setdefault(self.framing.keys.address(key) if is_map else key, []).append((key, value))
         return gathered
 
     def _transformed(self, address: bytes, entries: Entries) -> Entries:
@@ -141,7 +141,7 @@ class KindTranscoder:
         assert keys is not None  # noqa: S101 - map state has user keys
         for key, value in entries:
             try:
-                source = DataInputView(key, self.framing.user_key_start(key))
+                source = DataInputView(key, self.framing.keys.user_key_start(key))
                 name = read_old(keys, source)
                 expect_end(source)
             except StateShiftError as error:
@@ -174,7 +174,7 @@ class KindTranscoder:
                 target.write_int(len(part))
                 target.write(part)
             value = target.getvalue()
-        return BadValue.of(error, address, value, int.from_bytes(address[: self.framing.key_group_bytes], "big"))
+        return BadValue.of(error, address, value, int.from_bytes(address[: self.framing.keys.prefix], "big"))
 
 
 def _recoding(plan: StatePlan) -> Recoding:

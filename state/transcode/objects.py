@@ -166,13 +166,13 @@ class ObjectTranscoder:
         return Transcoded(target.getvalue(), entries, tuple(left_out.keys), left_out.elements, tuple(aside))
 
     def _key_group(self, key: bytes) -> int:
-        return int.from_bytes(key[: self.framing.key_group_bytes], "big")
+        return int.from_bytes(key[: self.framing.keys.prefix], "big")
 
     def _user_key(self, key: bytes) -> str:
         """Return the user key of a map state's entry as text; "" for other states."""
         if self.framing.value is not ValueFraming.NULLABLE:
             return ""
-        start = self.framing.user_key_start(key)
+        start = self.framing.keys.user_key_start(key)
         try:
             serializer = next(iter(self.plan.old.value.children())).restore_serializer()
             return shown(serializer.deserialize(DataInputView(key, start)))
@@ -189,7 +189,7 @@ class ObjectTranscoder:
         recoding = self.plan.user_key
         if recoding is None:
             return key
-        start = self.framing.user_key_start(key)
+        start = self.framing.keys.user_key_start(key)
         try:
             new_key = key[:start] + recode_all(recoding, key[start:])
         except StateShiftError as error:

@@ -311,7 +311,7 @@ def judged(kind, old, new):
     assert state.result.findings or report.decision is Decision.START
     if report.decision is not Decision.MIGRATE:
         return state, None
-    framing = entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer())
+    framing = entry_framing(kind, key=LONG, namespace=ByteSerializer(), max_parallelism=128)
     return state, make_transcoder(plan(report, reference_time=AT).operators[0].states[0], framing, choose_executor(0))
 
 

@@ -32,12 +32,12 @@ from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.snapshot import snapshot_to_bytes
 from stateshift.state.edits import parse_edits
+from stateshift.state.entry_keys import decode
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.entries import EntryDecoder, grouped, read_broadcast
-from stateshift.state.savepoint.entry_keys import decode
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.state_kinds import info_snapshot

@@ -27,10 +27,10 @@ from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.edits import parse_edits
+from stateshift.state.entry_keys import EntryKeyFormat
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.entry_keys import EntryKeyFormat
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header, write_keyed_stream
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
@@ -169,7 +169,7 @@ def _native(
 ) -> KeyedHandle:
     """Write a value state in the heap backend's native format: each key group with its number, id, count, entries."""
     namespace = header.states[0].snapshot(NAMESPACE_SERIALIZER).restore_serializer()
-    keys = EntryKeyFormat.of(header.key_snapshot.restore_serializer(), namespace, max_parallelism, has_user_key=False)
+    keys = EntryKeyFormat.of(StateKind.VALUE, header.key_snapshot.restore_serializer(), namespace, max_parallelism)
     items = {block.key_group: list(block.items()) for block in blocks}
     data, offsets = bytearray(begin), []
     for group in handle.key_groups:

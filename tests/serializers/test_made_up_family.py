@@ -147,7 +147,7 @@ def programs(place, job):
     """What the block transcoder compiles for each state."""
     states = plan(check(Savepoint.open(place).describe(), job.describe())).operators[0].states
     framings = {
-        state.name: entry_framing(state.kind, key_group_bytes=1, key=StringSerializer(), namespace=ByteSerializer())
+        state.name: entry_framing(state.kind, key=StringSerializer(), namespace=ByteSerializer(), max_parallelism=128)
         for state in states
     }
     return [program_of(state, framings[state.name]) for state in states]

@@ -2,14 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift.compat.description import StateKind
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
 from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.serializer import TypeSerializer
-from stateshift.state.savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, decode, encode
+from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
-from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+from stateshift.state.savepoint.meta_info import MetaInfoKind
+from stateshift.state.savepoint.state_kinds import entry_key_format
 
 LONG, STRING, VOID = LongSerializer(), StringSerializer(), VoidNamespaceSerializer()
 
@@ -45,7 +47,7 @@ def test_a_key_is_split_into_the_parts_it_was_joined_of(key, namespace, lengths,
         values = {LONG: number + index if number < 0 else number - index, VOID: None}
         return b"\0" if serializer is VOID else encode(serializer, values.get(serializer, text[index:]))
 
-    form = EntryKeyFormat.of(key, namespace, 128, has_user_key=True)
+    form = EntryKeyFormat.of(StateKind.MAP, key, namespace, 128)
     parts = EntryKey(group, part(key, 0), part(namespace, 1), user_key)
     joined = form.join(parts)
 
@@ -55,7 +57,7 @@ def test_a_key_is_split_into_the_parts_it_was_joined_of(key, namespace, lengths,
 
 
 def test_lengths_are_written_lowest_byte_first():
-    form = EntryKeyFormat.of(STRING, STRING, 129)
+    form = EntryKeyFormat.of(StateKind.VALUE, STRING, STRING, 129)
     key = encode(STRING, "a" * 300)
     joined = form.join(EntryKey(128, key, encode(STRING, ""), b""))
 
@@ -63,7 +65,7 @@ def test_lengths_are_written_lowest_byte_first():
 
 
 def test_a_wrong_length_is_corrupt():
-    form = EntryKeyFormat.of(STRING, STRING, 128)
+    form = EntryKeyFormat.of(StateKind.VALUE, STRING, STRING, 128)
     joined = bytearray(form.join(EntryKey(1, encode(STRING, "ab"), encode(STRING, "c"))))
     joined[4] ^= 1
 
@@ -74,23 +76,23 @@ def test_a_wrong_length_is_corrupt():
 def test_bytes_after_the_namespace_are_corrupt_unless_a_user_key_is_there():
     data = b"\1" + encode(LONG, 7) + b"\0" + b"user"
 
-    assert EntryKeyFormat.of(LONG, VOID, 128, has_user_key=True).split(data).user_key == b"user"
+    assert EntryKeyFormat.of(StateKind.MAP, LONG, VOID, 128).split(data).user_key == b"user"
     with pytest.raises(CorruptSavepoint, match="4 bytes follow"):
-        EntryKeyFormat.of(LONG, VOID, 128).split(data)
+        EntryKeyFormat.of(StateKind.VALUE, LONG, VOID, 128).split(data)
 
 
 @given(st.integers(0, 32767), st.integers(-(2**63), 2**63 - 1), st.text(max_size=9))
 def test_a_timer_is_split_into_the_parts_it_was_joined_of(group, timestamp, key):
-    form = TimerKeyFormat.of(STRING, TimeWindowSerializer(), 32768)
-    timer = TimerKey(group, timestamp, encode(STRING, key), bytes(16))
+    form = EntryKeyFormat.of(StateKind.TIMERS, STRING, TimeWindowSerializer(), 32768)
+    timer = EntryKey(group, encode(STRING, key), bytes(16), timestamp_ms=timestamp)
 
     assert form.split(form.join(timer)) == timer
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_timers_sort_by_time_as_bytes(first, second):
-    form = TimerKeyFormat.of(LONG, VOID, 128)
-    keys = [form.join(TimerKey(0, time, bytes(8), b"\0")) for time in (first, second)]
+    form = EntryKeyFormat.of(StateKind.TIMERS, LONG, VOID, 128)
+    keys = [form.join(EntryKey(0, bytes(8), b"\0", timestamp_ms=time)) for time in (first, second)]
 
     assert (keys[0] < keys[1]) == (first < second)
 
@@ -98,7 +100,7 @@ def test_timers_sort_by_time_as_bytes(first, second):
 @pytest.mark.parametrize(("most", "group"), [(128, 128), (129, 32768), (128, -1)])
 def test_a_key_group_that_would_hide_the_flag_is_refused(most, group):
     with pytest.raises(ValueNotConvertible, match="key group"):
-        EntryKeyFormat.of(LONG, VOID, most).join(EntryKey(group, bytes(8), b"\0"))
+        EntryKeyFormat.of(StateKind.VALUE, LONG, VOID, most).join(EntryKey(group, bytes(8), b"\0"))
 
 
 def test_every_entry_that_flink_wrote_is_split_and_joined_to_the_same_bytes(canonical, keyed_streams_of):
@@ -107,18 +109,12 @@ def test_every_entry_that_flink_wrote_is_split_and_joined_to_the_same_bytes(cano
         key = reader.header.key_snapshot.restore_serializer()
         for block in reader.blocks():
             info = reader.header.states[block.state_id]
-            if info.kind is MetaInfoKind.PRIORITY_QUEUE:
-                namespace = info.value.children()[1].restore_serializer()
-                form = TimerKeyFormat.of(key, namespace, operator.max_parallelism)
-            else:
-                namespace = info.snapshot(NAMESPACE_SERIALIZER).restore_serializer()
-                is_map = info.option("KEYED_STATE_TYPE") == "MAP"
-                form = EntryKeyFormat.of(key, namespace, operator.max_parallelism, has_user_key=is_map)
+            form = entry_key_format(info, key, operator.max_parallelism)
             for data, value in block.items():
                 parts = form.split(data)
                 assert form.join(parts) == data
                 assert parts.key_group == block.key_group
-                assert value == b"" or isinstance(parts, EntryKey)
+                assert value == b"" or info.kind is not MetaInfoKind.PRIORITY_QUEUE
 
 
 @pytest.mark.parametrize("name", ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"])
@@ -129,8 +125,8 @@ def test_timers_are_those_that_the_job_saw(savepoint_of, expected_of, keyed_stre
         for block in reader.blocks():
             info = reader.header.states[block.state_id]
             if info.name.startswith("_timer_state/"):
-                key, namespace = (child.restore_serializer() for child in info.value.children())
-                form = TimerKeyFormat.of(key, namespace, operator.max_parallelism)
+                key = reader.header.key_snapshot.restore_serializer()
+                form = entry_key_format(info, key, operator.max_parallelism)
                 found += [
                     (operator.uid, decode(key, timer.key), timer.timestamp_ms)
                     for timer in (form.split(data) for data, _ in block.items())

@@ -19,6 +19,7 @@ from stateshift.serializers.primitives.numeric import (
     ShortSerializer,
 )
 from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
+from stateshift.state.entry_keys import decode, encode
 from stateshift.state.key_groups import (
     has_stable_hash,
     java_hash,
@@ -30,9 +31,9 @@ from stateshift.state.key_groups import (
     prefix_size,
     subtask_of,
 )
-from stateshift.state.savepoint.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
-from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+from stateshift.state.savepoint.meta_info import MetaInfoKind
+from stateshift.state.savepoint.state_kinds import entry_key_format
 
 LONG, STRING = LongSerializer(), StringSerializer()
 
@@ -213,12 +214,7 @@ def test_every_key_that_flink_stored_lies_in_the_key_group_of_its_hash(canonical
         assert has_stable_hash(key)
         hashed = key_hasher(key)
         formats = {
-            state_id: EntryKeyFormat.of(
-                key,
-                info.snapshot(NAMESPACE_SERIALIZER).restore_serializer(),
-                operator.max_parallelism,
-                has_user_key=info.option("KEYED_STATE_TYPE") == "MAP",
-            )
+            state_id: entry_key_format(info, key, operator.max_parallelism)
             for state_id, info in enumerate(reader.header.states)
             if info.kind is MetaInfoKind.KEY_VALUE
         }

@@ -19,7 +19,7 @@ from stateshift import (
     record,
 )
 from stateshift.serializers.errors import ValueNotConvertible
-from stateshift.state.savepoint.entry_keys import decode, encode
+from stateshift.state.entry_keys import decode, encode
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.states import keyed_handles

@@ -14,6 +14,7 @@ from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS
+from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
 from stateshift.state.storage.publish import (
@@ -27,7 +28,6 @@ from stateshift.state.storage.publish import (
     now,
     publish,
     source_facts,
-    store_stream,
     stream_name,
 )
 from stateshift.state.storage.runs import names_of
@@ -178,13 +178,14 @@ def test_a_target_that_is_a_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("size", "inline"), [(0, True), (INLINE_BYTES, True), (INLINE_BYTES + 1, False)])
 def test_streams_up_to_flinks_threshold_are_inline(folder, size, inline):
-    handle, files = store_stream(Folder.at(folder), "name", bytes(size))
+    commit = Commit(Folder.at(folder))
+    handle = commit.put("name", bytes(size))
 
     if inline:
-        assert (InlineHandle("name", bytes(size)), {}) == (handle, files)
+        assert (InlineHandle("name", bytes(size)), {}) == (handle, commit.files)
     else:
-        assert (RelativeFileHandle("name", size), {"name": FileDigest.of(bytes(size))}) == (handle, files)
-    assert names(folder) == sorted(files)
+        assert (RelativeFileHandle("name", size), {"name": FileDigest.of(bytes(size))}) == (handle, commit.files)
+    assert names(folder) == sorted(commit.files)
 
 
 def test_the_lineage_has_the_digest_of_the_metadata_and_lies_there_first(folder, monkeypatch):

@@ -13,8 +13,8 @@ from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot
+from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, encode
 from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, encode
 from stateshift.state.savepoint.largest_keys import KeyTally
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sizes import Spread, measure_operator
@@ -121,7 +121,7 @@ def blocks_of(items, pieces):
 
 @given(ENTRIES, st.integers(1, 5), st.integers(1, 6), st.booleans())
 def test_sums_of_keys_are_exact_while_there_is_room(entries, wanted, pieces, is_sorted):
-    keys = EntryKeyFormat.of(StringSerializer(), VoidNamespaceSerializer(), 128, has_user_key=True)
+    keys = EntryKeyFormat.of(StateKind.MAP, StringSerializer(), VoidNamespaceSerializer(), 128)
     items = []
     expected = defaultdict(int)
     for key, user, value in entries:
@@ -146,7 +146,7 @@ def tally_of(kind, snapshot, wanted, blocks, room=1000):
 
 def longs(*sizes):
     """Entries of value state with these keys, each with a value of so many bytes."""
-    keys = EntryKeyFormat.of(LongSerializer(), VoidNamespaceSerializer(), 128)
+    keys = EntryKeyFormat.of(StateKind.VALUE, LongSerializer(), VoidNamespaceSerializer(), 128)
     return [(keys.join(EntryKey(3, encode(LongSerializer(), key), b"\0")), bytes(size)) for key, size in sizes]
 
 
@@ -169,9 +169,9 @@ def test_keys_that_may_have_come_back_after_they_were_forgotten_make_it_a_least(
 
 
 def test_timers_count_for_their_key_whenever_they_fire():
-    timers = TimerKeyFormat.of(StringSerializer(), TimeWindowSerializer(), 128)
+    timers = EntryKeyFormat.of(StateKind.TIMERS, StringSerializer(), TimeWindowSerializer(), 128)
     items = [
-        (timers.join(TimerKey(3, time, encode(StringSerializer(), key), bytes(16))), b"")
+        (timers.join(EntryKey(3, encode(StringSerializer(), key), bytes(16), timestamp_ms=time)), b"")
         for time, key in [(1, "a"), (2, "b"), (3, "a"), (4, "long key")]
     ]
 

@@ -12,9 +12,9 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.layout import SEPARATOR_BYTES
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.views import DataInputView
+from stateshift.state.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entries import read_separated
-from stateshift.state.savepoint.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.json_lines import json_rows
 from stateshift.state.savepoint.keyed_stream import (
@@ -74,7 +74,7 @@ def test_values_of_flink_are_written_again_byte_for_byte(savepoint_of, keyed_str
             if kind is StateKind.TIMERS:
                 continue
             namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
-            form = EntryKeyFormat.of(key, namespace, operator.max_parallelism, has_user_key=kind is StateKind.MAP)
+            form = EntryKeyFormat.of(kind, key, namespace, operator.max_parallelism)
             for entry_key, value in block.items():
                 parts = form.split(entry_key)
                 assert parts.key == encode(key, decode(key, parts.key))

@@ -22,10 +22,10 @@ from stateshift.serializers.flink.windows import VOID_NAMESPACE, GlobalWindow, T
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
+from stateshift.state.entry_keys import encode
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import java_hash, key_group
 from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream

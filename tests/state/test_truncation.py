@@ -4,8 +4,8 @@ import attrs
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint
+from stateshift.state.entry_keys import decode
 from stateshift.state.savepoint.entries import read_broadcast
-from stateshift.state.savepoint.entry_keys import decode
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.meta_info import KEY_SERIALIZER

@@ -27,7 +27,7 @@ from stateshift.state.bootstrap.column_bytes import encode_column, encode_values
 from stateshift.state.bootstrap.column_order import order_bytes
 from stateshift.state.bootstrap.column_types import fields_by_default, mismatches
 from stateshift.state.bootstrap.column_values import python_values
-from stateshift.state.savepoint.entry_keys import decode, encode
+from stateshift.state.entry_keys import decode, encode
 
 
 class Colour(enum.Enum):

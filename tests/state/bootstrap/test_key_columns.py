@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from stateshift import Float32, Int8, Int16, Int32
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.bootstrap.key_columns import hash_column, key_groups_of
+from stateshift.state.entry_keys import encode
 from stateshift.state.key_groups import key_group, key_hasher
-from stateshift.state.savepoint.entry_keys import encode
 
 ascii_text = st.text(st.characters(max_codepoint=127), max_size=40)
 KEYS = {

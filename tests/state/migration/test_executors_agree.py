@@ -45,7 +45,7 @@ AT, DAY = datetime(2026, 6, 15, 12, tzinfo=UTC), timedelta(days=1)
 def ways(ready):
     """How many of the keyed states whose values change have an op list, and how many none."""
     states = [state for operator in ready.plan.operators for state in operator.states if state.kind.is_keyed]
-    framing = entry_framing(StateKind.MAP, key_group_bytes=1, key=StringSerializer(), namespace=IntSerializer())
+    framing = entry_framing(StateKind.MAP, key=StringSerializer(), namespace=IntSerializer(), max_parallelism=128)
     return Counter(program_of(state, framing) is not None for state in states if state.action is StateAction.CONVERT)
 
 

@@ -26,13 +26,13 @@ from stateshift.serializers.errors import (
 )
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from stateshift.state.entry_keys import encode
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.quarantine import quarantine_files
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify

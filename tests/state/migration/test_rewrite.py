@@ -21,13 +21,13 @@ from stateshift.serializers.primitives.numeric import LongSerializer, LongSerial
 from stateshift.serializers.registry import register_snapshot
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from stateshift.state.entry_keys import encode
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
 from stateshift.state.migration.tasks import CopyTask, KeyedTask, OperatorTask
 from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata

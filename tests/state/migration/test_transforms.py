@@ -38,12 +38,12 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.views import DataInputView
+from stateshift.state.entry_keys import encode
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
@@ -324,7 +324,7 @@ class TestFailures:
             transform=Transformation(StateKind.MAP, "list", list),
         )  # fmt: skip
         framing = entry_framing(
-            StateKind.MAP, key_group_bytes=1, key=LongSerializer(), namespace=VoidNamespaceSerializer()
+            StateKind.MAP, key=LongSerializer(), namespace=VoidNamespaceSerializer(), max_parallelism=128
         )
         entries = [(bytes(10) + encode(DOUBLE, zero), bytes(9)) for zero in (0.0, -0.0)]
 

@@ -9,16 +9,14 @@ import pytest
 
 from stateshift.compat.description import StateKind
 from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.state.entry_keys import end_of
 from stateshift.state.key_groups import prefix_size
-from stateshift.state.savepoint.entry_keys import EntryKeyFormat
 from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header
-from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.sources import open_stream
-from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
+from stateshift.state.savepoint.state_kinds import entry_key_format, keyed_kind
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode.framing import end_of
 
 
 def native_entries(info, key, max_parallelism, block_items):
@@ -26,8 +24,7 @@ def native_entries(info, key, max_parallelism, block_items):
     kind = keyed_kind(info)
     if kind is StateKind.TIMERS:
         return [entry_key[prefix_size(max_parallelism) :] for entry_key, _ in block_items]
-    namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
-    form = EntryKeyFormat.of(key, namespace, max_parallelism, has_user_key=kind is StateKind.MAP)
+    form = entry_key_format(info, key, max_parallelism)
     parts = [(form.split(entry_key), value) for entry_key, value in block_items]
     if kind is StateKind.LIST:
         element = end_of(info.value.restore_serializer().element)

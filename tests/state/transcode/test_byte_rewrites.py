@@ -459,7 +459,7 @@ USER_KEYS = {
 @pytest.mark.parametrize("case", USER_KEYS.values(), ids=USER_KEYS)
 def test_user_keys_that_change_come_to_what_objects_come_to(case, namespace):
     old, new, keys, values = case
-    framing = entry_framing(StateKind.MAP, key_group_bytes=1, key=TEXT, namespace=namespace)
+    framing = entry_framing(StateKind.MAP, key=TEXT, namespace=namespace, max_parallelism=128)
     rewrite = make_transcoder(planned(old, new, StateKind.MAP), framing, ExecutorName.PLAIN)
     assert isinstance(rewrite, BlockTranscoder)
     assert rewrite.needs_whole_run
@@ -467,7 +467,11 @@ def test_user_keys_that_change_come_to_what_objects_come_to(case, namespace):
 
     def entry(key, user_key, value):
         start = b"\x07" + written(TEXT, key)
-        start += b"\0" if not framing.ambiguous else len(start[1:]).to_bytes(1 + (len(key) > 200), "little") + b"\1\1"
+        start += (
+            b"\0"
+            if not framing.keys.is_ambiguous
+            else len(start[1:]).to_bytes(1 + (len(key) > 200), "little") + b"\1\1"
+        )
         return start + written(old.key, user_key), b"\1" if value is None else b"\0" + written(old.value, value)
 
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))

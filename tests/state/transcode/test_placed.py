@@ -19,8 +19,8 @@ from stateshift.serializers.flink.windows import (
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
 from stateshift.serializers.primitives.text import CharSerializer
+from stateshift.state.entry_keys import encode, length_bytes
 from stateshift.state.key_groups import java_hash, key_group
-from stateshift.state.savepoint.entry_keys import encode, length_bytes
 from stateshift.state.transcode.checking import BlockChecker
 from stateshift.state.transcode.choice import ExecutorName
 from stateshift.state.transcode.entry_check import CheckedTypes, make_entry_check

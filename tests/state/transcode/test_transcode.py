@@ -47,7 +47,7 @@ def state_plan(kind, old, new, **roles):
 
 
 def framing_of(kind, key=LONG, namespace=None):
-    return entry_framing(kind, key_group_bytes=1, key=key, namespace=namespace or ByteSerializer())
+    return entry_framing(kind, key=key, namespace=namespace or ByteSerializer(), max_parallelism=128)
 
 
 def transcoder(kind, old, new, **framing):
@@ -151,7 +151,7 @@ def test_long_keys_have_more_than_one_ambiguity_byte():
     size = len(key).to_bytes(2, "little")
     start = b"\x07" + key + size + written(BIG, 1) + b"\x04"
 
-    assert len(start) == framing_of(StateKind.MAP, key=BIG, namespace=BIG).user_key_start(start + b"rest")
+    assert len(start) == framing_of(StateKind.MAP, key=BIG, namespace=BIG).keys.user_key_start(start + b"rest")
 
 
 def test_two_user_keys_of_one_key_that_become_one_abort_map_3():

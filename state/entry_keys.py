@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, ValueNotConvertible, shown
-from ...serializers.views import DataInputView, DataOutputView
-from ..key_groups import prefix_size
-from ..transcode.framing import end_of
+from ..compat.description import StateKind
+from ..serializers.errors import CorruptSavepoint, ValueNotConvertible, shown
+from ..serializers.layout import Layout
+from ..serializers.views import DataInputView, DataOutputView
+from .key_groups import prefix_size
 
 if TYPE_CHECKING:
-    from ...serializers.layout import Layout
-    from ...serializers.serializer import TypeDeserializer, TypeSerializer
+    from ..serializers.serializer import TypeDeserializer, TypeSerializer
 
 T = TypeVar("T")
 
@@ -37,29 +37,14 @@ class EntryKey:
         key: The key.
         namespace: The namespace; one byte 0 for plain keyed state.
         user_key: The key within the map for map state, else empty.
+        timestamp_ms: For a timer the time at which it fires, in milliseconds since 1970; else 0.
     """
 
     key_group: int
     key: bytes
     namespace: bytes
     user_key: bytes = b""
-
-
-@attrs.frozen
-class TimerKey:
-    """A timer, which is stored in the entry's key.
-
-    Attributes:
-        key_group: The key group.
-        timestamp_ms: The time at which it fires, in milliseconds since 1970.
-        key: The raw bytes of the key.
-        namespace: The raw bytes of the namespace.
-    """
-
-    key_group: int
-    timestamp_ms: int
-    key: bytes
-    namespace: bytes
+    timestamp_ms: int = 0
 
 
 @attrs.frozen
@@ -70,52 +55,64 @@ class EntryKeyFormat:
         prefix: The number of bytes of the key group.
         key: Finds the end of a key.
         namespace: Finds the end of a namespace.
+        kind: The kind of the state: a user key follows in map state, and timers have their time before the key.
         is_ambiguous: Whether lengths follow key and namespace, because both have variable length.
-        has_user_key: Whether a user key follows, as in map state.
     """
 
     prefix: int
     key: Layout
     namespace: Layout
-    is_ambiguous: bool = False
-    has_user_key: bool = False
+    kind: StateKind
+    is_ambiguous: bool
 
     @classmethod
     def of(
-        cls,
-        key: TypeSerializer[Any],
-        namespace: TypeSerializer[Any],
-        max_parallelism: int,
-        *,
-        has_user_key: bool = False,
+        cls, kind: StateKind, key: TypeSerializer[Any], namespace: TypeSerializer[Any], max_parallelism: int
     ) -> EntryKeyFormat:
-        """Return the format for these serializers and this number of key groups."""
-        is_ambiguous = key.length < 0 and namespace.length < 0
-        return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), is_ambiguous, has_user_key)
+        """Return the format for a kind of state, these serializers, and this number of key groups."""
+        ambiguous = is_ambiguous(kind, key, namespace)
+        return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), kind, ambiguous)
 
     @property
     def key_start(self) -> int:
         """The position of the key in the key of an entry."""
-        return self.prefix
+        return self.prefix + (_TIME_BYTES if self.kind is StateKind.TIMERS else 0)
 
     def split(self, data: bytes) -> EntryKey:
         """Split the key of an entry; raises `CorruptSavepoint` where it does not fit the format."""
         view = DataInputView(data)
-        key_group = int.from_bytes(view.read_fully(self.prefix), "big")
-        key = self._part(view, self.key)
-        namespace = self._part(view, self.namespace)
-        if view.remaining() and not self.has_user_key:
-            raise CorruptSavepoint(f"{view.remaining()} bytes follow the key of an entry: {shown(data.hex())}")
-        return EntryKey(key_group, key, namespace, view.read_fully(view.remaining()))
+        key_group, timestamp = int.from_bytes(view.read_fully(self.prefix), "big"), 0
+        if self.kind is StateKind.TIMERS:
+            timestamp = int.from_bytes(view.read_fully(_TIME_BYTES), "big") - _SIGN
+        key, namespace = self._part(view, self.key), self._part(view, self.namespace)
+        if view.remaining() and self.kind is not StateKind.MAP:
+            what = "a timer" if self.kind is StateKind.TIMERS else "the key of an entry"
+            raise CorruptSavepoint(f"{view.remaining()} bytes follow {what}: {shown(data.hex())}")
+        return EntryKey(key_group, key, namespace, view.read_fully(view.remaining()), timestamp)
 
     def join(self, entry: EntryKey) -> bytes:
         """Return the bytes of the key of an entry."""
         parts = [_key_group(entry.key_group, self.prefix)]
+        if self.kind is StateKind.TIMERS:
+            if not -_SIGN <= entry.timestamp_ms < _SIGN:
+                raise ValueNotConvertible(f"{entry.timestamp_ms} does not fit the time of a timer (64 bits)")
+            parts.append((entry.timestamp_ms + _SIGN).to_bytes(_TIME_BYTES, "big"))
         for part in (entry.key, entry.namespace):
             parts.append(part)
             if self.is_ambiguous:
                 parts.append(length_bytes(len(part)))
         return b"".join([*parts, entry.user_key])
+
+    def address(self, data: bytes) -> bytes:
+        """Return key group, key and namespace of a map state's entry: its key without the user key."""
+        return data[: self.user_key_start(data)]
+
+    def user_key_start(self, data: bytes) -> int:
+        """Return the position of the user key in the key of a map state's entry; raises as `split`."""
+        view = DataInputView(data, self.prefix)
+        for layout in (self.key, self.namespace):
+            self._part(view, layout)
+        return view.position
 
     def _part(self, view: DataInputView, layout: Layout) -> bytes:
         start = view.position
@@ -128,49 +125,24 @@ class EntryKeyFormat:
         return part
 
 
+def is_ambiguous(kind: StateKind, key: TypeSerializer[Any], namespace: TypeSerializer[Any]) -> bool:
+    """Whether lengths follow key and namespace in the keys of a state's entries; never in timers."""
+    return kind is not StateKind.TIMERS and key.length < 0 and namespace.length < 0
+
+
 @attrs.frozen
-class TimerKeyFormat:
-    """The format of timers. Created with `of`.
+class ReadBy(Layout):
+    """A layout that only a reader knows: a value is skipped by reading it."""
 
-    Attributes:
-        prefix: The number of bytes of the key group.
-        key: Finds the end of a key.
-        namespace: Finds the end of a namespace.
-    """
+    reader: TypeDeserializer[Any]
 
-    prefix: int
-    key: Layout
-    namespace: Layout
+    def skip(self, source: DataInputView) -> None:
+        self.reader.deserialize(source)
 
-    @classmethod
-    def of(cls, key: TypeSerializer[Any], namespace: TypeSerializer[Any], max_parallelism: int) -> TimerKeyFormat:
-        """Return the format for these serializers and this number of key groups."""
-        return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace))
 
-    @property
-    def key_start(self) -> int:
-        """The position of the key in a timer."""
-        return self.prefix + _TIME_BYTES
-
-    def split(self, data: bytes) -> TimerKey:
-        """Split a timer; raises `CorruptSavepoint` where it does not fit the format."""
-        view = DataInputView(data)
-        key_group = int.from_bytes(view.read_fully(self.prefix), "big")
-        timestamp = int.from_bytes(view.read_fully(_TIME_BYTES), "big") - _SIGN
-        start = view.position
-        self.key.skip(view)
-        key, start = view.span(start), view.position
-        self.namespace.skip(view)
-        if view.remaining():
-            raise CorruptSavepoint(f"{view.remaining()} bytes follow a timer: {shown(data.hex())}")
-        return TimerKey(key_group, timestamp, key, view.span(start))
-
-    def join(self, timer: TimerKey) -> bytes:
-        """Return the bytes of a timer."""
-        if not -_SIGN <= timer.timestamp_ms < _SIGN:
-            raise ValueNotConvertible(f"{timer.timestamp_ms} does not fit the time of a timer (64 bits)")
-        time = (timer.timestamp_ms + _SIGN).to_bytes(_TIME_BYTES, "big")
-        return _key_group(timer.key_group, self.prefix) + time + timer.key + timer.namespace
+def end_of(serializer: TypeSerializer[Any]) -> Layout:
+    """Return the layout of a serializer, or one that reads values if only the serializer knows where they end."""
+    return serializer.layout if serializer.layout.can_skip else ReadBy(serializer)
 
 
 def decode(serializer: TypeDeserializer[T], data: bytes) -> T:
@@ -187,6 +159,14 @@ def encode(serializer: TypeSerializer[T], value: T) -> bytes:
     target = DataOutputView()
     serializer.serialize(value, target)
     return target.getvalue()
+
+
+def shown_key(reader: TypeDeserializer[Any], data: bytes, start: int = 0) -> str:
+    """Return the key at a position as text for messages; all bytes in hexadecimal if it cannot be read."""
+    try:
+        return shown(reader.deserialize(DataInputView(data, start)))
+    except Exception:  # noqa: BLE001 - a user's serializer may raise anything
+        return shown(data.hex())
 
 
 def _key_group(key_group: int, prefix: int) -> bytes:
