@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ..serializers.errors import (
-    DeclarationError,
-    StateShiftError,
-    values_are_redacted,
-)
+from ..serializers.errors import DeclarationError
 from ..serializers.registry import registry
 from ..state.bootstrap.column_order import can_order
 from ..state.bootstrap.publication import (
@@ -34,11 +30,10 @@ from ..state.bootstrap.report import BootstrapReport
 from ..state.bootstrap.rows import RowEncoder
 from ..state.bootstrap.shuffle_batches import PARCELS, packed, sorted_rows
 from ..state.bootstrap.sources import ResolvedSource, resolve
-from ..state.bootstrap.streams import NewOperator, RowCount, StreamResult, write_streams
+from ..state.bootstrap.streams import NewOperator, RowCount, write_streams
 from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
-from ..state.migration.retry import may_be_mended
 from ..state.savepoint.new_streams import check_job
 from ..state.storage.files import Folder
 from ..state.storage.publish import Destination, all_or_nothing, check_target
@@ -50,8 +45,8 @@ from .interrupts import interrupts_kept
 from .placing import partitioned_by
 from .session import own_session
 from .shipping import shipped
-from .watching import attempts_of, run_watched, without_values
-from .worker import begin_work
+from .watching import run_watched
+from .worker import Settings, dumped, loaded
 
 if TYPE_CHECKING:
     import os
@@ -61,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..compat.targets import Target
-    from ..serializers.registry import Additions
+    from ..state.bootstrap.streams import StreamResult
     from ..state.progress import Progress
 
 
@@ -175,29 +170,33 @@ class _Run:
         spark = data[0].sparkSession
         context = spark.sparkContext
         encoders = [RowEncoder(source, self.max_parallelism, _row_maker) for source in self.sources]
-        worker = _Worker(registry.additions(), attempts_of(context), values_are_redacted())
+        settings = Settings.of(spark)
+
+        def tell(step: Progress) -> None:
+            settings.refuse_failures()
+            self.tell(step)
+
         with shipped(spark, (self.job, encoders, registry.additions()), py_files):
             told = f"stateshift: {len(data)} sources to {self.folder}"
-            rows = self._encoded(data, encoders, worker, 2 * context.defaultParallelism).persist(StorageLevel.DISK_ONLY)
+            rows = self._encoded(data, encoders, settings, 2 * context.defaultParallelism).persist(
+                StorageLevel.DISK_ONLY
+            )
             try:
-                found = run_watched(
-                    context, lambda: _summary(rows).collect(), "encoding", self.tell, f"{told}, encoding"
-                )
+                summary = _summary(rows)
+                found = run_watched(context, summary.collect, "encoding", tell, f"{told}, encoding")
+                settings.refuse_failures()
                 sizes, encoded = _summed(found)
                 require_room(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
                 operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism, self.sources)
-                written = self._written(rows, operators, worker)
-                answers = run_watched(context, written.collect, "writing", self.tell, f"{told}, writing")
+                written = self._written(rows, operators, settings)
+                answers = run_watched(context, written.collect, "writing", tell, f"{told}, writing")
+                settings.refuse_failures()
             finally:
                 rows.unpersist()
-        results = [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - pickled by our own workers
-        for result in results:
-            if isinstance(result, StateShiftError):
-                raise result
-        return operators, results, encoded
+        return operators, [loaded(answer.result) for answer in answers], encoded
 
     def _encoded(
-        self, data: Sequence[DataFrame], encoders: Sequence[RowEncoder], worker: _Worker, slots: int
+        self, data: Sequence[DataFrame], encoders: Sequence[RowEncoder], settings: Settings, slots: int
     ) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -206,14 +205,14 @@ class _Run:
             # A few large tasks: each costs a Python worker some 40 ms, however little it has to do.
             chosen = _chosen(table, encoder.source, slots).coalesce(slots)
             numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
-            encode = worker.running(_Named(encoder, tuple(chosen.columns)))
+            encode = _Encoding(encoder, tuple(chosen.columns), settings)
             parts.append(mapped(numbered, encode, from_arrow_schema(PARCELS)))
         rows = parts[0]
         for part in parts[1:]:
             rows = rows.unionAll(part)
         return rows
 
-    def _written(self, rows: DataFrame, operators: dict[int, NewOperator], worker: _Worker) -> DataFrame:
+    def _written(self, rows: DataFrame, operators: dict[int, NewOperator], settings: Settings) -> DataFrame:
         """Shuffle and sort the packed rows by subtask, and write them."""
         firsts, count = {}, 0
         for place, operator in operators.items():
@@ -221,8 +220,7 @@ class _Run:
             count += operator.parallelism
         together = partitioned_by(rows, count, _stream_number(operators, firsts))
         ordered = together.sortWithinPartitions("operator", "key_group", "state")
-        work = worker.running(_Writer(operators, self.folder, worker.attempts))
-        return mapped(ordered, work, "result binary")
+        return mapped(ordered, _Writing(operators, self.folder, settings), "result binary")
 
 
 def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
@@ -281,62 +279,30 @@ def _row_maker(names: Sequence[str]) -> Callable[..., Any]:
 
 
 @attrs.frozen
-class _Worker:
-    """The settings that a worker needs before its work."""
-
-    additions: Additions
-    attempts: int
-    redacted: bool
-
-    def running(
-        self, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-    ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return the work as a function for Spark, which prepares the worker first."""
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            begin_work(self.additions, redacted=self.redacted)
-            try:
-                yield from work(batches)
-            except Exception as error:
-                if self.redacted:
-                    raise without_values(error) from None
-                raise
-
-        return run
-
-
-@attrs.frozen
-class _Named:
+class _Encoding:
     """Encodes and packs batches after restoring the names of their columns."""
 
     encoder: RowEncoder
     names: tuple[str, ...]
+    settings: Settings
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(self.encoder.encode(batch.rename_columns(list(self.names)) for batch in batches))
+        self.settings.begin()
+        named = (batch.rename_columns(list(self.names)) for batch in batches)
+        return self.settings.guarded(packed(self.encoder.encode(named)), self.encoder.source.title)
 
 
 @attrs.frozen
-class _Writer:
-    """Writes the streams of a task. A failure that a retry would not fix is the result, with all its facts."""
+class _Writing:
+    """Writes the streams of a task."""
 
     operators: dict[int, NewOperator]
     folder: Folder
-    attempts: int
+    settings: Settings
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
-        try:
-            for result in write_streams(sorted_rows(batches), self.operators, self.folder):
-                yield _answer(result)
-        except StateShiftError as error:
-            if may_try_again and may_be_mended(error):
-                raise
-            yield _answer(error)
-
-
-def _answer(result: StreamResult | StateShiftError) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
+        self.settings.begin()
+        results = write_streams(sorted_rows(batches), self.operators, self.folder)
+        title = " or ".join(sorted(operator.title for operator in self.operators.values()))
+        for result in self.settings.guarded(results, title):
+            yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})

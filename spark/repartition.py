@@ -8,15 +8,12 @@ them, on disk if needed. Source: rule ROLE-4.
 
 from __future__ import annotations
 
-import pickle
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
 
-from ..serializers.errors import values_are_redacted
-from ..serializers.registry import registry
 from ..state.migration.merge_partitions import write_parcels
 from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
@@ -26,11 +23,11 @@ from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import refuse_connect
 from .in_arrow import mapped
 from .placing import partitioned_by
-from .scheduling import Failures, answer_of, description_of, failure_of, share_of
+from .scheduling import description_of, share_of
 from .session import with_sql
 from .shipping import shipped
-from .watching import attempts_of, run_watched
-from .worker import begin_work
+from .watching import run_watched
+from .worker import Settings, dumped, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..serializers.errors import StateShiftError
-    from ..serializers.registry import Additions
     from ..state.migration.journal import Journal
     from ..state.migration.rekey_task import RekeyTask
     from ..state.migration.tasks import TaskResult
@@ -79,32 +74,19 @@ def write_keys_anew(
     tell(Progress("starting Spark", 0, 1))
     spark = with_sql(session())
     refuse_connect(spark, "to write keys anew")
-    context = spark.sparkContext
-    failures: Any = context.accumulator([], Failures())  # type: ignore[arg-type]
-    work = _Work(
-        tuple(tasks),
-        _readings(tasks),
-        source,
-        journal,
-        registry.additions(),
-        attempts_of(context),
-        failures,
-        values_are_redacted(),
-        share_of(tasks, context.defaultParallelism),
-    )
+    context, settings = spark.sparkContext, Settings.of(spark)
+    work = _Work(tuple(tasks), _readings(tasks), source, journal, settings, share_of(tasks, context.defaultParallelism))
 
     def tell_unless_failed(step: Progress) -> None:
-        if failures.value:
-            raise failure_of(failures.value[0])
+        settings.refuse_failures()
         tell(step)
 
-    with shipped(spark, attrs.evolve(work, failures=None), py_files):
+    with shipped(spark, attrs.evolve(work, settings=attrs.evolve(settings, failures=None)), py_files):
         streams = _streams(spark, work, context.defaultParallelism * _TASKS_PER_CORE)
         description = description_of(tasks, source, journal)
         answers = run_watched(context, streams.collect, "migrating", tell_unless_failed, description)
-    if failures.value:
-        raise failure_of(failures.value[0])
-    return [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - pickled by our own workers
+    settings.refuse_failures()
+    return [loaded(answer.result) for answer in answers]
 
 
 def _readings(tasks: Sequence[RekeyTask]) -> tuple[tuple[int, int], ...]:
@@ -134,18 +116,12 @@ class _Work:
     readings: tuple[tuple[int, int], ...]
     source: Folder
     journal: Journal
-    additions: Additions
-    attempts: int
-    failures: Any
-    redacted: bool
+    settings: Settings
     share_bytes: int
-
-    def _begin(self) -> None:
-        begin_work(self.additions, redacted=self.redacted)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the packed entries of readings, given by their numbers."""
-        self._begin()
+        self.settings.begin()
         executor = choose_executor(self.share_bytes, compiles=True)
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
             at, reading = self.readings[number]
@@ -154,33 +130,20 @@ class _Work:
                 task.subtask: stream for stream, task in enumerate(self.tasks) if task.plan.operator_id == operator_id
             }
             parcels = read_parcels(self.tasks[at], reading, self.source, streams.keys(), executor)
-            yield from self._guarded(_batched(parcels, streams), self.tasks[at].title)
+            yield from self.settings.guarded(_batched(parcels, streams), self.tasks[at].title)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the streams of the packed entries, and yield the result of each."""
-        self._begin()
+        self.settings.begin()
         for stream, parcels in groupby(_unpacked(batches), key=lambda found: found[0]):
-            yield from self._guarded(self._written(stream, parcels), self.tasks[stream].title)
+            yield from self.settings.guarded(self._written(stream, parcels), self.tasks[stream].title)
 
     def _written(self, stream: int, parcels: Iterable[tuple[int, Parcel]]) -> Iterator[pa.RecordBatch]:
         result = write_parcels(self.tasks[stream], (parcel for _, parcel in parcels), self.journal.folder)
         is_slow = lacks_numba(choose_executor(self.share_bytes, compiles=True), self.share_bytes)
         result = attrs.evolve(result, lacks_numba=is_slow)
         self.journal.record(result)
-        yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
-
-    def _guarded(self, work: Iterator[pa.RecordBatch], title: str) -> Iterator[pa.RecordBatch]:
-        """Report a failure to the driver, or raise it if a retry may succeed."""
-        failure: StateShiftError | None = None
-        try:
-            yield from work
-        except Exception as error:  # noqa: BLE001 - any error of user code is reported
-            failure = answer_of(error, title, self.attempts)
-        if failure is not None:
-            from pyspark import cloudpickle
-
-            # With cloudpickle, since a user's error class is not importable here.
-            self.failures.add([cloudpickle.dumps(failure)])  # type: ignore[no-untyped-call]
+        yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
 
 
 def _batched(parcels: Iterable[Parcel], streams: dict[int, int]) -> Iterator[pa.RecordBatch]:

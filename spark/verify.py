@@ -10,6 +10,8 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
+import attrs
+
 from ..serializers.errors import LibraryNotFound, StateShiftError
 from ..state.migration.engine import seconds_on_spark
 from ..state.progress import Progress
@@ -69,38 +71,65 @@ def verify(
         LibraryNotFound: Spark was asked for, and is not installed.
     """
     opened = savepoint if isinstance(savepoint, Savepoint) else open_savepoint(savepoint)
-    py_files = tuple(py_files)
-    is_asked = session is not None or master is not None or bool(py_files)
     with ExitStack() as until_end:
+        runner = _Runner(opened, session, master, tuple(py_files), progress, until_end)
+        return verify_by(
+            opened, trust_digests=trust_digests, progress=progress, run=runner.run, slots=runner.asked_slots()
+        )
 
-        def driver() -> Driver:
+
+@attrs.define
+class _Runner:
+    """Runs tasks on Spark if it was asked for or is sooner done, else in threads of this process."""
+
+    savepoint: Savepoint
+    session: SparkSession | None
+    master: str | None
+    py_files: tuple[str | Path, ...]
+    progress: Tell
+    until_end: ExitStack
+    _driver: Driver | None = attrs.field(default=None, init=False)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a session, a master or files for workers were given."""
+        return self.session is not None or self.master is not None or bool(self.py_files)
+
+    def asked_slots(self) -> int:
+        """Return the number of tasks that Spark runs at a time; 0 if it was not asked for."""
+        if not self.is_asked:
+            return 0
+        from .bundles import slots_of
+
+        return slots_of(self.driver())
+
+    def driver(self) -> Driver:
+        """Return the session; it is started when it is needed first."""
+        if self._driver is None:
             from .session import DEFAULT_MASTER, own_driver
             from .verifying import settings_for
 
-            progress(Progress("starting Spark", 0, 1))
-            return session or until_end.enter_context(own_driver(master or DEFAULT_MASTER, settings_for(opened)))
+            self.progress(Progress("starting Spark", 0, 1))
+            self._driver = self.session or self.until_end.enter_context(
+                own_driver(self.master or DEFAULT_MASTER, settings_for(self.savepoint))
+            )
+        return self._driver
 
-        asked = driver() if is_asked else None
+    def run(self, phase: str, tasks: Sequence[ProofTask], folder: Folder, tell: Tell) -> list[Answer]:
+        """Run the tasks of a phase, and return their answers in order."""
+        spark = None
+        if self.is_asked:
+            spark = self.driver()
+        elif _is_sooner_on_spark(tasks, folder):
+            with suppress(JavaNotFound, LibraryNotFound):
+                spark = self.driver()
+        if spark is None:
+            return run_in_threads(phase, tasks, folder, tell)
+        from .interrupts import interrupts_kept
+        from .verifying import run_on_spark
 
-        def run(phase: str, tasks: Sequence[ProofTask], folder: Folder, tell: Tell) -> list[Answer]:
-            spark = asked
-            if spark is None and _is_sooner_on_spark(tasks, folder):
-                with suppress(JavaNotFound, LibraryNotFound):
-                    spark = driver()
-            if spark is None:
-                return run_in_threads(phase, tasks, folder, tell)
-            from .interrupts import interrupts_kept
-            from .verifying import run_on_spark
-
-            with interrupts_kept():
-                return run_on_spark(spark, phase, tasks, folder, tell, py_files)
-
-        slots = 0
-        if asked is not None:
-            from .verifying import slots_of
-
-            slots = slots_of(asked)
-        return verify_by(opened, trust_digests=trust_digests, progress=progress, run=run, slots=slots)
+        with interrupts_kept():
+            return run_on_spark(spark, phase, tasks, folder, tell, self.py_files)
 
 
 def _is_sooner_on_spark(tasks: Iterable[ProofTask], folder: Folder) -> bool:

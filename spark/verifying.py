@@ -5,33 +5,29 @@ tasks -> bundles, one a task of Spark -> answers, pickled
 
 from __future__ import annotations
 
-import pickle
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.errors import StateShiftError, values_are_redacted
-from ..serializers.registry import registry
+from ..serializers.errors import StateShiftError
 from ..serializers.wording import many
 from ..state.migration.retry import may_be_mended
 from ..state.progress import Progress
 from ..state.savepoint.proof_tasks import run_task
 from ..state.transcode.choice import ExecutorName, choose_executor
 from . import daemon
-from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
-from .scheduling import bundled
+from .bundles import bundled, run_bundles, slots_of
 from .session import JAVA_SCHEDULES
 from .shipping import shipped
-from .watching import attempts_of, failure_of_engine, run_in_group, tasks_of
-from .worker import begin_work
+from .watching import failure_of_engine
+from .worker import Settings, dumped, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ..serializers.registry import Additions
     from ..state.savepoint.proof_tasks import Answer, ProofTask
     from ..state.savepoint.reader import Savepoint
     from ..state.storage.files import Folder
@@ -48,11 +44,6 @@ def settings_for(savepoint: Savepoint) -> dict[str, str]:
     size = sum(operator.size_bytes for operator in savepoint.operators)
     goes_by_machine_code = choose_executor(size, compiles=True) is ExecutorName.NUMBA
     return JAVA_SCHEDULES | (daemon.SETTINGS if goes_by_machine_code else {})
-
-
-def slots_of(spark: Driver) -> int:
-    """Return the number of tasks that a session runs at a time."""
-    return SLOTS if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
 
 
 def run_on_spark(
@@ -74,16 +65,8 @@ def run_on_spark(
     if not tasks:
         tell(Progress(phase, 0, 0))
         return []
-    remote, slots = is_connect(spark), slots_of(spark)
-    size = sum(task.size_bytes for task in tasks)
-    work = _Work(
-        tuple(tasks),
-        folder,
-        registry.additions(),
-        attempts_of_remote(spark) if remote else attempts_of(spark.sparkContext),
-        values_are_redacted(),
-        size // slots,
-    )
+    slots, size = slots_of(spark), sum(task.size_bytes for task in tasks)
+    work = _Work(tuple(tasks), folder, Settings.of(spark), size // slots)
     bundles = bundled(tasks, max(slots, size // _BUNDLE_BYTES))
     began = time.monotonic()
 
@@ -94,38 +77,12 @@ def run_on_spark(
 
     with shipped(spark, work, py_files):
         look(0)
-        collected = _collected_remotely if remote else _collected
-        found = collected(spark, work, bundles, phase, look)
-    answers: dict[int, Answer] = dict(pickle.loads(answer) for answer in found)  # noqa: S301 - pickled by our own workers
+        description = f"stateshift: verifying {folder}, {phase}, {many(len(tasks), 'task')}"
+        told = partial(failure_of_engine, again=_AGAIN)
+        found = run_bundles(spark, work, bundles, look, description, told, savepoint=folder.place)
+    answers: dict[int, Answer] = dict(map(loaded, found))
     look(len(bundles))
     return [answers[index] for index in range(len(tasks))]
-
-
-def _collected(
-    spark: Driver, work: _Work, bundles: list[list[int]], phase: str, look: Callable[[int], None]
-) -> list[bytes]:
-    context = spark.sparkContext
-    return run_in_group(
-        context,
-        lambda: context.parallelize(bundles, len(bundles)).mapPartitions(work).collect(),
-        lambda group: look(tasks_of(context, group)[0]),
-        f"stateshift: verifying {work.folder}, {phase}, {many(len(work.tasks), 'task')}",
-        partial(failure_of_engine, again=_AGAIN),
-        savepoint=work.folder.place,
-    )
-
-
-def _collected_remotely(
-    spark: Driver, work: _Work, bundles: list[list[int]], _phase: str, _look: Callable[[int], None]
-) -> list[bytes]:
-    """Run bundles in a session of Spark Connect, which does not report its tasks."""
-    try:
-        return collect_answers(spark, work, bundles, lambda: None)
-    except Exception as error:
-        failure = failure_of_engine(error, _AGAIN)
-        if failure is error:
-            raise
-        raise failure from error
 
 
 @attrs.frozen
@@ -134,9 +91,7 @@ class _Work:
 
     tasks: tuple[ProofTask, ...]
     folder: Folder
-    additions: Additions
-    attempts: int
-    redacted: bool
+    settings: Settings
     share_bytes: int
 
     def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
@@ -144,14 +99,10 @@ class _Work:
 
         A failure is raised if a retry may succeed, so that Spark retries.
         """
-        from pyspark import TaskContext, cloudpickle
-
-        begin_work(self.additions, redacted=self.redacted)
-        executor, context = choose_executor(self.share_bytes, compiles=True), TaskContext.get()
-        may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
+        self.settings.begin()
+        executor, may_try_again = choose_executor(self.share_bytes, compiles=True), self.settings.may_try_again()
         for index in (index for bundle in bundles for index in bundle):
             answer = run_task(self.tasks[index], self.folder, executor, lambda _: None, alone=True)
             if isinstance(answer, StateShiftError) and may_try_again and may_be_mended(answer):
                 raise answer
-            # With cloudpickle, since a user's error class is not importable here.
-            yield cloudpickle.dumps((index, answer))  # type: ignore[no-untyped-call]
+            yield dumped((index, answer))

@@ -19,7 +19,7 @@ from .interrupts import interrupts_kept
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark import SparkContext
 
@@ -214,30 +214,39 @@ def attempts_with(master: str, most_failures: str | None) -> int:
     return int(local[1] or 1) if local else int(most_failures or 4)
 
 
-def failure_of_engine(error: Exception, again: str) -> StateShiftError:
+def failure_of_engine(
+    error: Exception, again: str, more: str = "give it more memory", titles: Sequence[str] = (), **where: Any
+) -> StateShiftError:
     """Return the error on why Spark gave up; errors of stateshift are returned as they are.
 
     Args:
         error: The error that the jobs ended with.
         again: The advice to run it again, in words that follow "and".
+        more: The advice where a worker has died.
+        titles: The name of the operator in messages, by the number of Spark's task; may be empty.
+        where: The location.
     """
     if isinstance(error, StateShiftError):
         return error
     text = str(error)
+    failed = re.search(r"Task (\d+) in stage \S+ failed (\d+) times", text)
+    if failed is not None and int(failed[1]) < len(titles):
+        where["operator"] = titles[int(failed[1])]
     missing = MISSING_MODULE.search(text)
     if missing is not None:
         return MigrationFailed(
             f"the workers cannot import the module {missing[1]!r}",
             advice=f"pass its file with --py-files or py_files=…, and {again}",
+            **where,
         )
-    failed = re.search(r"Task \d+ in stage \S+ failed (\d+) times", text)
     if failed is not None and "crashed" in text:
-        times = "once" if failed[1] == "1" else f"{failed[1]} times"
+        times = "once" if failed[2] == "1" else f"{failed[2]} times"
         return MigrationFailed(
             f"a worker process died {times} on the same task: it was killed, or ran out of memory",
-            advice=f"give it more memory, or a master that retries tasks (local[*,4]); {again}",
+            advice=f"{more}, or a master that retries tasks (local[*,4]); {again}",
+            **where,
         )
-    return gave_up(error, f"see Spark's log, and {again}")
+    return gave_up(error, f"see Spark's log, and {again}", **where)
 
 
 def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:

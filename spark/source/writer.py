@@ -16,7 +16,7 @@ import attrs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ...compat.targets import Target
-from ...serializers.errors import StateShiftError, redact_values, values_are_redacted
+from ...serializers.errors import StateShiftError, values_are_redacted
 from ...serializers.registry import registry
 from ...state.bootstrap.row_files import RowFile
 from ...state.bootstrap.state_types import FROM_ROWS, Wanted
@@ -28,6 +28,7 @@ from ...state.storage.files import Folder
 from ...state.storage.lock_renewal import renew_apart
 from ..in_arrow import arrow_schema
 from ..shipping import send_by_value
+from ..worker import begin_work
 from .options import bare, choice, number, places, refuse_unknown, required
 
 if TYPE_CHECKING:
@@ -67,16 +68,11 @@ class StateWriter(DataSourceArrowWriter):
             raise bare(error) from None
         self._additions, self._redacted = registry.additions(), values_are_redacted()  # including those of the job
 
-    def _begin(self) -> None:
-        """Restore the registrations and settings of the planning process in this one."""
-        registry.add(self._additions)
-        redact_values(self._redacted)
-
     def write(self, iterator: Iterator[pa.RecordBatch]) -> _Written:
         """Encode the rows of a task, and write them to its files."""
         from pyspark import TaskContext
 
-        self._begin()
+        begin_work(self._additions, redacted=self._redacted)
         context = TaskContext.get()
         task = context.partitionId() if context is not None else 0
         try:
@@ -88,7 +84,7 @@ class StateWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write the streams, and publish."""
-        self._begin()
+        begin_work(self._additions, redacted=self._redacted)
         try:
             self._write.publish([message.file for message in messages if isinstance(message, _Written)])
         except StateShiftError as error:

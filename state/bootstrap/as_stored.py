@@ -25,10 +25,11 @@ from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.records.values import Record
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.rows.values import Row
-from ..entry_keys import decode, encode
+from ..entry_keys import encode
 from ..savepoint.blocks import Block
-from ..savepoint.entries import read_separated
+from ..savepoint.entries import read_stored
 from ..savepoint.value_readers import value_reader
+from ..transcode.entry_values import map_value
 from ..transcode.objects import SEPARATOR
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _MOST_DIGITS = 1000
 """The most digits that are added to a decimal to keep its scale: a stored scale may be as large as two billion."""
 _LOSING = {"decimal", "set"}
 _SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, GenericArraySerializer)
-_PRESENT, _NULL = b"\0", b"\1"
 
 
 @attrs.define
@@ -82,25 +82,21 @@ class StoredForms:
             before, value = self._read(stored), self._read(new)
             if self._written(value) != new:  # its reader drops some of its bytes
                 return new
-            written = self._written(self._formed(self.value, before, value))
+            item: Any = self.value if self.kind is not StateKind.MAP else self.value.value  # type: ignore[attr-defined]
+            written = self._written(self._formed(item, before, value))
             return stored if written == self._written(before) else written
         except StateShiftError:  # the replaced entry may be damaged
             return new
 
     def _read(self, data: bytes) -> Any:
-        value: Any = self.value
-        if self.kind is StateKind.LIST:
-            return list(read_separated(value.element, data))
-        if self.kind is StateKind.MAP:
-            return {None: None if data[:1] == _NULL else decode(value.value, data[1:])}
-        return decode(value, data)
+        return read_stored(self.kind, self.value, data)
 
     def _written(self, found: Any) -> bytes:
         value: Any = self.value
         if self.kind is StateKind.LIST:
             return SEPARATOR.join(encode(value.element, item) for item in found)
         if self.kind is StateKind.MAP:
-            return _NULL if found[None] is None else _PRESENT + encode(value.value, found[None])
+            return map_value(value, found)
         return encode(value, found)
 
     def _formed(self, serializer: TypeSerializer[Any], stored: Any, new: Any) -> Any:

@@ -27,6 +27,7 @@ from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_te
 from ..entry_keys import encode, is_ambiguous, length_bytes
 from ..key_groups import key_group, key_hasher, prefix_size
 from ..transcode.entry_values import entry_values, map_value
+from ..user_code import called
 from .column_bytes import encode_column
 from .column_order import order_bytes
 from .column_values import python_values
@@ -340,12 +341,7 @@ def _given_by(function: Callable[[Any], Any], serializer: TypeSerializer[Any]) -
 
 def _written(write: Callable[[], T], value: Any) -> T:
     """Call a serializer; an exception of another kind (for a value of a wrong type) becomes a `ValueNotConvertible`."""
-    try:
-        return write()
-    except StateShiftError:
-        raise
-    except Exception as error:
-        raise ValueNotConvertible(f"{shown(value)} cannot be written: {cause_text(error)}") from error
+    return called(write, lambda: f"{shown(value)} cannot be written")
 
 
 def _row_values(column: pa.Array, make_row: RowMaker) -> list[Any]:

@@ -12,14 +12,13 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.containers.ttl import TtlValue
-from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.errors import MigrationFailed, StateShiftError, shown
 from ...serializers.limits import require_room
 from ...serializers.pickled.unpickling import trusting
-from ...serializers.views import DataInputView
-from ..entry_keys import decode, encode
-from ..savepoint.entries import read_separated
+from ..entry_keys import encode
+from ..savepoint.entries import read_stored
 from ..transcode.entry_values import entry_values, map_value
-from ..transcode.framing import ValueFraming, value_framing
+from ..user_code import called
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,17 +46,15 @@ class Merger:
             ValueNotConvertible: The function failed, or its result is not a value of the state.
         """
         result = reduce(self._both, map(self._read, values))
+        kind = self.merging.serializer
         try:
-            data = self._written(result)
+            data = called(
+                lambda: self._written(result),
+                lambda: f"{self._name} returned {shown(result)}, which cannot be written as {kind.describe()}",
+            )
         except StateShiftError as error:
             error.advice = error.advice or _WAY_OUT
             raise
-        except Exception as error:
-            raise ValueNotConvertible(
-                f"{self._name} returned {shown(result)}, which cannot be written as"
-                f" {self.merging.serializer.describe()}: {cause_text(error)}",
-                advice=_WAY_OUT,
-            ) from error
         if data is not None:
             require_room(len(data))
             self._prove(result, data)
@@ -85,23 +82,14 @@ class Merger:
         return self._called(first, second)
 
     def _called(self, first: Any, second: Any) -> Any:
-        try:
-            return self.merging.merge.function(first, second)
-        except StateShiftError:
-            raise
-        except Exception as error:
-            raise ValueNotConvertible(
-                f"{self._name} failed on {shown(first)} and {shown(second)}: {cause_text(error)}", advice=_WAY_OUT
-            ) from error
+        return called(
+            lambda: self.merging.merge.function(first, second),
+            lambda: f"{self._name} failed on {shown(first)} and {shown(second)}",
+            _WAY_OUT,
+        )
 
     def _read(self, data: bytes) -> Any:
-        serializer: Any = self.merging.serializer
-        framing = value_framing(self.merging.kind)
-        if framing is ValueFraming.SEPARATED:
-            return list(read_separated(serializer.element, data))
-        if framing is ValueFraming.NULLABLE:
-            return None if DataInputView(data).read_boolean() else decode(serializer.value, data[1:])
-        return decode(serializer, data)
+        return read_stored(self.merging.kind, self.merging.serializer, data)
 
     def _written(self, value: Any) -> bytes | None:
         """Write a merged value. None is an error even for a list: the function may lack a return statement."""

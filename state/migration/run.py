@@ -10,7 +10,7 @@ Source: DESIGN, section 4; rules, section 11.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -55,6 +55,13 @@ if TYPE_CHECKING:
     from ..storage.lineage import Lineage, StateCount
     from .rekey_task import Digests
 
+_FIELDS = {
+    "keyed": "managed_keyed",
+    "operator": "managed_operator",
+    "raw-keyed": "raw_keyed",
+    "raw-operator": "raw_operator",
+}
+"""The parts of a subtask, and the attributes of `SubtaskState` with their handles."""
 _LOOKED_AT = frozenset({"keyed", "operator"})
 """The parts of a subtask whose entries and elements are checked; only the operator itself can read raw state."""
 SUBTASK_BYTES = 64 << 20
@@ -195,14 +202,18 @@ def _copied_streams(
     subtask: SubtaskState, rewrites: OperatorPlan | None
 ) -> Iterator[tuple[str, KeyedHandle | OperatorStateHandle]]:
     """Yield part and handle of each stream of a subtask that is copied unchanged."""
-    if subtask.managed_keyed is not None and not (rewrites and rewrites.rewrites_keyed):
-        yield "keyed", subtask.managed_keyed
-    if subtask.managed_operator is not None and not (rewrites and rewrites.rewrites_operator_state):
-        yield "operator", subtask.managed_operator
-    if subtask.raw_keyed is not None:
-        yield "raw-keyed", subtask.raw_keyed
-    if subtask.raw_operator is not None:
-        yield "raw-operator", subtask.raw_operator
+    for part, field in _FIELDS.items():
+        handle = getattr(subtask, field)
+        if handle is not None and part not in _rewritten(rewrites):
+            yield part, handle
+
+
+def _rewritten(rewrites: OperatorPlan | None) -> list[str]:
+    """Return the parts of subtasks that are rewritten."""
+    if rewrites is None:
+        return []
+    are_rewritten = {"keyed": rewrites.rewrites_keyed, "operator": rewrites.rewrites_operator_state}
+    return [part for part, is_rewritten in are_rewritten.items() if is_rewritten]
 
 
 def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
@@ -365,18 +376,12 @@ def _new_subtask(
     subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, streams: dict[str, StreamHandle]
 ) -> SubtaskState:
     """Return a subtask with its copied streams; the caller adds the rewritten ones."""
-    new = subtask
+    handles: dict[str, Any] = {_FIELDS[part]: None for part in _rewritten(rewrites)}
     for part, handle in _copied_streams(subtask, rewrites):
-        if isinstance(handle.stream, InlineHandle):
-            continue
-        field = {"keyed": "managed_keyed", "operator": "managed_operator"}.get(part, part.replace("-", "_"))
-        copied = streams[stream_name(operator_id, part, subtask.index)]
-        new = attrs.evolve(new, **{field: attrs.evolve(getattr(subtask, field), stream=copied)})
-    if rewrites is not None and rewrites.rewrites_keyed:
-        new = attrs.evolve(new, managed_keyed=None)
-    if rewrites is not None and rewrites.rewrites_operator_state:
-        new = attrs.evolve(new, managed_operator=None)
-    return new
+        if not isinstance(handle.stream, InlineHandle):
+            copied = streams[stream_name(operator_id, part, subtask.index)]
+            handles[_FIELDS[part]] = attrs.evolve(handle, stream=copied)
+    return attrs.evolve(subtask, **handles)
 
 
 def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:

@@ -21,7 +21,7 @@ from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ..entry_keys import EntryKeyFormat, decode, shown_key
 from ..key_groups import prefix_size
-from .value_readers import step, value_reader
+from .value_readers import value_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,20 +105,14 @@ class EntryDecoder:
 
     def read_value(self, user_key: bytes, value: bytes) -> Any:
         """Read the value of one entry; for map state a pair of user key and value."""
-        if self.kind is StateKind.LIST:
-            with step("[]"):
-                return list(read_separated(self.value.element, value))  # type: ignore[attr-defined]  # of a list
-        if self.kind is StateKind.MAP:
-            mapping: Any = self.value
-            at = "<key>"
-            try:
-                name, at = decode(mapping.key, user_key), "{}"
-                is_null = DataInputView(value).read_boolean()
-                return name, None if is_null else decode(mapping.value, value[1:])
-            except StateShiftError as error:
-                add_step(error, at)
-                raise
-        return decode(self.value, value)
+        if self.kind is not StateKind.MAP:
+            return read_stored(self.kind, self.value, value)
+        try:
+            name = decode(self.value.key, user_key)  # type: ignore[attr-defined]  # of a map
+        except StateShiftError as error:
+            add_step(error, "<key>")
+            raise
+        return name, read_stored(self.kind, self.value, value)
 
     def add_place(self, error: StateShiftError, key: bytes) -> None:
         """Add the key of an entry, and a path, to an error about its value."""
@@ -205,6 +199,27 @@ def _flushed(maps: dict[Address, dict[Any, Any]], decoders: dict[int, EntryDecod
     for (_, state_id, key, namespace), value in maps.items():
         yield Entry(*decoders[state_id].read_key(key, namespace), value)
     maps.clear()
+
+
+def read_stored(kind: StateKind, serializer: Any, value: bytes) -> Any:
+    """Return what the value bytes of an entry hold: a value, a list, or for map state one value of the map, or None.
+
+    Args:
+        kind: The kind of the state.
+        serializer: The serializer of its values; for list and map state that of the whole list or map.
+        value: The value bytes.
+    """
+    at = {StateKind.LIST: "[]", StateKind.MAP: "{}"}.get(kind, "")
+    try:
+        if kind is StateKind.LIST:
+            return list(read_separated(serializer.element, value))
+        if kind is StateKind.MAP:
+            return None if DataInputView(value).read_boolean() else decode(serializer.value, value[1:])
+        return decode(serializer, value)
+    except StateShiftError as error:
+        if at:
+            add_step(error, at)
+        raise
 
 
 def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from ...compat.description import StateDescription, StateKind
 from ...compat.plan import Compression
 from ...compat.targets import Target
 from ...serializers.containers.pieces import encode_each
-from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, cause_text, located, shown
+from ...serializers.errors import StateNotFound, ValueNotConvertible, located, shown
 from ...serializers.flink.timers import Timer, TimerSerializer
 from ...serializers.flink.windows import VoidNamespace
 from ..entry_keys import EntryKey, EntryKeyFormat, encode
@@ -30,6 +30,7 @@ from ..storage.runs import names_of
 from ..storage.source_guard import refuse_by_place
 from ..timers import TimeDomain, queue_name
 from ..transcode.entry_values import entry_values
+from ..user_code import called
 from .blocks import Block
 from .handles import CANONICAL, KeyedHandle
 from .keyed_stream import write_keyed_stream
@@ -83,15 +84,7 @@ class _Slot:
 
 def _guarded(step: Callable[[], T], value: object) -> T:
     """Call a serializer, which may be a user's; convert foreign exceptions to `ValueNotConvertible`."""
-    try:
-        return step()
-    except StateShiftError:
-        raise
-    except Exception as error:
-        raise ValueNotConvertible(
-            f"{shown(value)} cannot be written: {cause_text(error)}",
-            advice="give a value of the declared type",
-        ) from error
+    return called(step, lambda: f"{shown(value)} cannot be written", "give a value of the declared type")
 
 
 class SavepointWriter:

@@ -16,14 +16,13 @@ from ...serializers.containers.pieces import unique
 from ...serializers.errors import (
     CorruptSavepoint,
     StateShiftError,
-    ValueNotConvertible,
     ValuesCollide,
     add_step,
-    cause_text,
     located,
     shown,
 )
 from ...serializers.views import DataInputView, DataOutputView
+from ..user_code import called
 from .bad_values import BadValue
 from .entry_values import entry_values
 from .objects import expect_end, read_old
@@ -96,21 +95,13 @@ class KindTranscoder:
     def _transformed(self, address: bytes, entries: Entries) -> Entries:
         """Return the new entries of a key; an empty list if the transform leaves nothing."""
         old = self._old(entries)
-        try:
-            new = self._transform.function(old)
-        except StateShiftError:
-            raise
-        except Exception as error:
-            what = f"the transform {self._transform.name} failed on {shown(old)}: {cause_text(error)}"
-            raise ValueNotConvertible(what, advice=_WAY_OUT) from error
-        try:
-            values = entry_values(self.plan.kind, _recoding(self.plan).writer, new)
-        except StateShiftError:
-            raise
-        except Exception as error:
-            what = f"{shown(new)}, returned by the transform {self._transform.name}, cannot be written as"
-            what += f" {_recoding(self.plan).writer.describe()}: {cause_text(error)}"
-            raise ValueNotConvertible(what, advice=_WAY_OUT) from error
+        name, writer = f"the transform {self._transform.name}", _recoding(self.plan).writer
+        new = called(lambda: self._transform.function(old), lambda: f"{name} failed on {shown(old)}", _WAY_OUT)
+        values = called(
+            lambda: entry_values(self.plan.kind, writer, new),
+            lambda: f"{shown(new)}, returned by {name}, cannot be written as {writer.describe()}",
+            _WAY_OUT,
+        )
         return sorted((address + user_key, value) for user_key, value in values)
 
     def _old(self, entries: Entries) -> Any:

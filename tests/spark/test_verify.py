@@ -18,6 +18,7 @@ from stateshift.spark import session
 from stateshift.spark import verify as verify_on_spark
 from stateshift.spark import verifying as verifying_on_spark
 from stateshift.spark.verify import verify
+from stateshift.spark.worker import Settings
 from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint import verify as verifying
@@ -212,9 +213,9 @@ class _Failing(Folder):
 
 def test_a_failure_of_a_store_is_raised_for_spark_while_another_attempt_is_left(monkeypatch):
     work = verifying_on_spark._Work(
-        (DigestTask("f", FileDigest(1, "00")),), _Failing("/sp"), Additions(), attempts=2, redacted=False, share_bytes=1
+        (DigestTask("f", FileDigest(1, "00")),), _Failing("/sp"), Settings(Additions(), redacted=False, attempts=2), 1
     )
-    monkeypatch.setattr(verifying_on_spark, "begin_work", lambda *_, **__: None)
+    monkeypatch.setattr(Settings, "begin", lambda _: None)
     attempt = 0
     monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: attempt))
 

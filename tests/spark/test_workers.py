@@ -7,7 +7,9 @@ import pickle
 import pytest
 
 from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift.serializers.registry import Additions
 from stateshift.spark import scheduling
+from stateshift.spark.worker import Settings
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.reader import Savepoint
@@ -27,7 +29,7 @@ def test_a_worker_that_lacks_numba_for_much_state_says_so(tmp_path, monkeypatch,
     monkeypatch.setattr(choice, "has_numba", lambda: is_there)
     monkeypatch.setattr(choice, "is_compiled", lambda: False)
     monkeypatch.setattr(choice, "COMPILING_BYTES", 1 << 40)
-    monkeypatch.setattr(scheduling, "begin_work", lambda *_, **__: None)
+    monkeypatch.setattr(Settings, "begin", lambda _: None)
     with SavepointWriter(tmp_path / "old", job_of(Int32)) as writer:
         writer.put("counter", "count", 1, 1)
     ready, target = (
@@ -36,7 +38,12 @@ def test_a_worker_that_lacks_numba_for_much_state_says_so(tmp_path, monkeypatch,
     )
     target.create()
     work = scheduling._Work(
-        tuple(ready.tasks), ready.savepoint.folder, ready.journal(target), {}, 1, None, False, False, share
+        tuple(ready.tasks),
+        ready.savepoint.folder,
+        ready.journal(target),
+        Settings(Additions(), redacted=False, attempts=1),
+        are_even=False,
+        share_bytes=share,
     )
 
     (result,) = map(pickle.loads, work([[0]]))
