@@ -20,9 +20,8 @@ from ..serializers.errors import DeclarationError
 from ..serializers.registry import registry
 from ..state.bootstrap.column_order import can_order
 from ..state.bootstrap.publication import (
+    NewSavepoint,
     check_position,
-    new_operators,
-    publish_bootstrap,
     report_states,
     unknown_to_flink,
 )
@@ -91,21 +90,12 @@ def write_from_rows(
         names = names_of(operator.id for operator in job.operators)
         claim = until_published.enter_context(all_or_nothing(Destination(folder, names)))
         folder = claim.folder
-        run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
+        new = NewSavepoint(job, resolved, max_parallelism, parallelism, restore_target, position)
+        run = _Run(new, folder, progress or (lambda _: None))
         with interrupts_kept():
             operators, results, encoded = run.carry_out([source.data for source in given], py_files)
         claim.require()
-        lineage = publish_bootstrap(
-            folder,
-            job,
-            operators,
-            results,
-            encoded,
-            parallelism=parallelism,
-            max_parallelism=max_parallelism,
-            restore_target=restore_target,
-            position=position,
-        )
+        lineage = new.publish(folder, operators, results, encoded)
     return BootstrapReport(
         target=folder.place,
         states=report_states(job, resolved, lineage),
@@ -150,11 +140,8 @@ def _check_frame(source: StateSource) -> None:
 class _Run:
     """The work of one bootstrap in a session."""
 
-    job: Job
-    sources: tuple[ResolvedSource, ...]
+    new: NewSavepoint
     folder: Folder
-    max_parallelism: int
-    parallelism: int | None
     tell: Callable[[Progress], None]
 
     def carry_out(
@@ -169,14 +156,14 @@ class _Run:
 
         spark = data[0].sparkSession
         context = spark.sparkContext
-        encoders = [RowEncoder(source, self.max_parallelism, _row_maker) for source in self.sources]
+        encoders = [RowEncoder(source, self.new.max_parallelism, _row_maker) for source in self.new.sources]
         settings = Settings.of(spark)
 
         def tell(step: Progress) -> None:
             settings.refuse_failures()
             self.tell(step)
 
-        with shipped(spark, (self.job, encoders, registry.additions()), py_files):
+        with shipped(spark, (self.new.job, encoders, registry.additions()), py_files):
             told = f"stateshift: {len(data)} sources to {self.folder}"
             rows = self._encoded(data, encoders, settings, 2 * context.defaultParallelism).persist(
                 StorageLevel.DISK_ONLY
@@ -187,7 +174,7 @@ class _Run:
                 settings.refuse_failures()
                 sizes, encoded = _summed(found)
                 require_room(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
-                operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism, self.sources)
+                operators = self.new.operators(sizes)
                 written = self._written(rows, operators, settings)
                 answers = run_watched(context, written.collect, "writing", tell, f"{told}, writing")
                 settings.refuse_failures()

@@ -45,80 +45,79 @@ def check_position(position: Any) -> None:
         ) from error
 
 
-def new_operators(
-    job: Job,
-    sizes: Mapping[int, int],
-    parallelism: int | None,
-    max_parallelism: int,
-    sources: Sequence[ResolvedSource] = (),
-) -> dict[int, NewOperator]:
-    """Return the operators with keyed state, by index in the job, with their parallelism.
+@attrs.frozen
+class NewSavepoint:
+    """A savepoint of a job whose keyed state is written from rows, and that has no other state.
 
-    The result depends only on the rows and not on the machine, so that a repeated run writes the same files (rule
-    RUN-5).
-
-    Args:
+    Attributes:
         job: The job with all operators.
-        sizes: The size of each operator's entries in bytes, by index.
-        parallelism: The parallelism of all operators; None for `subtasks_for` their sizes.
-        max_parallelism: The number of key groups.
         sources: The states that are written from rows.
-    """
-    found = {}
-    for place, operator in enumerate(job.operators):
-        count = parallelism or subtasks_for(sizes.get(place, 0), max_parallelism)
-        new = NewOperator.of(operator, count, max_parallelism)
-        if new is not None:
-            whole = frozenset(one.state_id for one in sources if one.operator == place and one.has_whole_lists)
-            found[place] = attrs.evolve(new, whole_lists=whole)
-    return found
-
-
-def publish_bootstrap(
-    folder: Folder,
-    job: Job,
-    operators: Mapping[int, NewOperator],
-    results: Sequence[StreamResult],
-    encoded: Mapping[tuple[int, int], RowCount],
-    *,
-    parallelism: int | None,
-    max_parallelism: int,
-    restore_target: Target,
-    position: Any,
-    origin: str = "bootstrap",
-) -> Lineage:
-    """Rename the files to their final names, write the streams without entries, the lineage, and `_metadata` last.
-
-    Args:
-        folder: The target.
-        job: The job with all operators.
-        operators: The operators with keyed state.
-        results: The results of all streams that have entries.
-        encoded: The count of encoded rows, by operator and state.
-        parallelism: The parallelism of operators without keyed state.
         max_parallelism: The number of key groups.
+        parallelism: The number of subtasks of all operators; None to derive it from the size of their state.
         restore_target: The system that is to restore the savepoint; it determines the version of `_metadata`.
         position: The position of the history, for the lineage.
         origin: The origin of the types as text, for the lineage.
-
-    Raises:
-        MigrationFailed: The rows written are not those encoded.
     """
-    check_counts(results, encoded)
-    by_stream = {(result.operator, result.subtask): result for result in results}
-    commit, states, counts = Commit(folder), [], list[StateCount]()
-    for place, operator in enumerate(job.operators):
-        new = operators.get(place)
-        subtasks = range(new.parallelism if new is not None else parallelism or 1)
-        streams: list[StreamResult] = []
-        if new is not None:
-            streams = [by_stream.get((place, at)) or write_rowless(new, place, at, folder) for at in subtasks]
-        handles: Sequence[KeyedHandle | None] = [stream.handle(commit) for stream in streams]
-        lists = put_operator_state(commit, operator, [{}] * len(subtasks), {})
-        states.append(new_operator(operator, max_parallelism, handles or [None] * len(subtasks), lists))
-        counts += _counts(operator, streams, encoded, place)
-    metadata = SavepointMetadata.new(tuple(states)).written_for(restore_target)
-    return commit.publish(metadata, job=origin, states=counts, position=position)
+
+    job: Job
+    sources: Sequence[ResolvedSource]
+    max_parallelism: int
+    parallelism: int | None
+    restore_target: Target
+    position: Any = None
+    origin: str = "bootstrap"
+
+    def operators(self, sizes: Mapping[int, int]) -> dict[int, NewOperator]:
+        """Return the operators with keyed state, by index in the job, with their parallelism.
+
+        The result depends only on the rows and not on the machine, so that a repeated run writes the same files (rule
+        RUN-5).
+
+        Args:
+            sizes: The size of each operator's entries in bytes, by index.
+        """
+        found = {}
+        for place, operator in enumerate(self.job.operators):
+            count = self.parallelism or subtasks_for(sizes.get(place, 0), self.max_parallelism)
+            new = NewOperator.of(operator, count, self.max_parallelism)
+            if new is not None:
+                whole = frozenset(one.state_id for one in self.sources if one.operator == place and one.has_whole_lists)
+                found[place] = attrs.evolve(new, whole_lists=whole)
+        return found
+
+    def publish(
+        self,
+        folder: Folder,
+        operators: Mapping[int, NewOperator],
+        results: Sequence[StreamResult],
+        encoded: Mapping[tuple[int, int], RowCount],
+    ) -> Lineage:
+        """Rename the files to their final names, write the streams without entries, the lineage, and `_metadata` last.
+
+        Args:
+            folder: The target.
+            operators: The operators with keyed state.
+            results: The results of all streams that have entries.
+            encoded: The count of encoded rows, by operator and state.
+
+        Raises:
+            MigrationFailed: The rows written are not those encoded.
+        """
+        check_counts(results, encoded)
+        by_stream = {(result.operator, result.subtask): result for result in results}
+        commit, states, counts = Commit(folder), [], list[StateCount]()
+        for place, operator in enumerate(self.job.operators):
+            new = operators.get(place)
+            subtasks = range(new.parallelism if new is not None else self.parallelism or 1)
+            streams: list[StreamResult] = []
+            if new is not None:
+                streams = [by_stream.get((place, at)) or write_rowless(new, place, at, folder) for at in subtasks]
+            handles: Sequence[KeyedHandle | None] = [stream.handle(commit) for stream in streams]
+            lists = put_operator_state(commit, operator, [{}] * len(subtasks), {})
+            states.append(new_operator(operator, self.max_parallelism, handles or [None] * len(subtasks), lists))
+            counts += _counts(operator, streams, encoded, place)
+        metadata = SavepointMetadata.new(tuple(states)).written_for(self.restore_target)
+        return commit.publish(metadata, job=self.origin, states=counts, position=self.position)
 
 
 def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, int], RowCount]) -> None:

@@ -35,7 +35,7 @@ from ..storage.source_guard import Read, refuse_by_place
 from ..storage.target_lock import Claim, lay, renewed, take_over
 from ..storage.unchanged import SourceFiles
 from .merge_into_base import publish_beside
-from .publication import new_operators, publish_bootstrap
+from .publication import NewSavepoint
 from .row_files import sorted_batches, write_row_file
 from .rows import RowEncoder
 from .shuffle_batches import packed
@@ -181,22 +181,19 @@ class StateWrite:
                 return publish_beside(self, Savepoint.open(self.base, allow_roots=self.allow_roots), files, claim)
         assert self.job is not None  # noqa: S101 - there is a job if there is no base
         place = self.source.operator, self.source.state_id
-        operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
+        new = NewSavepoint(
+            self.job,
+            [self.source],
+            self.max_parallelism,
+            self.parallelism,
+            self.restore_target,
+            origin="rows of a DataFrame",
+        )
+        operators = new.operators({place[0]: size})
         rows = sorted_batches(files, self.target, self.source.state_id)
         results = list(write_streams(rows, operators, self.target))
         claim.require()
-        return publish_bootstrap(
-            self.target,
-            self.job,
-            operators,
-            results,
-            {place: sum((file.rows for file in files), RowCount())},
-            parallelism=self.parallelism,
-            max_parallelism=self.max_parallelism,
-            restore_target=self.restore_target,
-            position=None,
-            origin="rows of a DataFrame",
-        )
+        return new.publish(self.target, operators, results, {place: sum((file.rows for file in files), RowCount())})
 
 
 def settle(

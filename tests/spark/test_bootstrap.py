@@ -34,7 +34,7 @@ from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDate
 from stateshift.spark import bootstrapping
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
-from stateshift.state.bootstrap.publication import new_operators
+from stateshift.state.bootstrap.publication import NewSavepoint
 from stateshift.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -309,10 +309,11 @@ def test_keys_without_a_stable_hash_are_written_where_flink_is_not_to_read_them(
 def test_a_larger_state_gets_more_subtasks_by_its_size_alone():
     sizes = {0: 200 << 20, 1: 1}
 
-    found = new_operators(JOB, sizes, None, 128)
+    found = NewSavepoint(JOB, [], 128, None, Target.ANY).operators(sizes)
+    two_each = NewSavepoint(JOB, [], 128, 2, Target.ANY).operators(sizes)
 
     assert {0: 4, 1: 1} == {place: operator.parallelism for place, operator in found.items()}
-    assert {0: 2, 1: 2} == {place: o.parallelism for place, o in new_operators(JOB, sizes, 2, 128).items()}
+    assert {0: 2, 1: 2} == {place: operator.parallelism for place, operator in two_each.items()}
 
 
 KEYED = Job(

@@ -22,7 +22,7 @@ from stateshift import (
 )
 from stateshift.compat.targets import Target
 from stateshift.state.bootstrap import shuffle_batches as parcels
-from stateshift.state.bootstrap.publication import new_operators, publish_bootstrap
+from stateshift.state.bootstrap.publication import NewSavepoint
 from stateshift.state.bootstrap.rows import RowEncoder
 from stateshift.state.bootstrap.shuffle_batches import PARCELS, packed, sorted_rows
 from stateshift.state.bootstrap.sources import resolve
@@ -176,17 +176,15 @@ def test_what_is_packed_and_put_in_order_is_what_the_writer_writes(entries, cuts
         found = []
         for encoder, rows in zip(ENCODERS, tables_of(entries), strict=True):
             found += packed_by_tasks(encoder, rows.sort_by([("key", "descending")]), cuts)
-        folder, operators = Folder.at(place), new_operators(JOB, {}, parallelism, 16)
+        new, folder = NewSavepoint(JOB, [], 16, parallelism, Target.ANY), Folder.at(place)
+        operators = new.operators({})
         folder.create()
         results = list(write_streams(sorted_rows(as_spark_brings_them(found, size)), operators, folder))
         encoded = {}
         for parcel in pa.Table.from_batches(found).to_pylist():
             count = RowCount(parcel["rows"], parcel["checksum"])
             encoded[0, parcel["state"]] = encoded.get((0, parcel["state"]), RowCount()) + count
-        publish_bootstrap(
-            folder, JOB, operators, results, encoded,
-            parallelism=parallelism, max_parallelism=16, restore_target=Target.ANY, position=None,
-        )  # fmt: skip
+        new.publish(folder, operators, results, encoded)
 
         assert streams_of(expected) == streams_of(place)
         assert Savepoint.open(place).lineage.files == Savepoint.open(expected).lineage.files
