@@ -46,7 +46,7 @@ class StateKind(enum.StrEnum):
         return self not in {StateKind.SPLIT_LIST, StateKind.UNION_LIST, StateKind.BROADCAST}
 
     @property
-    def room(self) -> str:
+    def scope(self) -> str:
         """The scope within which names are unique: a keyed and an operator state of one operator may share a name."""
         if self.is_keyed:
             return "keyed"

@@ -209,7 +209,7 @@ class _Answers:
         return cls(
             {operator.operator_id: operator for operator in report.operators},
             {
-                (operator.operator_id, side.kind.room, side.name): state
+                (operator.operator_id, side.kind.scope, side.name): state
                 for operator, state in report.states()
                 for side in (state.was, state.becomes)
                 if side is not None
@@ -217,7 +217,7 @@ class _Answers:
         )
 
     def on_state(self, operator_id: str, state: StateDescription) -> Way | None:
-        report = self.states.get((operator_id, state.kind.room, state.name))
+        report = self.states.get((operator_id, state.kind.scope, state.name))
         if report is None or report.was is None or report.becomes is None:
             return None
         return Way(report.decision, report.result.verdict, report.result.findings, report.note)

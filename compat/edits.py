@@ -71,7 +71,7 @@ class Edits:
             taken = [
                 other
                 for other in operators[index].states
-                if (other.name, other.kind.room) == (new_name, state.kind.room)
+                if (other.name, other.kind.scope) == (new_name, state.kind.scope)
             ]
             if taken or not new_name:
                 raise DeclarationError(

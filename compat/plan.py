@@ -316,9 +316,9 @@ class OperatorPlan:
 
     def state(self, name: str, *, keyed: bool, broadcast: bool = False) -> StatePlan | None:
         """Return the plan of a stored state; a keyed, a list and a broadcast state of an operator may share a name."""
-        room = "keyed" if keyed else "broadcast" if broadcast else "operator"
+        scope = "keyed" if keyed else "broadcast" if broadcast else "operator"
         found = [state for state in self.states if state.name == name and state.kind.is_keyed is keyed]
-        return next((state for state in found if state.kind.room == room), found[0] if found else None)
+        return next((state for state in found if state.kind.scope == scope), found[0] if found else None)
 
 
 @attrs.frozen

@@ -77,8 +77,8 @@ def _written_anew(
         "all state of the operator is keyed anew; two keys that become one abort the run, unless they are merged",
         ("migrate the state with --repartition", KEEP), (Flag.COLLISION_CHECK,),
     )  # fmt: skip
-    anew: CompatibilityResult[Any] = CompatibilityResult.requires_migration(finding, *below, conversion=conversion)
-    return RoleReport(anew, anew.verdict.decision, *words, reader, converter)
+    rekeyed: CompatibilityResult[Any] = CompatibilityResult.requires_migration(finding, *below, conversion=conversion)
+    return RoleReport(rekeyed, rekeyed.verdict.decision, *words, reader, converter)
 
 
 def address_only(

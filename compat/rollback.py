@@ -69,7 +69,7 @@ def rollback_of(
     found = {}
     for operator in plan.operators:
         for state in operator.states:
-            place = (operator.operator_id, state.kind.room, state.name)
+            place = (operator.operator_id, state.kind.scope, state.name)
             found[place] = _of(operator, state, answers.get(place))
     return found
 
@@ -101,7 +101,7 @@ def _answers(after: JobDescription, old: JobDescription) -> dict[tuple[str, str,
         report = check(after, old.as_probe())
     except NothingInCommon:
         return {}
-    return {(operator.operator_id, state.kind.room, state.name): state for operator, state in report.states()}
+    return {(operator.operator_id, state.kind.scope, state.name): state for operator, state in report.states()}
 
 
 def _of(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) -> Rollback:

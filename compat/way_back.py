@@ -199,7 +199,7 @@ def as_declared(was: OperatorDescription, code: JobDescription | None) -> Operat
 
 
 def _place(operator: OperatorReport, state: StateReport) -> Place:
-    return operator.operator_id, state.kind.room, state.name
+    return operator.operator_id, state.kind.scope, state.name
 
 
 def _answers(
@@ -224,7 +224,7 @@ def _answers(
         return {_place(operator, state): untold for state in asked}, None
     key = _told(answer.key.decision, answer.key.result.findings) if answer.key and key_differs else None
     found = {
-        (operator.operator_id, state.was.kind.room, state.name): _told(
+        (operator.operator_id, state.was.kind.scope, state.name): _told(
             state.decision, state.result.findings, state.note
         )
         for state in answer.states

@@ -1,9 +1,9 @@
 """The implementation of a bootstrap on Spark.
 
-Each source is encoded in blocks on the workers, and packed into batches of rows of one state and key group (`Parcel`),
-whose content Spark never looks at. Spark brings the batches of a subtask to one task, sorted by key group and state;
-that task sorts their rows, and writes the subtask's stream under the name of its attempt. The driver publishes by
-writing `_metadata` last. Source: DESIGN, section 4; performance notes.
+Each source is encoded in blocks on the workers, and packed into records with many rows of one state and key group
+(`PACKED_ROWS`), whose content Spark never looks at. Spark brings the records of a subtask to one task, sorted by key
+group and state; that task sorts their rows, and writes the subtask's stream under the name of its attempt. The driver
+publishes by writing `_metadata` last. Source: DESIGN, section 4; performance notes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 from ..serializers.errors import DeclarationError
 from ..serializers.registry import registry
 from ..state.bootstrap.column_order import can_order
+from ..state.bootstrap.packed_rows import PACKED_ROWS, packed, sorted_rows
 from ..state.bootstrap.publication import (
     NewSavepoint,
     check_position,
@@ -27,12 +28,11 @@ from ..state.bootstrap.publication import (
 )
 from ..state.bootstrap.report import BootstrapReport
 from ..state.bootstrap.rows import RowEncoder
-from ..state.bootstrap.shuffle_batches import PARCELS, packed, sorted_rows
 from ..state.bootstrap.sources import ResolvedSource, resolve
 from ..state.bootstrap.streams import NewOperator, RowCount, write_streams
 from ..state.job import Job
 from ..state.key_groups import key_group_range
-from ..state.migration.estimate import require_room
+from ..state.migration.estimate import require_space
 from ..state.savepoint.new_streams import check_job
 from ..state.storage.files import Folder
 from ..state.storage.publish import Destination, all_or_nothing, check_target
@@ -173,7 +173,7 @@ class _Run:
                 found = run_watched(context, summary.collect, "encoding", tell, f"{told}, encoding")
                 settings.refuse_failures()
                 sizes, encoded = _summed(found)
-                require_room(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
+                require_space(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
                 operators = self.new.operators(sizes)
                 written = self._written(rows, operators, settings)
                 answers = run_watched(context, written.collect, "writing", tell, f"{told}, writing")
@@ -193,7 +193,7 @@ class _Run:
             chosen = _chosen(table, encoder.source, slots).coalesce(slots)
             numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
             encode = _Encoding(encoder, tuple(chosen.columns), settings)
-            parts.append(mapped(numbered, encode, from_arrow_schema(PARCELS)))
+            parts.append(mapped(numbered, encode, from_arrow_schema(PACKED_ROWS)))
         rows = parts[0]
         for part in parts[1:]:
             rows = rows.unionAll(part)

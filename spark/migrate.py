@@ -151,7 +151,7 @@ def migrate(
     needed = estimate(prepared.tasks, source_folder, folder, cores, held_bytes=held, with_spark=with_spark)
     needed = attrs.evolve(needed, replaced_bytes=sum(map(folder.size, files_there(folder))))
     report = attrs.evolve(_planned(prepared, folder), estimate=needed)
-    needed.require_room(folder)
+    needed.require_space(folder)
     if dry_run:
         tried = try_out(prepared.savepoint, prepared.plan)
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
@@ -279,15 +279,15 @@ def _on_spark(
     tell: Callable[[Progress], None],
 ) -> list[TaskResult]:
     """Run tasks on Spark: those that rewrite keys with a shuffle, all others one by one."""
-    keyed_anew = [task for task in tasks if isinstance(task, RekeyTask)]
+    rekeyed = [task for task in tasks if isinstance(task, RekeyTask)]
     others = [task for task in tasks if not isinstance(task, RekeyTask)]
     results: list[TaskResult] = []
     if others:
         results += carry_out(others, source, journal, session=session, py_files=py_files, progress=tell)
-    if keyed_anew:
-        from .repartition import write_keys_anew
+    if rekeyed:
+        from .repartition import write_rekeyed
 
-        results += write_keys_anew(keyed_anew, source, journal, session=session, py_files=py_files, progress=tell)
+        results += write_rekeyed(rekeyed, source, journal, session=session, py_files=py_files, progress=tell)
     return results
 
 

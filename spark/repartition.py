@@ -1,9 +1,9 @@
 """Rewriting of keys on Spark: the entries are read in packed batches, which one shuffle brings to the new subtasks.
 
-    readings -> mapInArrow -> parcels -> a partition a stream, sorted by key group and state -> mapInArrow -> streams
+    readings -> mapInArrow -> batches -> a partition a stream, sorted by key group and state -> mapInArrow -> streams
 
-A packed batch (`Parcel`) holds many entries (up to 4 MiB); only these batches pass through the JVM, where Spark sorts
-them, on disk if needed. Source: rule ROLE-4.
+A `ShuffleBatch` holds many entries (up to 4 MiB); only these batches pass through the JVM, where Spark sorts them, on
+disk if needed. Source: rule ROLE-4.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import attrs
 import pyarrow as pa
 
-from ..state.migration.merge_partitions import write_parcels
+from ..state.migration.merge_partitions import write_batches
 from ..state.migration.rekey_task import READING_BYTES
-from ..state.migration.rekeying import read_parcels
-from ..state.migration.shuffle_batches import Parcel
+from ..state.migration.rekeying import read_batches
+from ..state.migration.shuffle_batches import BATCH_BYTES, ShuffleBatch
 from ..state.progress import Progress
 from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import refuse_connect
@@ -41,13 +41,12 @@ if TYPE_CHECKING:
     from ..state.storage.files import Folder
     from .session import Driver
 
-_PARCELS = "stream int, key_group int, state int, data binary"
+_COLUMNS = "stream int, key_group int, state int, data binary"
 _SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
-_BATCH_BYTES = 4 << 20
 _TASKS_PER_CORE = 2
 
 
-def write_keys_anew(
+def write_rekeyed(
     tasks: Sequence[RekeyTask],
     source: Folder,
     journal: Journal,
@@ -102,8 +101,8 @@ def _streams(spark: SparkSession, work: _Work, slots: int) -> DataFrame:
     count = len(work.readings)
     size = sum(task.size_bytes for task in work.tasks)
     numbers = spark.range(0, count, 1, min(count, max(slots, size // READING_BYTES)))
-    parcels = mapped(numbers, work.read, _PARCELS)
-    together = partitioned_by(parcels, len(work.tasks), parcels["stream"])
+    shuffled = mapped(numbers, work.read, _COLUMNS)
+    together = partitioned_by(shuffled, len(work.tasks), shuffled["stream"])
     ordered = together.sortWithinPartitions("stream", "key_group", "state")
     return mapped(ordered, work.write, "result binary")
 
@@ -129,45 +128,45 @@ class _Work:
             streams = {
                 task.subtask: stream for stream, task in enumerate(self.tasks) if task.plan.operator_id == operator_id
             }
-            parcels = read_parcels(self.tasks[at], reading, self.source, streams.keys(), executor)
-            yield from self.settings.guarded(_batched(parcels, streams), self.tasks[at].title)
+            shuffled = read_batches(self.tasks[at], reading, self.source, streams.keys(), executor)
+            yield from self.settings.guarded(_batched(shuffled, streams), self.tasks[at].title)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the streams of the packed entries, and yield the result of each."""
         self.settings.begin()
-        for stream, parcels in groupby(_unpacked(batches), key=lambda found: found[0]):
-            yield from self.settings.guarded(self._written(stream, parcels), self.tasks[stream].title)
+        for stream, shuffled in groupby(_unpacked(batches), key=lambda found: found[0]):
+            yield from self.settings.guarded(self._written(stream, shuffled), self.tasks[stream].title)
 
-    def _written(self, stream: int, parcels: Iterable[tuple[int, Parcel]]) -> Iterator[pa.RecordBatch]:
-        result = write_parcels(self.tasks[stream], (parcel for _, parcel in parcels), self.journal.folder)
+    def _written(self, stream: int, shuffled: Iterable[tuple[int, ShuffleBatch]]) -> Iterator[pa.RecordBatch]:
+        result = write_batches(self.tasks[stream], (one for _, one in shuffled), self.journal.folder)
         is_slow = lacks_numba(choose_executor(self.share_bytes, compiles=True), self.share_bytes)
         result = attrs.evolve(result, lacks_numba=is_slow)
         self.journal.record(result)
         yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
 
 
-def _batched(parcels: Iterable[Parcel], streams: dict[int, int]) -> Iterator[pa.RecordBatch]:
+def _batched(shuffled: Iterable[ShuffleBatch], streams: dict[int, int]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches of moderate size made of packed entries."""
-    held: list[Parcel] = []
+    held: list[ShuffleBatch] = []
     size = 0
-    for parcel in parcels:
-        held.append(parcel)
-        size += len(parcel.data)
-        if size >= _BATCH_BYTES:
+    for one in shuffled:
+        held.append(one)
+        size += len(one.data)
+        if size >= BATCH_BYTES:
             yield _batch(held, streams)
             held, size = [], 0
     if held:
         yield _batch(held, streams)
 
 
-def _batch(parcels: list[Parcel], streams: dict[int, int]) -> pa.RecordBatch:
-    columns = zip(*((streams[p.subtask], p.key_group, p.state_id, p.data) for p in parcels), strict=True)
+def _batch(shuffled: list[ShuffleBatch], streams: dict[int, int]) -> pa.RecordBatch:
+    columns = zip(*((streams[p.subtask], p.key_group, p.state_id, p.data) for p in shuffled), strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
-def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Parcel]]:
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, ShuffleBatch]]:
     for batch in batches:
         for at in range(batch.num_rows):
             stream, key_group, state, data = (column[at].as_py() for column in batch.columns)
-            yield stream, Parcel(-1, key_group, state, data)
+            yield stream, ShuffleBatch(-1, key_group, state, data)

@@ -148,20 +148,20 @@ class Operator:
 
     def _refuse_strangers(self, where: str) -> None:
         """Refuse values that are not descriptors, and descriptors of another kind of state."""
-        rooms: list[tuple[str, tuple[object, ...], type]] = [
+        arguments: list[tuple[str, tuple[object, ...], type]] = [
             ("states", self.states, StateDescriptor),
             ("list_states", self.list_states, ListStateDescriptor),
             ("union_list_states", self.union_list_states, ListStateDescriptor),
             ("broadcast_states", self.broadcast_states, MapStateDescriptor),
             ("timers", self.timers, TimerServiceDescriptor),
         ]
-        for room, states, wanted in rooms:
+        for argument, states, wanted in arguments:
             stranger = next((state for state in states if not isinstance(state, wanted)), None)
             if stranger is not None:
                 name = getattr(stranger, "name", None)
                 what = f"a {type(stranger).__name__} {name!r}" if name else shown(stranger)
                 raise DeclarationError(
-                    f"{what} is in the {room} of {where}, but is not a {wanted.__name__}",
+                    f"{what} is in the {argument} of {where}, but is not a {wanted.__name__}",
                     advice=f"declare it with a {wanted.__name__}, or in the list for its kind",
                 )
 

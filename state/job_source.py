@@ -41,7 +41,7 @@ _DESCRIPTORS = {
     StateKind.UNION_LIST: "ListStateDescriptor",
     StateKind.BROADCAST: "MapStateDescriptor",
 }
-_ROOMS = {
+_ARGUMENTS = {
     StateKind.SPLIT_LIST: "list_states",
     StateKind.UNION_LIST: "union_list_states",
     StateKind.BROADCAST: "broadcast_states",
@@ -97,10 +97,10 @@ class _Writer:
     def _operator(self, operator: SavepointOperator) -> tuple[list[str], str]:
         """Return the lines that declare an operator, and its variable: "" where nothing of it can be declared."""
         left_out: dict[str, list[str]] = {}
-        rooms: dict[str, list[Expression]] = {}
+        lists: dict[str, list[Expression]] = {}
         key = self._key(operator, left_out)
         declarable = [state for state in operator.states if state.kind is not StateKind.TIMERS]
-        for state in sorted(declarable, key=lambda state: (state.kind.room, state.name)):
+        for state in sorted(declarable, key=lambda state: (state.kind.scope, state.name)):
             reason = self._why_not(state, has_key=bool(key))
             if not reason:
                 try:
@@ -108,18 +108,18 @@ class _Writer:
                 except NoSourceError as error:
                     reason = str(error)
                 else:
-                    rooms.setdefault(_ROOMS.get(state.kind, "states"), []).append(descriptor)
+                    lists.setdefault(_ARGUMENTS.get(state.kind, "states"), []).append(descriptor)
                     continue
             left_out.setdefault(reason, []).append(state.name)
         services = self._services(operator, left_out) if key else []
-        rooms |= {"timers": services} if services else {}
+        lists |= {"timers": services} if services else {}
         remarks = list(_remarks(operator, left_out))
-        if not key and not rooms:
+        if not key and not lists:
             return remarks, ""
         variable = self._names.variable(operator.uid, fallback="operator")
         name = quoted(operator.uid) if operator.uid else f"operator_id={quoted(operator.operator_id)}"
         arguments: list[Expression] = [name, *([f"key={key}"] if key else [])]
-        arguments += [Group(f"{room}=[", tuple(descriptors)) for room, descriptors in sorted(rooms.items(), key=_room)]
+        arguments += [Group(f"{name}=[", tuple(descriptors)) for name, descriptors in sorted(lists.items(), key=_place)]
         return [*remarks, *statement(Group("Operator(", tuple(arguments)), before=f"{variable} = ")], variable
 
     def _key(self, operator: SavepointOperator, left_out: dict[str, list[str]]) -> str:
@@ -208,8 +208,8 @@ def _equal(one: Snapshot, other: Snapshot | None) -> bool:
     return other is not None and snapshot_to_bytes(one) == snapshot_to_bytes(other)
 
 
-def _room(item: tuple[str, list[Expression]]) -> int:
-    return ["states", *_ROOMS.values(), "timers"].index(item[0])
+def _place(item: tuple[str, list[Expression]]) -> int:
+    return ["states", *_ARGUMENTS.values(), "timers"].index(item[0])
 
 
 def _all_snapshots(savepoint: Savepoint) -> Iterator[Snapshot]:

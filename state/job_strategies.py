@@ -42,14 +42,14 @@ def jobs(draw: DrawFn, of: SearchStrategy[Any]) -> Job:
 
 @st.composite
 def _operators(draw: DrawFn, uid: str, of: SearchStrategy[Any]) -> Operator:
-    rooms: dict[str, list[Any]] = {"states": [], "list_states": [], "union_list_states": [], "broadcast_states": []}
+    arguments: dict[str, list[Any]] = {"states": [], "list_states": [], "union_list_states": [], "broadcast_states": []}
     made = {"states": _keyed, "broadcast_states": _maps}
-    likely = ["states", *rooms]
+    likely = ["states", *arguments]
     for name in draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True)):
-        room = draw(st.sampled_from(likely))
-        rooms[room].append(draw(made.get(room, _lists)(name, of)))
-    key: Any = draw(_keys) if rooms["states"] else None
-    given: dict[str, Any] = {"key": key, **rooms}
+        argument = draw(st.sampled_from(likely))
+        arguments[argument].append(draw(made.get(argument, _lists)(name, of)))
+    key: Any = draw(_keys) if arguments["states"] else None
+    given: dict[str, Any] = {"key": key, **arguments}
     return Operator(uid, **given)
 
 

@@ -263,7 +263,7 @@ class _Types:
     parsed: Parsed
     texts: dict[str, str] | None
     _read: dict[str, SerializerDescription] = attrs.field(factory=dict)
-    _room: int = MOST_BYTES
+    _left_bytes: int = MOST_BYTES
 
     def take(self, facts: Fields, name: str) -> SerializerDescription:
         """Take the type that a field names or contains."""
@@ -324,15 +324,15 @@ class _Types:
         except (binascii.Error, ValueError) as error:
             raise CorruptFile(f"the bytes of a snapshot are not base64: {error}") from error
         if is_packed:
-            data = _unpacked(data, self._room)
-            self._room -= len(data)
+            data = _unpacked(data, self._left_bytes)
+            self._left_bytes -= len(data)
         return data
 
 
-def _unpacked(packed: bytes, room: int) -> bytes:
+def _unpacked(packed: bytes, most_bytes: int) -> bytes:
     unpacking = bz2.BZ2Decompressor()
     try:
-        data = unpacking.decompress(packed, room)
+        data = unpacking.decompress(packed, most_bytes)
     except (OSError, EOFError) as error:
         raise CorruptFile(f"the bytes of a snapshot are not compressed by bzip2: {error}") from error
     if not unpacking.eof or unpacking.unused_data:

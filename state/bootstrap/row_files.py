@@ -4,7 +4,7 @@ A data source cannot shuffle rows: each task has whatever rows Spark passed to i
 rows to a file of its attempt, and the process that writes the streams reads the same range of key groups from all
 files.
 
-    file    pieces, each an Arrow stream of `PARCELS` of one of `RANGES` ranges of key groups
+    file    pieces, each an Arrow stream of `PACKED_ROWS` of one of `RANGES` ranges of key groups
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...serializers.errors import StateShiftError
-from .shuffle_batches import HELD_BYTES, PARCELS, rows_in_order
+from .packed_rows import HELD_BYTES, PACKED_ROWS, rows_in_order
 from .streams import RowCount
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ class RowFile:
             raise pickle.loads(self.error)  # noqa: S301 - our own task wrote it
 
 
-def write_row_file(parcels: Iterable[pa.RecordBatch], max_parallelism: int, folder: Folder, name: str) -> RowFile:
+def write_row_file(records: Iterable[pa.RecordBatch], max_parallelism: int, folder: Folder, name: str) -> RowFile:
     """Write the packed rows of a task to a file.
 
     Args:
-        parcels: The packed rows from `shuffle_batches.packed`.
+        records: The packed rows from `packed_rows.packed`.
         max_parallelism: The number of key groups.
         folder: The folder to write to.
         name: The name of the file without its attempt.
@@ -88,7 +88,7 @@ def write_row_file(parcels: Iterable[pa.RecordBatch], max_parallelism: int, fold
     """
     writer = _Writer(folder, folder.attempt_name(name), max_parallelism)
     try:
-        for batch in parcels:
+        for batch in records:
             error = batch.column("error")[0].as_py()
             if error is not None:
                 writer.abandon()
@@ -109,12 +109,12 @@ class _Writer:
         self._output: FileOutput | None = None
         self._open = ExitStack()
 
-    def add(self, parcels: pa.RecordBatch) -> None:
+    def add(self, records: pa.RecordBatch) -> None:
         if self._output is None:
             self._output = self._open.enter_context(self._folder.output(self._name))
-        places = parcels.column("key_group").to_numpy().astype(np.int64) * RANGES // self._max_parallelism
+        places = records.column("key_group").to_numpy().astype(np.int64) * RANGES // self._max_parallelism
         for start, end in pairwise([0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]):
-            part = parcels.slice(start, end - start)
+            part = records.slice(start, end - start)
             data, (rows, held, checksum) = _stream_of(part), _sums(part)
             self._pieces.append(Piece(int(places[start]), self._written, len(data), held))
             self._rows += RowCount(rows, checksum)
@@ -133,14 +133,14 @@ class _Writer:
                 self._folder.delete(self._name)
 
 
-def _sums(parcels: pa.RecordBatch) -> list[int]:
-    return [int(parcels.column(name).to_numpy().sum()) for name in ("rows", "size", "checksum")]
+def _sums(records: pa.RecordBatch) -> list[int]:
+    return [int(records.column(name).to_numpy().sum()) for name in ("rows", "size", "checksum")]
 
 
-def _stream_of(parcels: pa.RecordBatch) -> memoryview:
+def _stream_of(records: pa.RecordBatch) -> memoryview:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, PARCELS) as stream:
-        stream.write_batch(parcels)
+    with pa.ipc.new_stream(sink, PACKED_ROWS) as stream:
+        stream.write_batch(records)
     return memoryview(sink.getvalue())
 
 
@@ -152,11 +152,11 @@ def sorted_batches(files: Sequence[RowFile], folder: Folder, state_id: int) -> I
         folder: The folder of the files.
         state_id: The state id that the rows get.
     """
-    at = PARCELS.get_field_index("state")
+    at = PACKED_ROWS.get_field_index("state")
     for places in _handy_ranges(files):
-        parcels = pa.concat_tables([table for file in files for table in _read(file, folder, places)])
-        states = pa.array(np.full(len(parcels), state_id, dtype=np.int32))
-        (batch,) = parcels.set_column(at, "state", states).combine_chunks().to_batches()
+        records = pa.concat_tables([table for file in files for table in _read(file, folder, places)])
+        states = pa.array(np.full(len(records), state_id, dtype=np.int32))
+        (batch,) = records.set_column(at, "state", states).combine_chunks().to_batches()
         yield from rows_in_order(batch)
 
 

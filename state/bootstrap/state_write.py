@@ -25,7 +25,7 @@ from ...serializers.errors import (
 )
 from ..job import Job
 from ..key_groups import key_group_range
-from ..migration.estimate import require_room
+from ..migration.estimate import require_space
 from ..savepoint.metadata import METADATA
 from ..savepoint.new_streams import check_job
 from ..savepoint.reader import Savepoint
@@ -35,10 +35,10 @@ from ..storage.source_guard import Read, refuse_by_place
 from ..storage.target_lock import Claim, lay, renewed, take_over
 from ..storage.unchanged import SourceFiles
 from .merge_into_base import publish_beside
+from .packed_rows import packed
 from .publication import NewSavepoint
 from .row_files import sorted_batches, write_row_file
 from .rows import RowEncoder
-from .shuffle_batches import packed
 from .sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
 from .state_types import (
     Wanted,
@@ -175,7 +175,7 @@ class StateWrite:
         for file in files:
             file.refuse()
         size = sum(file.held for file in files)
-        require_room(self.target, size, self.target.free_space_bytes())
+        require_space(self.target, size, self.target.free_space_bytes())
         if self.base_files is not None:
             with self.base_files.watched():
                 return publish_beside(self, Savepoint.open(self.base, allow_roots=self.allow_roots), files, claim)

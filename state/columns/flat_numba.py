@@ -30,8 +30,8 @@ def decode_flat(
     bases = np.cumsum([0, *(size * rows + PADDING for size in sizes)])
     fixed = np.empty(bases[-1], np.uint8)
     # A character of two stored bytes may have three in UTF-8. The system allocates only pages that are written.
-    room = int((limits - starts).sum()) * 3 // 2 + PADDING
-    texts = np.empty((parts, room if TEXT in sizes else 0), np.uint8)
+    capacity = int((limits - starts).sum()) * 3 // 2 + PADDING
+    texts = np.empty((parts, capacity if TEXT in sizes else 0), np.uint8)
     offsets = np.zeros((parts, rows + 1), np.int32)
     there, ends, odd = np.empty((parts, rows), np.uint8), np.empty(rows, np.int64), np.empty(rows, np.bool_)
     _decode_flat(
@@ -58,7 +58,7 @@ def _decode_flat(
     data: Any, starts: Any, limits: Any, present: Any, sizes: Any, flagged: Any, bases: Any, fixed: Any,
     texts: Any, offsets: Any, there: Any, ends: Any, odd: Any,
 ) -> Any:  # fmt: skip
-    rows, parts, room = len(starts), len(sizes), texts.shape[1]
+    rows, parts, capacity = len(starts), len(sizes), texts.shape[1]
     here: Any = address(data)
     numbers: Any = address(fixed)
     letters: Any = address(texts)
@@ -86,7 +86,7 @@ def _decode_flat(
                 total = np.int64(offset_of[place])
                 length: Any = np.int64(0)
                 if is_there:
-                    end, length = _text(here, at, limit, letters, part * room + total)
+                    end, length = _text(here, at, limit, letters, part * capacity + total)
                     is_odd, is_there = end == _ODD, end != _ODD and length != _NULL
                     at, length = at if is_odd else end, length if is_there else 0
                 offset_of[place + 1] = total + length

@@ -78,12 +78,12 @@ class Estimate:
     executor: ExecutorName = ExecutorName.PLAIN
     lacks_numba: bool = False
 
-    def require_room(self, target: Folder) -> None:
-        """Check that the target has enough free space; raises as the function `require_room`."""
-        require_room(target, int(self.bytes_to_write * _MARGIN), self.free_bytes)
+    def require_space(self, target: Folder) -> None:
+        """Check that the target has enough free space; raises as the function `require_space`."""
+        require_space(target, int(self.bytes_to_write * _MARGIN), self.free_bytes)
 
 
-def require_room(target: Folder, needed_bytes: int, free_bytes: int | None) -> None:
+def require_space(target: Folder, needed_bytes: int, free_bytes: int | None) -> None:
     """Check that the target has enough free space.
 
     Raises:
@@ -135,10 +135,10 @@ def estimate(
         seconds += task.size_bytes * sample.seconds_per_byte
     engine = choose_engine(tasks, seconds, cores, with_spark=with_spark)
     free = target.free_space_bytes()
-    room = None if free is None else free + held_bytes
+    left = None if free is None else free + held_bytes
     seconds, cores = (seconds, 1) if engine is Engine.PROCESS else (seconds_on_spark(seconds, cores), cores)
     return Estimate(
-        read, int(written), room, engine, seconds + compiling, cores, compiling > 0,
+        read, int(written), left, engine, seconds + compiling, cores, compiling > 0,
         executor=executor, lacks_numba=sampler.has_op_lists and lacks_numba(executor, share),
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merging import Merger
 from .quarantine import Quarantine
-from .shuffle_batches import BEGIN, PARCEL_BYTES, entries_of
+from .shuffle_batches import BATCH_BYTES, BEGIN, entries_of
 from .tasks import TaskResult
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan, StatePlan
     from ..storage.files import Folder
     from .rekey_task import RekeyTask
-    from .shuffle_batches import Parcel, SentEntry
+    from .shuffle_batches import SentEntry, ShuffleBatch
 
 
-def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) -> TaskResult:
+def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], target: Folder) -> TaskResult:
     """Write the stream of one new subtask.
 
     Args:
         task: The task of the subtask.
-        parcels: All entries of the subtask, sorted by key group and state.
+        batches: All entries of the subtask, sorted by key group and state.
         target: The folder to write to.
 
     Raises:
@@ -57,9 +57,9 @@ def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) ->
     ):
         writer = KeyedStreamWriter(task.header, task.key_groups, sink.write)
         united = _United(task)
-        for (group, state_id), found in groupby(parcels, key=lambda parcel: (parcel.key_group, parcel.state_id)):
+        for (group, state_id), found in groupby(batches, key=lambda batch: (batch.key_group, batch.state_id)):
             if group == BEGIN:
-                told += [json.loads(parcel.data) for parcel in found if parcel.data]
+                told += [json.loads(batch.data) for batch in found if batch.data]
                 continue
             for block in united.blocks(group, state_id, found):
                 writer.add(block)
@@ -88,12 +88,12 @@ class _United:
         self._owners: dict[bytes, bytes] = {}
         self._group = BEGIN
 
-    def blocks(self, group: int, state_id: int, parcels: Iterable[Parcel]) -> Iterator[Block]:
+    def blocks(self, group: int, state_id: int, batches: Iterable[ShuffleBatch]) -> Iterator[Block]:
         """Yield blocks with the entries of one state in one key group, sorted by key."""
         if group != self._group:
             self._owners.clear()
             self._group = group
-        entries = sorted(entry for parcel in parcels for entry in entries_of(parcel))
+        entries = sorted(entry for batch in batches for entry in entries_of(batch))
         tally = self._received[state_id]
         tally.read += len(entries)
         tally.keys_read = add_keys(tally.keys_read, (entry.entry_key for entry in entries))
@@ -106,7 +106,7 @@ class _United:
                     continue
                 pieces.append((key, value))
                 size += len(key) + len(value)
-                if size >= PARCEL_BYTES:
+                if size >= BATCH_BYTES:
                     yield self._block(group, state_id, pieces)
                     pieces, size = [], 0
             if pieces:

@@ -292,7 +292,7 @@ def _operator_data(
         "keeps": list(stored.keeps),
         "key": key,
         "states": [
-            _state_data(state, rollbacks[plan.operator_id, state.kind.room, state.name]) for state in plan.states
+            _state_data(state, rollbacks[plan.operator_id, state.kind.scope, state.name]) for state in plan.states
         ],
     }
 

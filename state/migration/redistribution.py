@@ -150,8 +150,8 @@ def joined_headers(headers: Iterable[OperatorStreamHeader]) -> OperatorStreamHea
     for header in headers:
         compressed |= header.compressed
         for info in header.states:
-            room, other = (lists, maps) if info in header.list_states else (maps, lists)
-            known = room.get(info.name, info)
+            own, other = (lists, maps) if info in header.list_states else (maps, lists)
+            known = own.get(info.name, info)
             merged, disagreed = merged_info(known, info)
             if disagreed or known.options != info.options or info.name in other:
                 raise UnsupportedFormat(
@@ -159,5 +159,5 @@ def joined_headers(headers: Iterable[OperatorStreamHeader]) -> OperatorStreamHea
                     advice="leave the parallelism as it is",
                     state=info.name,
                 )
-            room[info.name] = merged
+            own[info.name] = merged
     return OperatorStreamHeader(tuple(lists.values()), tuple(maps.values()), compressed)

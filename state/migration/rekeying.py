@@ -1,7 +1,7 @@
 """Rewriting of all keys of an operator, apart from the engine that shuffles the entries.
 
-    read_parcels      reads a piece of the stored state, and yields `Parcel`s of entries of a state and new key group
-    write_parcels     writes the stream of a new subtask from its sorted `Parcel`s (`merge_partitions`)
+    read_batches      reads a piece of the stored state, and yields entries of one state and new key group together
+    write_batches     writes the stream of a new subtask from its sorted `ShuffleBatch`es (`merge_partitions`)
     settled           checks that the subtasks received what the readings sent
 
 A reading holds about `HELD_BYTES` of entries, and the keys of one stored key group.
@@ -22,10 +22,10 @@ from ..savepoint.keyed_readers import open_keyed
 from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
-from .merge_partitions import write_parcels
+from .merge_partitions import write_batches
 from .quarantine import Gathered
 from .rekey_task import digest_of
-from .shuffle_batches import BEGIN, PARCEL_BYTES, Parcel, framed
+from .shuffle_batches import BATCH_BYTES, BEGIN, ShuffleBatch, framed
 from .stream_rewriter import StreamRewriter, new_state_id
 
 if TYPE_CHECKING:
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 
 HELD_BYTES = 32 << 20
 """The approximate size of the entries that a reading holds before it yields them all."""
-_PARCEL_OVERHEAD = 200
+_BATCH_OVERHEAD = 200
 
 
 def rekeyed_here(
     tasks: Sequence[RekeyTask], source: Folder, target: Folder, executor: ExecutorName
 ) -> list[TaskResult]:
     """Write streams of one operator without an engine; all their entries are held in memory, and sorted here."""
-    held: dict[int, list[Parcel]] = {task.subtask: [] for task in tasks}
+    held: dict[int, list[ShuffleBatch]] = {task.subtask: [] for task in tasks}
     for at in range(len(tasks[0].readings)):
-        for parcel in read_parcels(tasks[0], at, source, held.keys(), executor):
-            held[parcel.subtask].append(parcel)
-    for parcels in held.values():
-        parcels.sort(key=lambda parcel: (parcel.key_group, parcel.state_id))
-    return [write_parcels(task, held[task.subtask], target) for task in tasks]
+        for batch in read_batches(tasks[0], at, source, held.keys(), executor):
+            held[batch.subtask].append(batch)
+    for batches in held.values():
+        batches.sort(key=lambda batch: (batch.key_group, batch.state_id))
+    return [write_batches(task, held[task.subtask], target) for task in tasks]
 
 
-def read_parcels(
+def read_batches(
     task: RekeyTask, at: int, source: Folder, wanted: Collection[int], executor: ExecutorName
-) -> Iterator[Parcel]:
+) -> Iterator[ShuffleBatch]:
     """Read a piece of the stored state, and yield its entries with new keys.
 
     Args:
@@ -76,7 +76,7 @@ def read_parcels(
     """
     reading = task.readings[at]
     if at == 0:
-        yield from (Parcel(subtask, BEGIN, BEGIN, b"") for subtask in sorted(wanted))
+        yield from (ShuffleBatch(subtask, BEGIN, BEGIN, b"") for subtask in sorted(wanted))
     with (
         located(savepoint=source.place, operator=task.title),
         open_keyed(
@@ -88,13 +88,13 @@ def read_parcels(
         ) as reader,
     ):
         work = _Reading(task, reader, frozenset(wanted))
-        yield from work.parcels(reading.key_groups)
+        yield from work.batches(reading.key_groups)
         if 0 in wanted:
             told = {
                 "counts": [attrs.asdict(count) for count in work.counts()],
                 "quarantine": [line.decode() for line in work.aside.lines],
             }
-            yield Parcel(0, BEGIN, BEGIN, json.dumps(told).encode())
+            yield ShuffleBatch(0, BEGIN, BEGIN, json.dumps(told).encode())
 
 
 def rekey_sample(plan: OperatorPlan, state: str, handle: KeyedHandle, max_parallelism: int, source: Folder) -> bool:
@@ -131,7 +131,7 @@ class _Reading:
             if (new_id := new_state_id(task.plan, info, task.header)) is not None
         }
 
-    def parcels(self, key_groups: range) -> Iterator[Parcel]:
+    def batches(self, key_groups: range) -> Iterator[ShuffleBatch]:
         """Yield all entries of some stored key groups, packed by new key group and state."""
         task, size, current = self._task, 0, -1
         stream = StreamRewriter(
@@ -149,26 +149,26 @@ class _Reading:
                     tally.keys_written = add_keys(tally.keys_written, (entry.entry_key,))
                     if subtask_of(group, task.parallelism, task.max_parallelism) not in self._wanted:
                         continue
-                    parcel = self._held.setdefault((group, block.state_id), bytearray())
-                    before = len(parcel) or -_PARCEL_OVERHEAD
-                    parcel += framed(entry, value)
-                    size += len(parcel) - before
-                    if len(parcel) >= PARCEL_BYTES:
-                        size -= len(parcel) + _PARCEL_OVERHEAD
-                        yield self._parcel((group, block.state_id))
+                    batch = self._held.setdefault((group, block.state_id), bytearray())
+                    before = len(batch) or -_BATCH_OVERHEAD
+                    batch += framed(entry, value)
+                    size += len(batch) - before
+                    if len(batch) >= BATCH_BYTES:
+                        size -= len(batch) + _BATCH_OVERHEAD
+                        yield self._batch((group, block.state_id))
                     elif size >= HELD_BYTES:
                         size = 0
-                        yield from self._all_parcels()
-        yield from self._all_parcels()
+                        yield from self._all_batches()
+        yield from self._all_batches()
 
-    def _all_parcels(self) -> Iterator[Parcel]:
+    def _all_batches(self) -> Iterator[ShuffleBatch]:
         for place in sorted(self._held):
-            yield self._parcel(place)
+            yield self._batch(place)
 
-    def _parcel(self, place: tuple[int, int]) -> Parcel:
+    def _batch(self, place: tuple[int, int]) -> ShuffleBatch:
         group, state_id = place
         subtask = subtask_of(group, self._task.parallelism, self._task.max_parallelism)
-        return Parcel(subtask, group, state_id, bytes(self._held.pop(place)))
+        return ShuffleBatch(subtask, group, state_id, bytes(self._held.pop(place)))
 
     def counts(self) -> Iterator[StateCount]:
         """Yield the counts of each stored state, after checking that no entry was lost here (RUN-2)."""

@@ -315,11 +315,11 @@ def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, by
     kept = {}
     for operator in plan.operators if found else ():
         for state in operator.states:
-            place = place_of(operator.operator_id, state.kind.room, state.name)
+            place = place_of(operator.operator_id, state.kind.scope, state.name)
             is_kept = state.action in {StateAction.COPY, StateAction.RELABEL, StateAction.REKEY}
             stays = is_kept and state.old == state.new
             if place in found and stays:
-                name = place_of(operator.new_id or operator.operator_id, state.kind.room, state.new_name or state.name)
+                name = place_of(operator.new_id or operator.operator_id, state.kind.scope, state.new_name or state.name)
                 kept[name] = found[place]
     return kept
 

@@ -1,6 +1,6 @@
-"""The shuffle format of rekeyed entries: a `Parcel` packs entries of one state and one new key group.
+"""The shuffle format of rekeyed entries: a `ShuffleBatch` packs entries of one state and one new key group.
 
-An entry in a `Parcel`:
+An entry in a `ShuffleBatch`:
 
     i32 offset of the new key in the entry's key, i32 its size, i32 size of the old key (0 if keys keep their bytes),
     i32 size of the entry's key, i32 size of the value; then entry's key, old key, value
@@ -16,15 +16,15 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARCEL_BYTES = 4 << 20
-"""The size at which a `Parcel` is sent."""
+BATCH_BYTES = 4 << 20
+"""The size at which a `ShuffleBatch` is sent."""
 BEGIN = -1
 """A marker instead of a key group: the subtask must be written even if empty; the data may be a reading's counts."""
 _SIZES = struct.Struct(">5i")
 
 
 @attrs.frozen
-class Parcel:
+class ShuffleBatch:
     """A batch of entries of one state for the subtask that has their new key group.
 
     Attributes:
@@ -64,14 +64,14 @@ class SentEntry(NamedTuple):
 
 
 def framed(entry: SentEntry, value: bytes) -> bytes:
-    """Return the bytes of an entry in a `Parcel`, with its value."""
+    """Return the bytes of an entry in a `ShuffleBatch`, with its value."""
     key, old, start, size, _ = entry
     return _SIZES.pack(start, size, len(old), len(key), len(value)) + key + old + value
 
 
-def entries_of(parcel: Parcel) -> Iterator[SentEntry]:
-    """Yield the entries of a `Parcel`."""
-    data, at = parcel.data, 0
+def entries_of(batch: ShuffleBatch) -> Iterator[SentEntry]:
+    """Yield the entries of a `ShuffleBatch`."""
+    data, at = batch.data, 0
     while at < len(data):
         start, size, old_size, entry_size, value_size = _SIZES.unpack_from(data, at)
         key_at = at + _SIZES.size

@@ -13,14 +13,14 @@ from ...serializers.errors import StateShiftError, located
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block
 from ..savepoint.entry_checks import DistinctKeys, StreamCheck
-from ..savepoint.key_group_ranges import Stretch
+from ..savepoint.key_group_ranges import KeyGroupRange
 from ..savepoint.keyed_readers import batches, blocks_ahead
 from ..savepoint.keyed_stream import KeyedStreamReader
 from ..transcode.blocks import BlockTranscoder
 from ..transcode.choice import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
+from .key_group_rewriter import KeyGroupRewriter, may_be_whole
 from .ordered_pipeline import Turns
-from .stretch_rewriter import StretchRewriter, may_be_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Rewriters = Sequence[BlockRewriter | None]
 
-Batch = Stretch | list[Block]
+Batch = KeyGroupRange | list[Block]
 Step = Callable[[], Block | None]
 """The final step for a block that was converted, copied or dropped; it returns the new block, if there is one."""
 Finish = Callable[[], None]
@@ -105,16 +105,16 @@ class StreamRewriter:
         self._keys.finish()
 
     def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[Batch]:
-        """Return an iterator over batches: `Stretch`es if whole key groups can be converted, else lists of blocks."""
+        """Return batches: `KeyGroupRange`s if whole key groups can be converted, else lists of blocks."""
         reader, is_compressed = self.reader, self.reader.header.compressed or self.header.compressed
         by_machine_code = reader.executor is ExecutorName.NUMBA and may_be_whole(rewriters)
         if not isinstance(reader, KeyedStreamReader) or is_compressed or not by_machine_code:
             return batches(whole_runs(reader.blocks(key_groups), rewriters))
-        return _stretched(reader, key_groups)
+        return _ranges(reader, key_groups)
 
-    def _worked(self, batch: Batch, worker: StretchRewriter, writer: KeyedStreamWriter) -> Finish:
+    def _worked(self, batch: Batch, worker: KeyGroupRewriter, writer: KeyedStreamWriter) -> Finish:
         """Convert a batch; return the final step."""
-        if isinstance(batch, Stretch):
+        if isinstance(batch, KeyGroupRange):
             found = worker.convert(batch)
             if found is not None:
                 return partial(self._put, found, batch.key_groups, writer)
@@ -123,10 +123,10 @@ class StreamRewriter:
             steps = self._converted(batch, worker)
         return partial(self._add, steps, writer)
 
-    def _by_blocks(self, stretch: Stretch, worker: StretchRewriter) -> list[Step]:
+    def _by_blocks(self, stored: KeyGroupRange, worker: KeyGroupRewriter) -> list[Step]:
         steps: list[Step] = []
         try:
-            for batch in batches(stretch.blocks()):
+            for batch in batches(stored.blocks()):
                 steps += self._converted(batch, worker)
         except StateShiftError as error:
             steps.append(partial(_raised, error))
@@ -146,12 +146,12 @@ class StreamRewriter:
                 entries[new_id] += total.entries
         writer.add_key_groups(key_groups, found.offsets, found.data, entries)
 
-    def _one_by_one(self, key_groups: range, worker: StretchRewriter) -> Iterator[Block]:
+    def _one_by_one(self, key_groups: range, worker: KeyGroupRewriter) -> Iterator[Block]:
         for block in whole_runs(blocks_ahead(self.reader, key_groups), worker.rewriters):
             yield from self._finished(self._converted([block], worker))
         self._keys.finish()
 
-    def _worker(self) -> StretchRewriter:
+    def _worker(self) -> KeyGroupRewriter:
         """Return the checker and converter of the states for one thread."""
         aside = self.quarantine if self.plan.max_bad_values else None
         key, executor = self.reader.header.key_snapshot, self.reader.executor
@@ -161,9 +161,9 @@ class StreamRewriter:
         ]
         converted = [at for at, rewriter in enumerate(rewriters) if rewriter is not None]
         check = StreamCheck.of(self.reader.header, self.max_parallelism, executor, converted=converted)
-        return StretchRewriter(rewriters, self._new_ids, prefix_size(self.max_parallelism), check)
+        return KeyGroupRewriter(rewriters, self._new_ids, prefix_size(self.max_parallelism), check)
 
-    def _converted(self, batch: list[Block], worker: StretchRewriter) -> list[Step]:
+    def _converted(self, batch: list[Block], worker: KeyGroupRewriter) -> list[Step]:
         """Check and convert blocks; an error is raised by the last of the returned steps, after those before it."""
         looked_at, failure = self._looked_at(batch, worker.check)
         steps: list[Step] = []
@@ -226,11 +226,11 @@ def _raised(error: StateShiftError) -> None:
     raise error
 
 
-def _stretched(reader: KeyedStreamReader, key_groups: range) -> Iterator[Batch]:
-    """Yield `Stretch`es, and the blocks of key groups that are too long for one."""
+def _ranges(reader: KeyedStreamReader, key_groups: range) -> Iterator[Batch]:
+    """Yield `KeyGroupRange`s, and the blocks of key groups that are too long for one."""
     with located(file=reader.name):
-        for found in reader.stretches(key_groups):
-            if isinstance(found, Stretch):
+        for found in reader.ranges(key_groups):
+            if isinstance(found, KeyGroupRange):
                 yield found
                 del found  # the next one reuses its memory, which is still in the CPU cache
             else:

@@ -30,7 +30,7 @@ _ID_BYTES = 2
 _UNSIGNED = 0xFFFFFFFF
 _LONG_BYTES = 1 << 12
 """If a block's entries are longer on average, `Block.items` copies them one by one instead of the whole block."""
-ROOM_BYTES = 128
+MARGIN_BYTES = 128
 """Machine code may read this many bytes past the end of its input, if they exist."""
 
 
@@ -259,8 +259,8 @@ class BlockWalker:
                 joined += piece[overlap:]
             have += len(piece) - overlap
         if joined is not None:
-            joined += bytes(ROOM_BYTES)
-            self._data = memoryview(joined)[:-ROOM_BYTES]
+            joined += bytes(MARGIN_BYTES)
+            self._data = memoryview(joined)[:-MARGIN_BYTES]
 
     def _next_piece(self) -> tuple[memoryview | None, int]:
         """Return the next piece, and how many of its bytes were in the pieces before it."""

@@ -92,18 +92,20 @@ def tagged_operator(operator: SavepointOperator, states: Iterable[SavepointState
         `operator_id`, `uid` where it is known, and `keyed`, `timers`, `operator` and `broadcast` where such states
         exist. Entries and timers are sorted by their JSON text; elements keep their order.
     """
-    rooms: dict[str, dict[str, Any]] = {}
+    scopes: dict[str, dict[str, Any]] = {}
     for state in states:
         if state.kind is StateKind.TIMERS:
-            rooms.setdefault("timers", {})[timer_label(operator, state)] = sorted_by_text(tagged_timers(state))
+            scopes.setdefault("timers", {})[timer_label(operator, state)] = sorted_by_text(tagged_timers(state))
         elif state.kind.is_keyed:
             entries = sorted_by_text(tagged_rows(operator, state))
             content: Any = {"kind": str(state.kind).upper(), "ttl": has_ttl(state), "entries": entries}
-            rooms.setdefault("keyed", {})[state.name] = content
+            scopes.setdefault("keyed", {})[state.name] = content
         elif state.kind is StateKind.BROADCAST:
-            rooms.setdefault("broadcast", {})[state.name] = [part for parts in tagged_elements(state) for part in parts]
+            scopes.setdefault("broadcast", {})[state.name] = [
+                part for parts in tagged_elements(state) for part in parts
+            ]
         else:
             content = {"mode": _MODES[state.kind], "subtasks": tagged_elements(state)}
-            rooms.setdefault("operator", {})[state.name] = content
+            scopes.setdefault("operator", {})[state.name] = content
     names = {"operator_id": operator.operator_id} | ({"uid": operator.uid} if operator.uid else {})
-    return names | {room: dict(sorted(content.items())) for room, content in sorted(rooms.items())}
+    return names | {scope: dict(sorted(content.items())) for scope, content in sorted(scopes.items())}

@@ -42,7 +42,7 @@ class Extent(NamedTuple):
 
 
 @attrs.frozen
-class Stretch:
+class KeyGroupRange:
     """Whole key groups that are adjacent in the stream, as they are stored.
 
     Attributes:

@@ -26,8 +26,8 @@ from ...serializers.registry import registry
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
 from ..transcode.choice import ExecutorName
-from .blocks import END_MARK, LAST_FLAG, ROOM_BYTES, Block, BlockWalker
-from .key_group_ranges import OVERLAP_BYTES, Stretch, extents, pieces_of, runs_of, walked
+from .blocks import END_MARK, LAST_FLAG, MARGIN_BYTES, Block, BlockWalker
+from .key_group_ranges import OVERLAP_BYTES, KeyGroupRange, extents, pieces_of, runs_of, walked
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
 
@@ -161,17 +161,17 @@ class KeyedStreamReader:
 
     def _found(self, extents: list[Extent]) -> Iterator[Block]:
         with located(file=self.source.name):
-            for found in self._stretches(extents):
-                yield from found.blocks() if isinstance(found, Stretch) else found
+            for found in self._ranges(extents):
+                yield from found.blocks() if isinstance(found, KeyGroupRange) else found
 
-    def stretches(self, key_groups: range | None = None) -> Iterator[Stretch | Iterator[Block]]:
+    def ranges(self, key_groups: range | None = None) -> Iterator[KeyGroupRange | Iterator[Block]]:
         """Yield some key groups (by default all) as stored, several at once; for a long or compressed one its blocks.
 
         The caller must consume these blocks before it requests the next item.
         """
-        return self._stretches(self._chosen(key_groups))
+        return self._ranges(self._chosen(key_groups))
 
-    def _stretches(self, extents: list[Extent]) -> Iterator[Stretch | Iterator[Block]]:
+    def _ranges(self, extents: list[Extent]) -> Iterator[KeyGroupRange | Iterator[Block]]:
         states = len(self.header.states)
         if self.header.compressed:
             for extent in extents:
@@ -182,7 +182,7 @@ class KeyedStreamReader:
         for run in runs_of(extents, most):
             start, end = run[0].start, run[-1].end
             if end - start <= max(most, _WHOLE_BYTES):
-                yield Stretch(tuple(run), self._read(start, start, end - start), states, self.executor)
+                yield KeyGroupRange(tuple(run), self._read(start, start, end - start), states, self.executor)
             else:
                 pieces = (self._read(start, *place) for place in pieces_of(run, most))
                 yield run[0].blocks(pieces, states, self.executor)
@@ -190,10 +190,10 @@ class KeyedStreamReader:
     def _read(self, start: int, offset: int, size: int) -> memoryview:
         """Read a piece of the run at `start` into writable memory, with up to `OVERLAP_BYTES` of the bytes before it.
 
-        The memory extends up to `ROOM_BYTES` past the returned view, where the file does.
+        The memory extends up to `MARGIN_BYTES` past the returned view, where the file does.
         """
-        before, room = min(OVERLAP_BYTES, offset - start), min(ROOM_BYTES, self.source.size - offset - size)
-        return BytesIO(self.source.read_at(offset - before, before + size + room)).getbuffer()[: before + size]
+        before, margin = min(OVERLAP_BYTES, offset - start), min(MARGIN_BYTES, self.source.size - offset - size)
+        return BytesIO(self.source.read_at(offset - before, before + size + margin)).getbuffer()[: before + size]
 
 
 def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:

@@ -3,9 +3,9 @@
 Only the key is cut out of each entry; values are not decoded, so this works also where they cannot be read. The size of
 a key in a state is the sum over its namespaces (windows), the entries of its map, its timers. All of them are in one
 key group, but adjacent only in sorted streams, as RocksDB writes them: the heap backend writes entries in the order of
-a hash table. Therefore sums are kept for up to `ROOM` keys of a key group at a time; if there are more, the smaller
-sums are discarded. In a sorted stream that loses nothing; in others a discarded key may occur again, and then the
-result is marked as inexact.
+a hash table. Therefore sums are kept for up to `MOST_KEYS` keys of a key group at a time; if there are more, the
+smaller sums are discarded. In a sorted stream that loses nothing; in others a discarded key may occur again, and then
+the result is marked as inexact.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .blocks import Block
 
-ROOM = 1 << 16
-_ROOM_BYTES = 32 << 20
+MOST_KEYS = 1 << 16
+_MOST_BYTES = 32 << 20
 _TIME_BYTES, _FRAME_BYTES = 8, 8
 _Sum = tuple[int, int]
 
@@ -102,7 +102,7 @@ class KeyTally:
         key: The snapshot of its keys.
         max_parallelism: The number of key groups.
         wanted: How many keys to find.
-        room: For how many keys sums are kept at a time.
+        most_keys: For how many keys sums are kept at a time.
 
     Raises:
         OldReaderUnavailable: No serializer reads keys of this type, so their ends cannot be found.
@@ -114,13 +114,13 @@ class KeyTally:
         key: TypeSerializerConfigSnapshot[Any],
         max_parallelism: int,
         wanted: int,
-        room: int = ROOM,
+        most_keys: int = MOST_KEYS,
     ) -> None:
         self._serializer = key.restore_serializer()
         cutter = KeyCutter.of(kind, self._serializer, max_parallelism)
         self._start, self._cut = cutter.start, cutter.cut
         self._wanted = wanted
-        self._room = max(room, wanted)
+        self._most_keys = max(most_keys, wanted)
         self._top: list[tuple[int, int, int, bytes]] = []
         self._is_exact = True
         self._key_group = -1
@@ -165,13 +165,13 @@ class KeyTally:
             known = (0, 0)
         self._sums[self._key] = (known[0] + self._size, known[1] + self._entries)
         self._entries = self._size = 0
-        if len(self._sums) > self._room or self._sum_bytes > _ROOM_BYTES:
+        if len(self._sums) > self._most_keys or self._sum_bytes > _MOST_BYTES:
             self._forget()
 
     def _forget(self) -> None:
         """Keep the larger half of the sums; if keys are very long, only as many as are wanted."""
-        kept = self._largest(max(self._room // 2, self._wanted))
-        if sum(map(len, kept)) > _ROOM_BYTES // 2:
+        kept = self._largest(max(self._most_keys // 2, self._wanted))
+        if sum(map(len, kept)) > _MOST_BYTES // 2:
             kept = self._largest(self._wanted)
         self._sums = {key: self._sums[key] for key in kept}
         self._sum_bytes = sum(map(len, kept))

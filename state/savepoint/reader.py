@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class _Room:
+class _Part:
     """The contents of the headers of an operator's keyed streams, or of its other streams, or their error."""
 
     key: Snapshot | None = None
@@ -116,22 +116,22 @@ class SavepointOperator:
         return sum(stream.size for stream in (*streams, self.stored.coordinator) if stream is not None)
 
     @cached_property
-    def _keyed(self) -> _Room:
+    def _keyed(self) -> _Part:
         """The contents of the headers of the keyed streams."""
         return self._told(lambda: keyed_states(self.stored, self.folder))
 
     @cached_property
-    def _lists(self) -> _Room:
+    def _lists(self) -> _Part:
         """The contents of the headers of the streams of list and broadcast state."""
         return self._told(lambda: (None, operator_states(self.stored, self.folder)))
 
-    def _told(self, read: Callable[[], tuple[Snapshot | None, list[SavepointState]]]) -> _Room:
+    def _told(self, read: Callable[[], tuple[Snapshot | None, list[SavepointState]]]) -> _Part:
         try:
             with located(savepoint=self.folder.place, operator=self.title):
                 key, states = read()
-                return _Room(key, tuple(states))
+                return _Part(key, tuple(states))
         except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat) as error:
-            return _Room(error=error)
+            return _Part(error=error)
 
     @property
     def key(self) -> Snapshot | None:
@@ -169,9 +169,9 @@ class SavepointOperator:
         for state in self.states:
             if state.name == name:
                 return state
-        for room in (self._keyed, self._lists):
-            if room.error is not None:
-                raise room.error
+        for part in (self._keyed, self._lists):
+            if part.error is not None:
+                raise part.error
         names = ", ".join(sorted(state.name for state in self.states)) or "none"
         raise StateNotFound(
             f"the operator has no state {name!r}; it has: {names}", savepoint=self.folder.place, operator=self.title
@@ -393,7 +393,7 @@ class Savepoint:
         found = read_stored_serializers(self.folder, self.lineage)
 
         def stored(operator_id: str, state: SavepointState) -> StoredSerializer | None:
-            place = place_of(operator_id, state.kind.room, state.name)
+            place = place_of(operator_id, state.kind.scope, state.name)
             return StoredSerializer(place, found[place], trust_stored_serializers) if place in found else None
 
         done = self.lineage.done() if self.lineage is not None else {}

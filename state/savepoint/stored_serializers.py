@@ -33,9 +33,9 @@ _NAME = re.compile(r"_serializers(-[0-9a-f]{12})?\.json")
 FORMAT = 1
 
 
-def place_of(operator_id: str, room: str, state: str) -> str:
+def place_of(operator_id: str, scope: str, state: str) -> str:
     """Return the key of a state within the file."""
-    return f"{operator_id}/{room}/{state}"
+    return f"{operator_id}/{scope}/{state}"
 
 
 def write_stored_serializers(folder: Folder, serializers: Mapping[str, TypeSerializer[Any]]) -> bytes:

@@ -24,7 +24,7 @@ from ..transcode.key_groups import Treatment, make_key_groups_executor
 from .entries import read_broadcast
 from .entry_checks import DistinctKeys, StreamCheck, is_read
 from .handles import OperatorStateHandle
-from .key_group_ranges import Stretch
+from .key_group_ranges import KeyGroupRange
 from .keyed_readers import batches, keyed_reader, read_header
 from .keyed_stream import KeyedStreamReader
 from .meta_info import KEY_SERIALIZER
@@ -67,7 +67,7 @@ class StreamProof:
     """The results of the check of one stream.
 
     Attributes:
-        entries: The number of entries of each state, or of elements of a list state, by `StateKind.room` and name.
+        entries: The number of entries of each state, or of elements of a list state, by `StateKind.scope` and name.
         hashed: Whether the hashes of keys were recomputed.
         unread: States with entries that no serializer reads.
         hidden: States whose entries could not be reached.
@@ -104,21 +104,21 @@ def prove_stream(
     keys, groups = DistinctKeys(reader), _WholeGroups(check, len(states), prefix_size(max_parallelism))
     proof = StreamProof(hashed=check is not None and check.hashed, hidden=set(reader.hidden))
     entries = [0] * len(states)
-    found = _found(reader, key_groups, proof.hidden, in_stretches=check is None or check.is_fast)
+    found = _found(reader, key_groups, proof.hidden, in_ranges=check is None or check.is_fast)
     for item in found if alone else ahead(found):
-        totals = groups.totals(item) if isinstance(item, Stretch) else None
+        totals = groups.totals(item) if isinstance(item, KeyGroupRange) else None
         if totals is not None:
             for total in totals:
                 entries[total.state_id] += total.entries
             continue
-        for block in item.blocks() if isinstance(item, Stretch) else item:
+        for block in item.blocks() if isinstance(item, KeyGroupRange) else item:
             if check is not None:
                 with located(file=reader.name, state=states[block.state_id].name):
                     keys.add(block, check.look_at(block))
             entries[block.state_id] += block.entries
     keys.finish()
     counts = zip(states, entries, strict=True)
-    proof.entries = {(StateKind.VALUE.room, info.name): count for info, count in counts if count}
+    proof.entries = {(StateKind.VALUE.scope, info.name): count for info, count in counts if count}
     proof.unread = set() if check is None else check.unread - proof.hidden
     return proof
 
@@ -189,24 +189,24 @@ def prove_stored_elements(
         for info in stream.header.states:
             parts, is_map = stream.parts_of(info), info.name in stream.broadcast
             count = sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
-            proof.entries[state_kind(info).room, info.name] = count
+            proof.entries[state_kind(info).scope, info.name] = count
             if not framing_only and (info.name in opaque or not prove_elements(info, parts, executor)):
                 proof.unread.add(info.name)
     return proof
 
 
 def _found(
-    reader: KeyedReader, key_groups: range | None, hidden: set[str], *, in_stretches: bool
-) -> Iterator[Stretch | list[Block]]:
+    reader: KeyedReader, key_groups: range | None, hidden: set[str], *, in_ranges: bool
+) -> Iterator[KeyGroupRange | list[Block]]:
     """Yield the entries in the form that is checked fastest: whole key groups if machine code can check them."""
-    by_machine_code = in_stretches and reader.executor is ExecutorName.NUMBA
+    by_machine_code = in_ranges and reader.executor is ExecutorName.NUMBA
     if not isinstance(reader, KeyedStreamReader) or reader.header.compressed or not by_machine_code:
         reached = [at for at, info in enumerate(reader.header.states) if info.name not in hidden]
         yield from batches(reader.blocks(key_groups, reached))
         return
     with located(file=reader.name):
-        for found in reader.stretches(key_groups):
-            if isinstance(found, Stretch):
+        for found in reader.ranges(key_groups):
+            if isinstance(found, KeyGroupRange):
                 yield found
             else:
                 yield from batches(found)
@@ -222,7 +222,7 @@ class _WholeGroups:
     _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
     _credit: int = attrs.field(default=_CREDIT, init=False)
 
-    def totals(self, stretch: Stretch) -> list[StateTotal] | None:
+    def totals(self, stored: KeyGroupRange) -> list[StateTotal] | None:
         """Check and count the entries of key groups; return None if their blocks must be checked instead."""
         if not self._credit:
             return None
@@ -231,7 +231,7 @@ class _WholeGroups:
             checks = [None if check is None else check.entry_check(at) for at in range(self.states)]
             treatments = [Treatment(None, check=one) for one in checks]
             self._made = make_key_groups_executor(treatments, self.prefix_bytes)
-        found = self._made.rewrite(stretch.data, stretch.begins, stretch.key_groups)
+        found = self._made.rewrite(stored.data, stored.begins, stored.key_groups)
         self._credit += 1 if found is not None else -1
         return None if found is None else found.totals
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     """Runs the tasks of a phase, and returns their answers in order; see `proof_threads.run_in_threads`."""
 
 _Entries = dict[tuple[str, str, str], int]
-"""The number of entries found, by operator id, `StateKind.room` and state."""
+"""The number of entries found, by operator id, `StateKind.scope` and state."""
 _PARTS_PER_SLOT = 2
 _WRITTEN = "entries"
 """The name of the check of operators whose digests are trusted."""
@@ -328,7 +328,7 @@ def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Itera
     counted = [count for count in savepoint.lineage.states if count.operator_id not in damaged]
     wrong = 0
     for count in counted:
-        found = entries.get((count.operator_id, StateKind(count.kind).room, count.state), 0)
+        found = entries.get((count.operator_id, StateKind(count.kind).scope, count.state), 0)
         wanted = count.written if count.entries is None else count.entries
         if found != wanted:
             wrong += 1

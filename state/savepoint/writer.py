@@ -298,7 +298,7 @@ class SavepointWriter:
 
     def _serializers(self) -> dict[str, TypeSerializer[Any]]:
         return {
-            place_of(draft.operator.id, state.kind.room, state.name): state.value.new_side()
+            place_of(draft.operator.id, state.kind.scope, state.name): state.value.new_side()
             for draft in self._drafts.values()
             for state in draft.states.values()
         }

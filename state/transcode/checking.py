@@ -61,12 +61,12 @@ class BlockChecker:
     def _by_machine_code(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
         import numpy as np
 
-        from .numba_executor import with_room
+        from .numba_executor import with_margin
 
         fast = load_machine_code()
         if self._shape is None:
             self._shape, self._table = np.array(self.check.shape.numbers, np.int64), np.zeros(2, np.int64)
-        block, result = with_room(data), np.zeros(4, np.int64)
+        block, result = with_margin(data), np.zeros(4, np.int64)
         numbers = len(data), key_group, self.prefix_bytes
         found = fast.find_placed(block, *numbers, self._shape, self._table, result)
         if found == CRAMPED:

@@ -126,7 +126,7 @@ def _parts(size: int) -> Iterator[tuple[int, int]]:
 
 
 def rewrite_even(
-    data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, room: int, prefix: int,
+    data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, capacity: int, prefix: int,
     prefix_bytes: int, result: Any,
 ) -> None:  # fmt: skip
     """Rewrite entries as long as many of one size follow one another, pass the checks, and fit into the target.
@@ -140,7 +140,7 @@ def rewrite_even(
         moves: The moves from `moves_of`.
         constants: The constants of the op list.
         target: The buffer for the new entries.
-        room: The number of bytes available in it.
+        capacity: The number of bytes available in it.
         prefix: The number that each key must begin with; another one stops the rewriting.
         prefix_bytes: The size of the prefix in bytes.
         result: Receives the interpreter's results, and then the offset of the last new entry.
@@ -156,7 +156,9 @@ def rewrite_even(
             break
         old_size, new_size = head + _LENGTH_BYTES + value_size, head + _LENGTH_BYTES + new_value_size
         end = min(most, at + max(_AT_ONCE_BYTES // old_size, 2 * _FEWEST) * old_size)
-        count = min(alike(data, at, at, end, key_size, value_size, prefix_bytes), max(room - written, 0) // new_size)
+        count = min(
+            alike(data, at, at, end, key_size, value_size, prefix_bytes), max(capacity - written, 0) // new_size
+        )
         count = _expected(data, at, moves, constants, old_size, count)
         _copy_around_keys(data, at, old_size, target, written, new_size, head, moves, count)
         value, new_value = at + head + _LENGTH_BYTES, written + head + _LENGTH_BYTES

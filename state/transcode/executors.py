@@ -61,17 +61,17 @@ class PlainExecutor:
         return [0] * self.program.registers
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        room, code = self.program.room(len(block) - start), self.program.code
+        capacity, code = self.program.capacity(len(block) - start), self.program.code
         while True:
-            target, result, registers = bytearray(room), [0, 0, 0, 0], self._registers
-            free = room - self.program.fixed
+            target, result, registers = bytearray(capacity), [0, 0, 0, 0], self._registers
+            free = capacity - self.program.fixed
             status = interpret(
                 block, start, len(block), len(block), code, self.program.constants, target, free, registers, result
             )
             stop, size, entries, keys = result
             if status != FULL or entries:
                 return Rewritten(status, bytes(target[:size]), stop, entries, keys)
-            room *= 2
+            capacity *= 2
 
 
 def make_executor(name: ExecutorName, program: Program) -> Executor:

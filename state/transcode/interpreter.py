@@ -36,7 +36,7 @@ from .memory import (
     store_float,
     text_end,
 )
-from .texts import LEAST_TEXT_ROOM, has_whole_characters, put_big_integer, put_text, put_utf8
+from .texts import LEAST_TEXT_CAPACITY, has_whole_characters, put_big_integer, put_text, put_utf8
 from .varints import (
     UUID_BYTES,
     digits_end,
@@ -65,7 +65,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
     code: Any,
     constants: Any,
     target: Any,
-    room: int,
+    capacity: int,
     registers: Any,
     result: Any,
 ) -> int:
@@ -79,7 +79,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         code: The op list, for a value, or for a key and a value.
         constants: The constants of the op list.
         target: The buffer for the new entries.
-        room: The size of the target, less the bytes that ops write without a check (`Program.fixed`).
+        capacity: The size of the target, less the bytes that ops write without a check (`Program.fixed`).
         registers: As many registers as the op list needs.
         result: Receives the offset in `data` where it stopped, the bytes written, the entries rewritten, and the
             checksum of their keys (`framed`) as a signed number.
@@ -103,7 +103,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         if value_size < 0 or value_size > size - at:
             status = DAMAGED
             break
-        if room - written < head + 4:
+        if capacity - written < head + 4:
             status = FULL
             break
         stop = at + value_size
@@ -135,7 +135,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.COPY:
                 first = registers[code[pc + 1]] + code[pc + 2]
                 count = registers[code[pc + 3]] + code[pc + 4] - first
-                if count > room - end:
+                if count > capacity - end:
                     state = FULL
                     break
                 copy(target, end, data, first, count)
@@ -217,7 +217,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 registers[code[pc + 1]] -= 1
                 if registers[code[pc + 1]] <= 0:
                     pc += 3
-                elif end > room:
+                elif end > capacity:
                     state = FULL
                     break
                 else:
@@ -229,7 +229,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.AGAIN:
                 if at == stop:
                     pc += 2
-                elif end > room:
+                elif end > capacity:
                     state = FULL
                     break
                 else:
@@ -408,7 +408,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op in (ops.TO_UTF8, ops.FROM_UTF8):
                 first = registers[code[pc + 1]] + code[pc + 2]
                 last = registers[code[pc + 3]] + code[pc + 4]
-                if 2 * (last - first) + LEAST_TEXT_ROOM > room - end:
+                if 2 * (last - first) + LEAST_TEXT_CAPACITY > capacity - end:
                     state = FULL
                     break
                 if op == ops.TO_UTF8:

@@ -86,33 +86,33 @@ class NumbaExecutor:
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one cannot be rewritten."""
         size = len(block) - start
-        most = self._program.room(size)
-        room = int(min(most, size * self._growth * SLACK + SPARE_BYTES))
+        most = self._program.capacity(size)
+        capacity = int(min(most, size * self._growth * SLACK + SPARE_BYTES))
         while True:
-            done = self._rewrite(block, start, room, prefix)
+            done = self._rewrite(block, start, capacity, prefix)
             if done.status != FULL:
                 if done.stop > start:
                     self._growth = len(done.data) / (done.stop - start)
                 return done
-            if done.entries and room >= most:
+            if done.entries and capacity >= most:
                 return done
-            room = most if room < most else 2 * room
+            capacity = most if capacity < most else 2 * capacity
 
-    def _rewrite(self, block: bytes | memoryview, start: int, room: int, prefix: bytes) -> Rewritten:
-        data, target = np.frombuffer(block, np.uint8), np.empty(room + PADDING, np.uint8)
+    def _rewrite(self, block: bytes | memoryview, start: int, capacity: int, prefix: bytes) -> Rewritten:
+        data, target = np.frombuffer(block, np.uint8), np.empty(capacity + PADDING, np.uint8)
         most = len(block) - max(PADDING - bytes_behind(block), 0)
-        done = self._run(data, start, len(block), most, target, room, prefix)
+        done = self._run(data, start, len(block), most, target, capacity, prefix)
         if done.status == NEAR_END:
             rest, left = padded(block[done.stop :]), len(block) - done.stop
-            done = done.go_on(self._run(rest, 0, left, left, target[done.size :], room - done.size, prefix))
+            done = done.go_on(self._run(rest, 0, left, left, target[done.size :], capacity - done.size, prefix))
         return Rewritten(done.status, without(target, done.size), done.stop, done.entries, done.keys, done.seen)
 
-    def _run(self, data: Any, start: int, size: int, most: int, target: Any, room: int, prefix: bytes) -> _Done:
+    def _run(self, data: Any, start: int, size: int, most: int, target: Any, capacity: int, prefix: bytes) -> _Done:
         self._places[:] = start, size, most
         self._key_group[0] = int.from_bytes(prefix, "big")
         status = rewrite(
             read_only(data), self._places, self._key_group, len(prefix), _NO_STATES, _NO_NUMBERS, self._code,
-            self._constants, self._moves, _NO_NUMBERS, target, room - self._program.fixed, self._registers,
+            self._constants, self._moves, _NO_NUMBERS, target, capacity - self._program.fixed, self._registers,
             self._result, _NO_NUMBERS, _NO_TOTALS,
         )  # fmt: skip
         stop, written, entries, keys, seen, seen_keys, misplaced, last = self._result.tolist()
@@ -149,7 +149,7 @@ def padded(data: bytes | memoryview) -> Any:
     return np.frombuffer(bytearray().join((data, bytes(PADDING))), np.uint8)
 
 
-def with_room(data: bytes | memoryview) -> Any:
+def with_margin(data: bytes | memoryview) -> Any:
     """Return bytes as a writable array with padding after it; they are copied if they are not in such a buffer."""
     is_plain = isinstance(data, memoryview) and not data.readonly and bytes_behind(data) >= PADDING
     return np.frombuffer(data, np.uint8) if is_plain else padded(data)

@@ -41,7 +41,7 @@ keep_freed_memory()
 
 @register_jitable
 def _rewrite_block(
-    data: Any, start: int, size: int, most: int, code: Any, moves: Any, constants: Any, target: Any, room: int,
+    data: Any, start: int, size: int, most: int, code: Any, moves: Any, constants: Any, target: Any, capacity: int,
     registers: Any, prefix: int, prefix_bytes: int, result: Any,
 ) -> int:  # fmt: skip
     """Rewrite a block: entries of one size by `moves`, if there are any, the others by the interpreter.
@@ -51,11 +51,11 @@ def _rewrite_block(
 
     Buffers are arrays of bytes; the op list, moves, registers and result are arrays of 64-bit integers.
     """
-    at, written, entries, keys, most_room = start, 0, 0, 0, _AT_ONCE
+    at, written, entries, keys, most_capacity = start, 0, 0, 0, _AT_ONCE
     seen, seen_keys, misplaced, last = 0, 0, -1, -1
     while True:
-        left, made = room - written, 0
-        free = min(left, most_room)
+        left, made = capacity - written, 0
+        free = min(left, most_capacity)
         if len(moves) > 0:
             rewrite_even(
                 address(data), at, most, address(moves), address(constants), address(target[written:]), free,
@@ -79,7 +79,7 @@ def _rewrite_block(
         if status != FULL or (made + more == 0 and free == left):
             break
         if made + more == 0:
-            most_room *= 2
+            most_capacity *= 2
     result[0], result[1], result[2], result[3] = at, written, entries, keys
     result[4], result[5], result[6], result[7] = seen, seen_keys, misplaced, last
     return status
@@ -88,7 +88,7 @@ def _rewrite_block(
 @register_jitable
 def _checked(
     data: Any, at: int, end: int, group: int, prefix_bytes: int, what: Any, shapes: Any, code: Any, constants: Any,
-    table: Any, target: Any, room: int, registers: Any, result: Any,
+    table: Any, target: Any, capacity: int, registers: Any, result: Any,
 ) -> int:  # fmt: skip
     """Find and check the entries of a state, of which the last one is flagged.
 
@@ -108,7 +108,7 @@ def _checked(
     while what[CHECK] >= 0 and at < stop:
         status = interpret(
             address(data), at, stop, stop, address(code[what[CHECK] :]), address(constants[what[CHECK_CONSTANTS] :]),
-            address(target), room, address(registers), address(result),
+            address(target), capacity, address(registers), address(result),
         )  # fmt: skip
         if status != DONE and (status != FULL or result[2] == 0):
             return status
@@ -120,7 +120,7 @@ def _checked(
 @register_jitable
 def _converted(
     data: Any, at: int, stop: int, last: int, found: int, prefix: int, prefix_bytes: int, code: Any, constants: Any,
-    moves: Any, fixed: int, target: Any, room: int, registers: Any, result: Any,
+    moves: Any, fixed: int, target: Any, capacity: int, registers: Any, result: Any,
 ) -> int:  # fmt: skip
     """Rewrite the entries of a state, of which the last one is flagged; flag the last new one.
 
@@ -129,14 +129,14 @@ def _converted(
     written, entries, keys = 0, 0, 0
     if len(moves) > 0:  # up to the flag at most, since a flagged key has another prefix
         rewrite_even(
-            address(data), at, stop, address(moves), address(constants), address(target), room,
+            address(data), at, stop, address(moves), address(constants), address(target), capacity,
             prefix, prefix_bytes, address(result),
         )  # fmt: skip
         at, written, entries, keys = result[0], result[1], result[2], result[3]
     flag, left = last + _LENGTH_BYTES, found - entries
     store(address(data), flag, 1, load(address(data), flag, 1) & _NOT_LAST)
     status = _rewrite_block(
-        data, at, stop, stop, code, moves, constants, target[written:], room - written - fixed,
+        data, at, stop, stop, code, moves, constants, target[written:], capacity - written - fixed,
         registers, prefix, prefix_bytes, result,
     )  # fmt: skip
     store(address(data), flag, 1, load(address(data), flag, 1) | _LAST_FLAG)
@@ -154,11 +154,11 @@ def _converted(
 
 @register_jitable
 def _passed(
-    data: Any, at: int, stop: int, is_copied: bool, target: Any, room: int, result: Any  # noqa: FBT001 - for numba
+    data: Any, at: int, stop: int, is_copied: bool, target: Any, capacity: int, result: Any  # noqa: FBT001 - for numba
 ) -> int:  # fmt: skip
     """Copy or skip the entries of a state; the result is that of `_converted`, with 0 for the checksums."""
     size = stop - at if is_copied else 0
-    if size > room:
+    if size > capacity:
         return FULL
     copy(address(target), 0, address(data), at, size)
     result[1], result[3], result[4] = size, 0, 0
@@ -168,7 +168,7 @@ def _passed(
 @register_jitable
 def _rewrite_key_groups(  # noqa: PLR0912 - one function, for numba
     data: Any, begins: Any, key_groups: Any, prefix_bytes: int, states: Any, shapes: Any, code: Any, constants: Any,
-    moves: Any, table: Any, target: Any, room: int, registers: Any, result: Any, offsets: Any, totals: Any,
+    moves: Any, table: Any, target: Any, capacity: int, registers: Any, result: Any, offsets: Any, totals: Any,
 ) -> int:  # fmt: skip
     """Rewrite key groups; return `DONE`, `FULL`, `NO_TABLE`, or another status if an entry needs other treatment.
 
@@ -184,7 +184,7 @@ def _rewrite_key_groups(  # noqa: PLR0912 - one function, for numba
         moves: The moves of the op lists (`even.moves_of`), one after the other.
         table: A hash table for keys that do not ascend.
         target: The buffer for the new key groups.
-        room: The number of bytes available in it.
+        capacity: The number of bytes available in it.
         registers: As many registers as any of the op lists needs.
         result: Receives the number of bytes written; has eight numbers.
         offsets: Receives the offset of each new key group; -1 if it is empty.
@@ -202,7 +202,7 @@ def _rewrite_key_groups(  # noqa: PLR0912 - one function, for numba
             if state >= len(states) or totals[state, GROUP] > group:
                 return ODD
             is_empty = False
-            what, new, free = states[state], written + _ID_BYTES, room - written - 2 * _ID_BYTES
+            what, new, free = states[state], written + _ID_BYTES, capacity - written - 2 * _ID_BYTES
             if free < 0:
                 return FULL
             status = _checked(
@@ -245,7 +245,7 @@ def _rewrite_key_groups(  # noqa: PLR0912 - one function, for numba
 @compiled
 def rewrite(
     data: Any, places: Any, key_groups: Any, prefix_bytes: int, states: Any, shapes: Any, code: Any, constants: Any,
-    moves: Any, table: Any, target: Any, room: int, registers: Any, result: Any, offsets: Any, totals: Any,
+    moves: Any, table: Any, target: Any, capacity: int, registers: Any, result: Any, offsets: Any, totals: Any,
 ) -> int:  # fmt: skip
     """Rewrite key groups; or one block, if `totals` is empty.
 
@@ -254,11 +254,11 @@ def rewrite(
     """
     if len(totals) > 0:
         return _rewrite_key_groups(
-            data, places, key_groups, prefix_bytes, states, shapes, code, constants, moves, table, target, room,
+            data, places, key_groups, prefix_bytes, states, shapes, code, constants, moves, table, target, capacity,
             registers, result, offsets, totals,
         )  # fmt: skip
     return _rewrite_block(
-        data, places[0], places[1], places[2], code, moves, constants, target, room, registers,
+        data, places[0], places[1], places[2], code, moves, constants, target, capacity, registers,
         key_groups[0], prefix_bytes, result,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from .even import moves_of
 from .interpreter import DONE, FULL
 from .key_groups import NewKeyGroups, StateTotal, Treatment
 from .machine import PADDING
-from .numba_executor import SLACK, SPARE_BYTES, padded, with_room, without
+from .numba_executor import SLACK, SPARE_BYTES, padded, with_margin, without
 from .numba_kernels import (
     ACTION,
     CHECK,
@@ -85,15 +85,15 @@ class NumbaKeyGroups:
 
     def rewrite(self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int]) -> NewKeyGroups | None:
         """Rewrite key groups, as `KeyGroupsExecutor.rewrite`."""
-        old = with_room(data)
-        room = int(len(data) * self._growth * SLACK) + SPARE_BYTES
+        old = with_margin(data)
+        capacity = int(len(data) * self._growth * SLACK) + SPARE_BYTES
         places = np.array([*begins, len(data)], np.int64)
         while True:
-            target, offsets = np.empty(room + PADDING, np.uint8), np.empty(len(key_groups), np.int64)
+            target, offsets = np.empty(capacity + PADDING, np.uint8), np.empty(len(key_groups), np.int64)
             totals = np.zeros((len(self._states), TOTAL_NUMBERS), np.int64)
             status = rewrite(
                 read_only(old), places, np.array(key_groups, np.int64), self._prefix_bytes, self._states, self._shapes,
-                *self._tables, self._keys, target, room, self._registers, self._result, offsets, totals,
+                *self._tables, self._keys, target, capacity, self._registers, self._result, offsets, totals,
             )  # fmt: skip
             if status == DONE:
                 size = int(self._result[0])
@@ -102,10 +102,10 @@ class NumbaKeyGroups:
             if status == NO_TABLE:
                 self._keys = np.zeros(table_size(int(self._result[2])), np.int64)
                 continue
-            most = 2 * max((program.room(len(data)) for program in self._programs), default=len(data)) + SPARE_BYTES
-            if status != FULL or room >= most:
+            most = 2 * max((program.capacity(len(data)) for program in self._programs), default=len(data)) + SPARE_BYTES
+            if status != FULL or capacity >= most:
                 return None
-            room = min(2 * room, most)
+            capacity = min(2 * capacity, most)
 
 
 def _action(treatment: Treatment) -> int:

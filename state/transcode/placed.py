@@ -74,7 +74,7 @@ class Shape:
 
 
 def find_placed_run(
-    data: Any, start: int, size: int, group: int, prefix_bytes: int, shape: Any, table: Any, room: int, result: Any
+    data: Any, start: int, size: int, group: int, prefix_bytes: int, shape: Any, table: Any, capacity: int, result: Any
 ) -> int:
     """Check the keys of entries, up to the last entry of a state or of the data; return one of the results above.
 
@@ -86,7 +86,7 @@ def find_placed_run(
         prefix_bytes: The number of key bytes that hold the key group.
         shape: The numbers of a `Shape`.
         table: A hash table for keys that do not ascend (`memory.clear_keys`).
-        room: The number of items of the table.
+        capacity: The number of items of the table.
         result: Receives the end of the run, the offset of its last entry, the number of entries, and whether their keys
             ascend.
     """
@@ -120,15 +120,15 @@ def find_placed_run(
         if is_last:
             break
     result[0], result[1], result[2], result[3] = at, last, entries, 1 if ascends else 0
-    return AHEAD if ascends else _are_apart(data, start, entries, prefix_bytes, table, room)
+    return AHEAD if ascends else _are_apart(data, start, entries, prefix_bytes, table, capacity)
 
 
-def _are_apart(data: Any, start: int, entries: int, prefix_bytes: int, table: Any, room: int) -> int:
+def _are_apart(data: Any, start: int, entries: int, prefix_bytes: int, table: Any, capacity: int) -> int:
     """Return `AHEAD` if the keys of valid entries are distinct, else `TWICE`; `CRAMPED` if the table is too small."""
     slots = 2
     while slots < 2 * entries:
         slots *= 2
-    if slots + 2 > room:
+    if slots + 2 > capacity:
         return CRAMPED
     clear_keys(table, 0, entries)
     at = start

@@ -57,7 +57,7 @@ class Program:
             yield at, op, self.code[at + 1 : following]
             at = following
 
-    def room(self, size: int) -> int:
+    def capacity(self, size: int) -> int:
         """Return the buffer size for the new entries of a block of `size` bytes; lists may need more."""
         return size + min(self.growth * (size // _ENTRY_BYTES + 1), _MOST_GROWTH * size + 4096) + self.fixed
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from .memory import load, store
 
-LEAST_TEXT_ROOM = 16
+LEAST_TEXT_CAPACITY = 16
 """The buffer space that is needed in addition to two bytes for each old byte."""
 _FIRST_HIGH, _FIRST_LOW, _BEHIND_LOW = 0xD800, 0xDC00, 0xE000
 _FIRST_BEYOND = 0x10000

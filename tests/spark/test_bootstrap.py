@@ -207,9 +207,9 @@ def test_the_same_rows_in_other_partitions_give_the_same_bytes(sources, tmp_path
 def test_what_spark_moves_does_not_grow_with_the_number_of_rows(spark, tmp_path, monkeypatch):
     moved, of_so_many = [], bootstrapping._summary
 
-    def summary(parcels):
-        moved.append(parcels.count())
-        return of_so_many(parcels)
+    def summary(records):
+        moved.append(records.count())
+        return of_so_many(records)
 
     monkeypatch.setattr(bootstrapping, "_summary", summary)
     job = Job([Operator("o", key=int, states=[ValueStateDescriptor("n", int)])])

@@ -25,7 +25,7 @@ READ_WHOLE = (
 
 def unread(savepoint):
     return {
-        (operator.operator_id, state.kind.room, state.name): state.unsupported
+        (operator.operator_id, state.kind.scope, state.name): state.unsupported
         for operator in savepoint.operators
         for state in operator.states
         if state.unsupported
@@ -88,7 +88,7 @@ def test_every_operator_and_state_of_flink_is_listed(canonical, flink_read):
     }
     found = {
         operator.operator_id: {
-            (state.kind.room, state.name) for state in operator.states if state.kind is not StateKind.TIMERS
+            (state.kind.scope, state.name) for state in operator.states if state.kind is not StateKind.TIMERS
         }
         for operator in savepoint.operators
         if operator.states
@@ -106,7 +106,7 @@ def test_measures_count_what_is_there_without_reading_it(canonical, flink_read):
                 timers = expected.get(operator.operator_id, {}).get("timers", {})
                 assert measure.entries == len(timers.get(timer_label(operator, state), ()))
                 continue
-            known = expected[operator.operator_id][state.kind.room]
+            known = expected[operator.operator_id][state.kind.scope]
             match state.kind:
                 case StateKind.MAP:
                     entries = sum(len(row[-1]["$map"]) for row in known[state.name]["entries"])

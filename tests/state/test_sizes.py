@@ -137,8 +137,8 @@ def test_sums_of_keys_are_exact_while_there_is_room(entries, wanted, pieces, is_
     assert all(expected[key.key] == key.size_bytes for key in found.keys)
 
 
-def tally_of(kind, snapshot, wanted, blocks, room=1000):
-    tally = KeyTally(kind, snapshot, 128, wanted, room)
+def tally_of(kind, snapshot, wanted, blocks, most_keys=1000):
+    tally = KeyTally(kind, snapshot, 128, wanted, most_keys)
     for block in blocks:
         tally.add(block)
     return tally.result()
@@ -153,7 +153,7 @@ def longs(*sizes):
 def test_sorted_streams_stay_exact_with_little_room():
     items = longs(*((key, key * 7 % 101) for key in range(100)))
 
-    found = tally_of(StateKind.VALUE, LongSerializerSnapshot(), 3, [Block.of(3, 0, items)], room=10)
+    found = tally_of(StateKind.VALUE, LongSerializerSnapshot(), 3, [Block.of(3, 0, items)], most_keys=10)
 
     assert found.is_exact
     assert [72, 43, 14] == [key.key for key in found.keys]
@@ -162,7 +162,7 @@ def test_sorted_streams_stay_exact_with_little_room():
 def test_keys_that_may_have_come_back_after_they_were_forgotten_make_it_a_least():
     items = longs(*((key * 37 % 100, 1) for key in range(100)))
 
-    found = tally_of(StateKind.VALUE, LongSerializerSnapshot(), 3, [Block.of(3, 0, items)], room=10)
+    found = tally_of(StateKind.VALUE, LongSerializerSnapshot(), 3, [Block.of(3, 0, items)], most_keys=10)
 
     assert not found.is_exact
     assert 3 == len(found.keys)

@@ -90,10 +90,10 @@ def test_a_target_without_enough_space_is_refused_with_both_numbers(savepoint, t
     expected = attrs.evolve(estimate(tasks, savepoint.folder, target, 2), bytes_to_write=1000, free_bytes=1099)
 
     with pytest.raises(NoSpaceLeft, match=r"has 1,099 bytes free, but the new savepoint needs about 1,100"):
-        expected.require_room(target)
+        expected.require_space(target)
 
-    attrs.evolve(expected, free_bytes=1100).require_room(target)
-    attrs.evolve(expected, free_bytes=None).require_room(target)
+    attrs.evolve(expected, free_bytes=1100).require_space(target)
+    attrs.evolve(expected, free_bytes=None).require_space(target)
 
 
 def test_what_a_run_clears_or_goes_on_with_is_no_loss_to_its_room(savepoint, savepoint_copy, tmp_path):

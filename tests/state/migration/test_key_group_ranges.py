@@ -24,7 +24,7 @@ from stateshift import (
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import BadValues, Compression
 from stateshift.serializers.errors import MigrationFailed
-from stateshift.state.migration import block_rewriter, stretch_rewriter
+from stateshift.state.migration import block_rewriter, key_group_rewriter
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint import keyed_stream
@@ -78,21 +78,21 @@ def write(place, keys, **shape):
 
 @pytest.fixture
 def converted(monkeypatch):
-    """How many key groups were converted in stretches, and how many stretches were left to blocks."""
-    counts, convert = {"at once": 0, "left": 0}, stretch_rewriter.StretchRewriter.convert
+    """How many key groups were converted in ranges, and how many ranges were left to blocks."""
+    counts, convert = {"at once": 0, "left": 0}, key_group_rewriter.KeyGroupRewriter.convert
 
-    def counting(self, stretch):
-        found = convert(self, stretch)
-        counts["left" if found is None else "at once"] += 1 if found is None else len(stretch.extents)
+    def counting(self, stored):
+        found = convert(self, stored)
+        counts["left" if found is None else "at once"] += 1 if found is None else len(stored.extents)
         return found
 
-    monkeypatch.setattr(stretch_rewriter.StretchRewriter, "convert", counting)
+    monkeypatch.setattr(key_group_rewriter.KeyGroupRewriter, "convert", counting)
     return counts
 
 
 @pytest.mark.parametrize("most_bytes", [1, 3_000, 20_000])
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_stretches_of_many_states_come_out_as_block_by_block(tmp_path, monkeypatch, converted, most_bytes, parallelism):
+def test_ranges_of_many_states_come_out_as_block_by_block(tmp_path, monkeypatch, converted, most_bytes, parallelism):
     write(tmp_path / "old", 600, max_parallelism=64, parallelism=2)
     monkeypatch.setattr(files, "_LOCAL_PIECE_BYTES", most_bytes)
     options = MigrationOptions(edits=DROPPING, parallelism=parallelism)
@@ -182,7 +182,7 @@ def test_what_is_compressed_is_converted_by_blocks(tmp_path, converted, compress
 @pytest.fixture(scope="module")
 def to_be_damaged(tmp_path_factory):
     """A savepoint, ready to be migrated, with the file of its stream and what lies there."""
-    place = write(tmp_path_factory.mktemp("stretches") / "old", 120, max_parallelism=8)
+    place = write(tmp_path_factory.mktemp("ranges") / "old", 120, max_parallelism=8)
     ready = prepare(Savepoint.open(place), NEW, MigrationOptions(edits=DROPPING, bad_values=BadValues.QUARANTINE))
     (task,) = ready.tasks
     (handle,) = task.handles

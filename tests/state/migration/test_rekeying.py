@@ -168,14 +168,14 @@ def test_state_in_the_heap_backends_native_format_is_rekeyed_too(native_heap, co
 
 
 def test_what_is_there_does_not_depend_on_how_it_is_read(tmp_path, monkeypatch):
-    """RUN-5: streams of other lengths, and parcels of other sizes, give the same bytes."""
+    """RUN-5: streams of other lengths, and batches of other sizes, give the same bytes."""
     one, many = (
         write_orders(tmp_path / f"from-{subtasks}", int, range(-20, 20), parallelism=subtasks) for subtasks in (1, 4)
     )
     wanted = {"max_parallelism": 200, "parallelism": 3}
     first = migrated(one, tmp_path / "first", **wanted)
     monkeypatch.setattr(rekey_task, "READING_BYTES", 1000)
-    monkeypatch.setattr(rekeying, "PARCEL_BYTES", 50)
+    monkeypatch.setattr(rekeying, "BATCH_BYTES", 50)
     monkeypatch.setattr(rekeying, "HELD_BYTES", 300)
 
     second = migrated(many, tmp_path / "second", **wanted)

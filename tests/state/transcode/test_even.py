@@ -99,7 +99,7 @@ def test_most_entries_of_one_size_are_rewritten_at_once_also_by_plain_python(mad
     program, chosen = made
     keys = [bytes([entry & 0x7F]) * key_size for entry in range(count)]
     block = framed((key, value_of(chosen, entry & 0xFF)) for entry, key in enumerate(keys))
-    room, result = program.room(len(block)), [0, 0, 0, 0, 0]
+    room, result = program.capacity(len(block)), [0, 0, 0, 0, 0]
     target = bytearray(room)
 
     rewrite_even(block, 0, len(block), moves_of(program), program.constants, target, room, 0, 0, result)
@@ -125,7 +125,7 @@ def test_where_other_bytes_were_written_than_should_be_nothing_is_rewritten_at_o
                 target[to + wrong] ^= 1
 
         monkeypatch.setattr("stateshift.state.transcode.even.copy", copied)
-        result, target = [0, 0, 0, 0, 0], bytearray(program.room(len(block)))
+        result, target = [0, 0, 0, 0, 0], bytearray(program.capacity(len(block)))
         rewrite_even(block, 0, len(block), moves_of(program), program.constants, target, len(target), 0, 0, result)
         return result[2]
 

@@ -128,10 +128,10 @@ def test_of_what_is_not_plain_nothing_is_given_and_it_is_left_as_it_was(found, d
     old, begins = stored(found, lambda _, pairs: flagged(pairs))
     cut = data.draw(st.integers(1, 6))
     damaged = data.draw(st.sampled_from([old[:-cut], old + b"\0\0", old[:-1] + b"\7", b"\0\x63" + old[2:]]))
-    stretch = in_memory(damaged, PADDING)
+    data_in_memory = in_memory(damaged, PADDING)
 
-    assert make_key_groups_executor(TREATMENTS, 1).rewrite(stretch, begins, [*found]) is None
-    assert damaged == bytes(stretch)
+    assert make_key_groups_executor(TREATMENTS, 1).rewrite(data_in_memory, begins, [*found]) is None
+    assert damaged == bytes(data_in_memory)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_of_what_is_not_plain_nothing_is_given_and_it_is_left_as_it_was(found, d
 )
 def test_an_entry_of_another_key_group_or_of_another_type_is_not_plain(found):
     old, begins = stored(found, lambda _, pairs: flagged(pairs))
-    stretch = in_memory(old or b"\xff\xff", PADDING)
+    data_in_memory = in_memory(old or b"\xff\xff", PADDING)
 
-    assert make_key_groups_executor(TREATMENTS, 1).rewrite(stretch, begins, [*found]) is None
+    assert make_key_groups_executor(TREATMENTS, 1).rewrite(data_in_memory, begins, [*found]) is None
 
 
 def test_a_state_that_comes_twice_is_not_plain():
@@ -164,6 +164,6 @@ def test_a_state_that_comes_twice_is_not_plain():
 def test_values_that_grow_very_much_are_left_to_the_interpreter():
     program = compile_value(Sequence((Text(), Constant(b"c" * 900))), ValueFraming.WHOLE, nullable=False)
     entries = flagged([(b"\3a", b"\2t")] * 3_000)
-    stretch = in_memory(b"\0\0" + entries + b"\xff\xff", PADDING)
+    data_in_memory = in_memory(b"\0\0" + entries + b"\xff\xff", PADDING)
 
-    assert make_key_groups_executor([Treatment(0, program)], 1).rewrite(stretch, [0], [3]) is None
+    assert make_key_groups_executor([Treatment(0, program)], 1).rewrite(data_in_memory, [0], [3]) is None

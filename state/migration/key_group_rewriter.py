@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..savepoint.entry_checks import StreamCheck
-    from ..savepoint.key_group_ranges import Stretch
+    from ..savepoint.key_group_ranges import KeyGroupRange
     from ..transcode.entry_check import EntryCheck
     from ..transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
     from .block_rewriter import BlockRewriter
@@ -25,7 +25,7 @@ _CREDIT = 2
 
 
 @attrs.define
-class StretchRewriter:
+class KeyGroupRewriter:
     """Rewrites consecutive key groups of a stored stream by machine code, if possible. It is for one thread.
 
     Attributes:
@@ -42,15 +42,15 @@ class StretchRewriter:
     _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
     _credit: int = attrs.field(default=_CREDIT, init=False)
 
-    def convert(self, stretch: Stretch) -> NewKeyGroups | None:
+    def convert(self, stored: KeyGroupRange) -> NewKeyGroups | None:
         """Convert all entries of some key groups; return None if that must be done block by block.
 
         It gives up for good once there were two more failures than successes.
         """
         if not self._credit:
             return None
-        found = self._executor().rewrite(stretch.data, stretch.begins, stretch.key_groups)
-        if found is None or not self._are_proven(found, stretch.extents[0].key_group):
+        found = self._executor().rewrite(stored.data, stored.begins, stored.key_groups)
+        if found is None or not self._are_proven(found, stored.extents[0].key_group):
             self._credit -= 1
             return None
         self._credit += 1

@@ -1,4 +1,4 @@
-"""The shuffle format of encoded rows: `PARCELS`, in which each record packs rows of one state and key group.
+"""The shuffle format of encoded rows: `PACKED_ROWS`, in which each record packs rows of one state and key group.
 
 Spark, or a file, moves these records without looking at single rows. A task packs what it has encoded, some memory at a
 time, and the writer of a stream first unpacks its records and sorts their rows.
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...serializers.columns.encoded import binary_of, offsets_of
-from ..migration.shuffle_batches import PARCEL_BYTES
+from ..migration.shuffle_batches import BATCH_BYTES
 from .streams import checksums, joined
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HELD_BYTES = 64 << 20
 """The size of the rows that are packed at a time."""
-PARCELS = pa.schema(
+PACKED_ROWS = pa.schema(
     {
         "operator": pa.int32(),
         "key_group": pa.int32(),
@@ -55,7 +55,7 @@ def packed(encoded: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         encoded: Batches of `rows.ENCODED_ROWS`, in any order.
 
     Yields:
-        Batches of `PARCELS` of about `PARCEL_BYTES`.
+        Batches of `PACKED_ROWS` of about `BATCH_BYTES`.
     """
     held: list[pa.RecordBatch] = []
     size = 0
@@ -63,26 +63,26 @@ def packed(encoded: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         error = batch.column("error").drop_null()
         if len(error):
             told = batch.slice(0, 1).select(["operator", "state"]).to_pylist()[0] | {"error": error[0].as_py()}
-            yield pa.RecordBatch.from_pylist([told], PARCELS)
+            yield pa.RecordBatch.from_pylist([told], PACKED_ROWS)
             return
         for first, end in _pieces(_sizes(batch).sum(axis=1), HELD_BYTES):
             part = batch.slice(first, end - first)
             if held and size + part.nbytes > HELD_BYTES:
-                yield from _parcels(held)
+                yield from _records(held)
                 held, size = [], 0
             held.append(part)
             size += part.nbytes
     if held:
-        yield from _parcels(held)
+        yield from _records(held)
 
 
-def _parcels(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _records(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = joined(held)
     rows = rows.take(pa.array(np.argsort(rows["key_group"].to_numpy().astype(np.uint16), kind="stable")))
     sizes = _sizes(rows)
     totals = sizes.sum(axis=1)
     changes = np.flatnonzero(np.diff(rows["key_group"].to_numpy())) + 1
-    firsts = np.union1d(changes, [first for first, _ in _pieces(totals, PARCEL_BYTES)])
+    firsts = np.union1d(changes, [first for first, _ in _pieces(totals, BATCH_BYTES)])
     edges = np.append(firsts, len(totals))
     sums = [np.ones_like(totals), sizes[:, 0] + sizes[:, 2] + _FRAME_BYTES, checksums(rows)]
     matrix = np.ascontiguousarray(sizes, "<i4")
@@ -90,47 +90,47 @@ def _parcels(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     data += [binary_of(rows[name].buffers()[2], offsets_of(rows[name])[edges]) for name in _ROW]
     columns = [rows[name].take(pa.array(firsts)) for name in _OWNER]
     columns += [pa.array(np.add.reduceat(numbers, firsts)) for numbers in sums]
-    parcels = pa.RecordBatch.from_arrays([*columns, *data, pa.nulls(len(firsts), pa.binary())], schema=PARCELS)
-    for first, end in _pieces(np.add.reduceat(totals, firsts), PARCEL_BYTES):
-        yield parcels.slice(first, end - first)
+    records = pa.RecordBatch.from_arrays([*columns, *data, pa.nulls(len(firsts), pa.binary())], schema=PACKED_ROWS)
+    for first, end in _pieces(np.add.reduceat(totals, firsts), BATCH_BYTES):
+        yield records.slice(first, end - first)
 
 
-def sorted_rows(parcels: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def sorted_rows(records: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Unpack and sort rows from sorted batches.
 
     One batch is in memory at a time, or all rows of one state and key group, if those are more.
 
     Args:
-        parcels: Batches of `PARCELS`, sorted by operator, key group and state.
+        records: Batches of `PACKED_ROWS`, sorted by operator, key group and state.
 
     Yields:
         Batches of rows as `rows_in_order`.
     """
-    for whole in _whole(parcels):
+    for whole in _whole(records):
         yield from rows_in_order(joined(whole))
 
 
-def rows_in_order(parcels: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def rows_in_order(records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Unpack rows, and sort them by operator, key group, state, key, bytes to order by, and value.
 
     Args:
-        parcels: A batch of `PARCELS` in any order, with all rows of its states and key groups.
+        records: A batch of `PACKED_ROWS` in any order, with all rows of its states and key groups.
 
     Yields:
-        Batches of `streams.SORTED_ROWS` of about `PARCEL_BYTES`.
+        Batches of `streams.SORTED_ROWS` of about `BATCH_BYTES`.
     """
-    rows = _rows(parcels)
+    rows = _rows(records)
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*_OWNER, *_ROW)])
     sizes = _sizes(rows).sum(axis=1)[order.to_numpy()]
     rows = rows.drop_columns(["place"])
-    for first, end in _pieces(sizes, PARCEL_BYTES):
+    for first, end in _pieces(sizes, BATCH_BYTES):
         yield rows.take(order.slice(first, end - first))
 
 
-def _whole(parcels: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _whole(records: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Yield regrouped batches so that all rows of a state and key group are in one group."""
     held: list[pa.RecordBatch] = []
-    for batch in (batch.cast(PARCELS) for batch in parcels if batch.num_rows):  # Spark uses another binary type
+    for batch in (batch.cast(PACKED_ROWS) for batch in records if batch.num_rows):  # Spark uses another binary type
         if held and _owner(held[-1], -1) != _owner(batch, 0):
             yield held
             held = []
@@ -144,19 +144,19 @@ def _whole(parcels: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         yield held
 
 
-def _owner(parcels: pa.RecordBatch, at: int) -> list[int]:
-    return [parcels.column(name)[at].as_py() for name in _OWNER]
+def _owner(records: pa.RecordBatch, at: int) -> list[int]:
+    return [records.column(name)[at].as_py() for name in _OWNER]
 
 
-def _rows(parcels: pa.RecordBatch) -> pa.RecordBatch:
+def _rows(records: pa.RecordBatch) -> pa.RecordBatch:
     """Return the unpacked rows; keys, places and values are not copied."""
-    counts = parcels.column("rows").to_numpy()
-    owners = [pa.array(np.repeat(parcels.column(name).to_numpy(), counts)) for name in _OWNER]
-    packed_sizes = offsets_of(parcels.column("sizes"))
-    matrix = np.frombuffer(parcels.column("sizes").buffers()[2], "<i4", counts.sum() * len(_ROW), packed_sizes[0])
+    counts = records.column("rows").to_numpy()
+    owners = [pa.array(np.repeat(records.column(name).to_numpy(), counts)) for name in _OWNER]
+    packed_sizes = offsets_of(records.column("sizes"))
+    matrix = np.frombuffer(records.column("sizes").buffers()[2], "<i4", counts.sum() * len(_ROW), packed_sizes[0])
     data = []
     for name, sizes in zip(_ROW, matrix.reshape(-1, len(_ROW)).T, strict=True):
-        column = parcels.column(f"{name}s")
+        column = records.column(f"{name}s")
         data.append(binary_of(column.buffers()[2], offsets_of(column)[0] + _with_zero(sizes)))
     return pa.RecordBatch.from_arrays([*owners, *data], names=[*_OWNER, *_ROW])
 

@@ -21,10 +21,10 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.compat.targets import Target
-from stateshift.state.bootstrap import shuffle_batches as parcels
+from stateshift.state.bootstrap import packed_rows as records
+from stateshift.state.bootstrap.packed_rows import PACKED_ROWS, packed, sorted_rows
 from stateshift.state.bootstrap.publication import NewSavepoint
 from stateshift.state.bootstrap.rows import RowEncoder
-from stateshift.state.bootstrap.shuffle_batches import PARCELS, packed, sorted_rows
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.bootstrap.streams import RowCount, checksums, write_streams
@@ -65,13 +65,13 @@ TEXTS = st.one_of(st.text(max_size=4), st.just("x" * 700))
 def small_pieces():
     """Few rows fill the memory that is meant for many."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parcels, "HELD_BYTES", 900)
-        patch.setattr(parcels, "PARCEL_BYTES", 120)
+        patch.setattr(records, "HELD_BYTES", 900)
+        patch.setattr(records, "BATCH_BYTES", 120)
         yield
 
 
 def packed_by_tasks(encoder, rows, cuts):
-    """Parcels of all tasks, of which each gets the rows up to a cut, in batches of 7."""
+    """Records of all tasks, of which each gets the rows up to a cut, in batches of 7."""
     edges = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
     for begin, end in pairwise(edges):
         task = rows.slice(begin, end - begin)
@@ -79,10 +79,10 @@ def packed_by_tasks(encoder, rows, cuts):
 
 
 def as_spark_brings_them(found, size):
-    """Parcels by operator, key group and state, in batches of so many, with Spark's kind of binary."""
+    """Records by operator, key group and state, in batches of so many, with Spark's kind of binary."""
     order = [(name, "ascending") for name in ("operator", "key_group", "state")]
-    table = pa.Table.from_batches(found, PARCELS).sort_by(order).combine_chunks()
-    spark = pa.schema([(f.name, pa.binary() if f.type == pa.large_binary() else f.type) for f in PARCELS])
+    table = pa.Table.from_batches(found, PACKED_ROWS).sort_by(order).combine_chunks()
+    spark = pa.schema([(f.name, pa.binary() if f.type == pa.large_binary() else f.type) for f in PACKED_ROWS])
     return table.cast(spark).to_batches(max_chunksize=size)
 
 
@@ -111,9 +111,9 @@ def test_rows_come_out_in_order_whatever_the_tasks_the_memory_and_the_batches(el
     assert int(checksums(batch).sum()) == sum(told["checksum"].to_pylist())
 
 
-def test_parcels_are_as_many_as_key_groups_and_pieces_of_memory_and_not_as_rows(monkeypatch):
-    monkeypatch.setattr(parcels, "HELD_BYTES", 1 << 20)
-    monkeypatch.setattr(parcels, "PARCEL_BYTES", 1 << 20)
+def test_records_are_as_many_as_key_groups_and_pieces_of_memory_and_not_as_rows(monkeypatch):
+    monkeypatch.setattr(records, "HELD_BYTES", 1 << 20)
+    monkeypatch.setattr(records, "BATCH_BYTES", 1 << 20)
 
     def of_so_many(count):
         rows = listed([(f"key {number}", 0, "") for number in range(count)])
@@ -122,7 +122,7 @@ def test_parcels_are_as_many_as_key_groups_and_pieces_of_memory_and_not_as_rows(
     assert [16, 16] == [of_so_many(1000), of_so_many(8000)]
 
 
-def test_an_error_is_a_parcel_and_nothing_follows_it():
+def test_an_error_is_a_record_and_nothing_follows_it():
     rows = pa.table({"key": ["a", None, "b"], "value": [1, 2, 3]}, SCHEMAS[0])
 
     *before, last = packed(ENCODERS[0].encode([*rows.slice(0, 1).to_batches(), *rows.slice(1).to_batches()]))
@@ -181,9 +181,9 @@ def test_what_is_packed_and_put_in_order_is_what_the_writer_writes(entries, cuts
         folder.create()
         results = list(write_streams(sorted_rows(as_spark_brings_them(found, size)), operators, folder))
         encoded = {}
-        for parcel in pa.Table.from_batches(found).to_pylist():
-            count = RowCount(parcel["rows"], parcel["checksum"])
-            encoded[0, parcel["state"]] = encoded.get((0, parcel["state"]), RowCount()) + count
+        for record in pa.Table.from_batches(found).to_pylist():
+            count = RowCount(record["rows"], record["checksum"])
+            encoded[0, record["state"]] = encoded.get((0, record["state"]), RowCount()) + count
         new.publish(folder, operators, results, encoded)
 
         assert streams_of(expected) == streams_of(place)
