@@ -10,7 +10,6 @@ files.
 from __future__ import annotations
 
 import pickle
-from contextlib import ExitStack, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.errors import StateShiftError
+from ..storage.sink import StreamSink
 from .packed_rows import HELD_BYTES, PACKED_ROWS, rows_in_order
 from .streams import RowCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..storage.files import FileOutput, Folder
+    from ..storage.files import Folder
 
 RANGES = 256
 
@@ -86,51 +85,21 @@ def write_row_file(records: Iterable[pa.RecordBatch], max_parallelism: int, fold
     Raises:
         StorageFailed: The store failed; the file was deleted.
     """
-    writer = _Writer(folder, folder.attempt_name(name), max_parallelism)
-    try:
+    pieces, rows, size = list[Piece](), RowCount(), 0
+    with StreamSink(folder, name, inline_bytes=0) as sink:
         for batch in records:
             error = batch.column("error")[0].as_py()
             if error is not None:
-                writer.abandon()
+                sink.discard()
                 return RowFile(error=error)
-            writer.add(batch)
-        return writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
-
-
-class _Writer:
-    def __init__(self, folder: Folder, name: str, max_parallelism: int) -> None:
-        self._folder, self._name, self._max_parallelism = folder, name, max_parallelism
-        self._written = 0
-        self._pieces: list[Piece] = []
-        self._rows = RowCount()
-        self._output: FileOutput | None = None
-        self._open = ExitStack()
-
-    def add(self, records: pa.RecordBatch) -> None:
-        if self._output is None:
-            self._output = self._open.enter_context(self._folder.output(self._name))
-        places = records.column("key_group").to_numpy().astype(np.int64) * RANGES // self._max_parallelism
-        for start, end in pairwise([0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]):
-            part = records.slice(start, end - start)
-            data, (rows, held, checksum) = _stream_of(part), _sums(part)
-            self._pieces.append(Piece(int(places[start]), self._written, len(data), held))
-            self._rows += RowCount(rows, checksum)
-            self._output.write(data)
-            self._written += len(data)
-
-    def finish(self) -> RowFile:
-        self._open.close()
-        return RowFile() if self._output is None else RowFile(self._name, tuple(self._pieces), self._rows)
-
-    def abandon(self) -> None:
-        if self._output is not None:
-            with suppress(StateShiftError):  # the original failure is the one to report
-                self._open.close()
-            with suppress(StateShiftError):
-                self._folder.delete(self._name)
+            places = batch.column("key_group").to_numpy().astype(np.int64) * RANGES // max_parallelism
+            for start, end in pairwise([0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]):
+                part = batch.slice(start, end - start)
+                data, (count, held, checksum) = _stream_of(part), _sums(part)
+                pieces.append(Piece(int(places[start]), size, len(data), held))
+                rows += RowCount(count, checksum)
+                size += sink.write(data)
+    return RowFile(sink.attempt, tuple(pieces), rows)
 
 
 def _sums(records: pa.RecordBatch) -> list[int]:

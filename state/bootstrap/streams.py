@@ -172,9 +172,9 @@ def write_streams(
         if pending is not None:
             yield pending.finish()
             pending = None
-    except BaseException as error:
+    except BaseException:
         if pending is not None:
-            pending.abandon(error)
+            pending.abandon()
         raise
 
 
@@ -244,9 +244,9 @@ class _Stream:
         first, entries = self._operator.key_groups[self.subtask].start, tuple(self._writer.entries)
         return StreamResult(self.place, self.subtask, first, stored, offsets, entries, tuple(self._rows))
 
-    def abandon(self, error: BaseException) -> None:
+    def abandon(self) -> None:
         """Remove what was written."""
-        self._sink.__exit__(type(error), error, None)
+        self._sink.discard()
 
     def _write(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:

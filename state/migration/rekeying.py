@@ -200,19 +200,19 @@ def settled(counts: tuple[StateCount, ...], sent: tuple[StateCount, ...]) -> tup
     Raises:
         MigrationFailed: The counts differ.
     """
-    by_place = {_place(count): count for count in counts}
+    by_place = {count.place: count for count in counts}
     for count in sent:
         if count.action == StateAction.DROP:
-            by_place[_place(count)] = count
+            by_place[count.place] = count
             continue
-        there = by_place[_place(count)]
+        there = by_place[count.place]
         moved = count.written if count.entries is None else count.entries
         if (there.read, there.keys) != (moved, count.keys):
             what = f"{moved:,} entries were sent and {there.read:,} received"
             raise _lost(count.state, f"{what}, and the checksums of their keys are {count.keys} and {there.keys}")
         if there.read != there.written + there.merged:
             raise _lost(count.state, f"{there.read:,} entries were received, and {there.written:,} written")
-        by_place[_place(count)] = _whole(count, there)
+        by_place[count.place] = _whole(count, there)
     return tuple(by_place.values())
 
 
@@ -222,7 +222,3 @@ def _whole(sent: StateCount, there: StateCount) -> StateCount:
     if sent.entries is None:
         return attrs.evolve(whole, written=there.written)
     return attrs.evolve(whole, entries=there.written)
-
-
-def _place(count: StateCount) -> tuple[str, str, str]:
-    return count.operator_id, count.kind, count.state

@@ -388,13 +388,12 @@ def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
     """Return the counts of each state, added up over all tasks, sorted by operator and state."""
     sums: dict[tuple[str, str, str], StateCount] = {}
     for count in counts:
-        place = (count.operator_id, count.kind, count.state)
-        before = sums.get(place)
+        before = sums.get(count.place)
         if before is None:
-            sums[place] = count
+            sums[count.place] = count
             continue
         keys = f"{int(before.keys, 16) + int(count.keys, 16) & (1 << 64) - 1:016x}" if count.keys else ""
-        sums[place] = attrs.evolve(
+        sums[count.place] = attrs.evolve(
             count,
             read=before.read + count.read,
             written=before.written + count.written,

@@ -116,6 +116,11 @@ class StateCount:
     merged: int = attrs.field(default=0, validator=_NUMBER)
     rescaled: int = attrs.field(default=0, validator=_NUMBER)
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The state: the operator's id, the kind, and the name."""
+        return self.operator_id, self.kind, self.state
+
 
 @attrs.frozen(kw_only=True)
 class Lineage:

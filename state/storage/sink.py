@@ -44,13 +44,16 @@ class StreamSink:
         folder: The target.
         name: The final name of the stream's file.
         inline_bytes: The size up to which the stream is kept in memory, to be stored inside `_metadata`.
+
+    Attributes:
+        attempt: The name of the file with the bytes; "" while they are in memory.
     """
 
     def __init__(self, folder: Folder, name: str, *, inline_bytes: int = INLINE_BYTES) -> None:
         self._folder = folder
         self._inline_bytes = inline_bytes
         self._name = name
-        self._attempt = ""
+        self.attempt = ""
         self._buffer = bytearray()
         self._hash = xxh3_128()
         self._size = 0
@@ -64,8 +67,8 @@ class StreamSink:
             self._buffer += data
             return len(data)
         if self._output is None:
-            self._attempt = self._folder.attempt_name(self._name)
-            self._output = self._open.enter_context(self._folder.output(self._attempt))
+            self.attempt = self._folder.attempt_name(self._name)
+            self._output = self._open.enter_context(self._folder.output(self.attempt))
             self._put(self._output, bytes(self._buffer))
             self._buffer.clear()
         self._put(self._output, data)
@@ -83,7 +86,7 @@ class StreamSink:
         if self._output is None:
             return StoredBytes(self._name, self._size, data=bytes(self._buffer))
         digest = FileDigest(self._size, self._hash.hexdigest())
-        return StoredBytes(self._name, self._size, attempt=self._attempt, digest=digest)
+        return StoredBytes(self._name, self._size, attempt=self.attempt, digest=digest)
 
     def __enter__(self) -> Self:
         return self
@@ -94,8 +97,12 @@ class StreamSink:
         if kind is None:
             self._open.close()
             return
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove what was written, as far as the store allows it."""
         with suppress(StateShiftError):  # the original failure is the one to report
             self._open.close()
-        if self._attempt:
+        if self.attempt:
             with suppress(StateShiftError):
-                self._folder.delete(self._attempt)
+                self._folder.delete(self.attempt)
