@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from stateshift.compat.targets import Target
-from stateshift.state.bootstrap.publication import publish_bootstrap
+from stateshift.state.bootstrap.publication import NewSavepoint
 from stateshift.state.bootstrap.rows import RowEncoder
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
@@ -104,17 +104,8 @@ def write_savepoint(shape: Shape, entries: int, place: Path, *, parallelism: int
         results = list(write_streams(_by_key_group(batches), {0: operator}, folder))
     rows_file.unlink()
     rows = sum((result.rows[0] for result in results), start=RowCount())
-    publish_bootstrap(
-        folder,
-        job,
-        {0: operator},
-        results,
-        {(0, 0): rows},
-        parallelism=parallelism,
-        max_parallelism=KEY_GROUPS,
-        restore_target=Target.ANY,
-        position=None,
-    )
+    new = NewSavepoint(job, [], KEY_GROUPS, parallelism, Target.ANY)
+    new.publish(folder, {0: operator}, results, {(0, 0): rows})
 
 
 def _encoded(shape: Shape, job: Job, entries: int, seed: int) -> Iterator[pa.RecordBatch]:
