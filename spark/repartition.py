@@ -128,45 +128,43 @@ class _Work:
             streams = {
                 task.subtask: stream for stream, task in enumerate(self.tasks) if task.plan.operator_id == operator_id
             }
-            shuffled = read_batches(self.tasks[at], reading, self.source, streams.keys(), executor)
-            yield from self.settings.guarded(_batched(shuffled, streams), self.tasks[at].title)
+            shuffled = read_batches(self.tasks[at], reading, self.source, streams, executor)
+            yield from self.settings.guarded(_in_arrow(shuffled), self.tasks[at].title)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the streams of the packed entries, and yield the result of each."""
         self.settings.begin()
-        for stream, shuffled in groupby(_unpacked(batches), key=lambda found: found[0]):
+        for stream, shuffled in groupby(_from_arrow(batches), key=lambda batch: batch.stream):
             yield from self.settings.guarded(self._written(stream, shuffled), self.tasks[stream].title)
 
-    def _written(self, stream: int, shuffled: Iterable[tuple[int, ShuffleBatch]]) -> Iterator[pa.RecordBatch]:
-        result = write_batches(self.tasks[stream], (one for _, one in shuffled), self.journal.folder)
+    def _written(self, stream: int, shuffled: Iterable[ShuffleBatch]) -> Iterator[pa.RecordBatch]:
+        result = write_batches(self.tasks[stream], shuffled, self.journal.folder)
         is_slow = lacks_numba(choose_executor(self.share_bytes, compiles=True), self.share_bytes)
         result = attrs.evolve(result, lacks_numba=is_slow)
         self.journal.record(result)
         yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
 
 
-def _batched(shuffled: Iterable[ShuffleBatch], streams: dict[int, int]) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow batches of moderate size made of packed entries."""
+def _in_arrow(shuffled: Iterable[ShuffleBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield Arrow batches of moderate size."""
     held: list[ShuffleBatch] = []
     size = 0
     for one in shuffled:
         held.append(one)
         size += len(one.data)
         if size >= BATCH_BYTES:
-            yield _batch(held, streams)
+            yield _arrow_batch(held)
             held, size = [], 0
     if held:
-        yield _batch(held, streams)
+        yield _arrow_batch(held)
 
 
-def _batch(shuffled: list[ShuffleBatch], streams: dict[int, int]) -> pa.RecordBatch:
-    columns = zip(*((streams[p.subtask], p.key_group, p.state_id, p.data) for p in shuffled), strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+def _arrow_batch(shuffled: list[ShuffleBatch]) -> pa.RecordBatch:
+    columns = zip(zip(*shuffled, strict=True), _SCHEMA, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=_SCHEMA)
 
 
-def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, ShuffleBatch]]:
+def _from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleBatch]:
     for batch in batches:
         for at in range(batch.num_rows):
-            stream, key_group, state, data = (column[at].as_py() for column in batch.columns)
-            yield stream, ShuffleBatch(-1, key_group, state, data)
+            yield ShuffleBatch(*(column[at].as_py() for column in batch.columns))

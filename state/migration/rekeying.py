@@ -29,7 +29,7 @@ from .shuffle_batches import BATCH_BYTES, BEGIN, ShuffleBatch, framed
 from .stream_rewriter import StreamRewriter, new_state_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ...compat.plan import OperatorPlan
     from ..savepoint.handles import KeyedHandle
@@ -49,17 +49,18 @@ def rekeyed_here(
     tasks: Sequence[RekeyTask], source: Folder, target: Folder, executor: ExecutorName
 ) -> list[TaskResult]:
     """Write streams of one operator without an engine; all their entries are held in memory, and sorted here."""
-    held: dict[int, list[ShuffleBatch]] = {task.subtask: [] for task in tasks}
+    held: list[list[ShuffleBatch]] = [[] for _ in tasks]
+    streams = {task.subtask: stream for stream, task in enumerate(tasks)}
     for at in range(len(tasks[0].readings)):
-        for batch in read_batches(tasks[0], at, source, held.keys(), executor):
-            held[batch.subtask].append(batch)
-    for batches in held.values():
+        for batch in read_batches(tasks[0], at, source, streams, executor):
+            held[batch.stream].append(batch)
+    for batches in held:
         batches.sort(key=lambda batch: (batch.key_group, batch.state_id))
-    return [write_batches(task, held[task.subtask], target) for task in tasks]
+    return [write_batches(task, batches, target) for task, batches in zip(tasks, held, strict=True)]
 
 
 def read_batches(
-    task: RekeyTask, at: int, source: Folder, wanted: Collection[int], executor: ExecutorName
+    task: RekeyTask, at: int, source: Folder, streams: Mapping[int, int], executor: ExecutorName
 ) -> Iterator[ShuffleBatch]:
     """Read a piece of the stored state, and yield its entries with new keys.
 
@@ -67,7 +68,8 @@ def read_batches(
         task: Any task of the operator.
         at: The index of the reading.
         source: The folder of the stored streams.
-        wanted: The subtasks to write; entries of others are read and counted, but not yielded.
+        streams: The numbers of the streams to write, by subtask; entries of others are read and counted, but not
+            yielded.
         executor: The name of the executor of op lists.
 
     Raises:
@@ -76,7 +78,7 @@ def read_batches(
     """
     reading = task.readings[at]
     if at == 0:
-        yield from (ShuffleBatch(subtask, BEGIN, BEGIN, b"") for subtask in sorted(wanted))
+        yield from (ShuffleBatch(streams[subtask], BEGIN, BEGIN, b"") for subtask in sorted(streams))
     with (
         located(savepoint=source.place, operator=task.title),
         open_keyed(
@@ -87,14 +89,14 @@ def read_batches(
             executor=executor,
         ) as reader,
     ):
-        work = _Reading(task, reader, frozenset(wanted))
+        work = _Reading(task, reader, streams)
         yield from work.batches(reading.key_groups)
-        if 0 in wanted:
+        if 0 in streams:
             told = {
                 "counts": [attrs.asdict(count) for count in work.counts()],
                 "quarantine": [line.decode() for line in work.aside.lines],
             }
-            yield ShuffleBatch(0, BEGIN, BEGIN, json.dumps(told).encode())
+            yield ShuffleBatch(streams[0], BEGIN, BEGIN, json.dumps(told).encode())
 
 
 def rekey_sample(plan: OperatorPlan, state: str, handle: KeyedHandle, max_parallelism: int, source: Folder) -> bool:
@@ -116,9 +118,9 @@ def rekey_sample(plan: OperatorPlan, state: str, handle: KeyedHandle, max_parall
 class _Reading:
     """Reads a piece of stored state; counts the entries that it reads and yields."""
 
-    def __init__(self, task: RekeyTask, reader: KeyedReader, wanted: frozenset[int]) -> None:
+    def __init__(self, task: RekeyTask, reader: KeyedReader, streams: Mapping[int, int]) -> None:
         assert task.plan.rekeying is not None  # noqa: S101 - a rekeying task has it
-        self._task, self._reader, self._wanted = task, reader, wanted
+        self._task, self._reader, self._streams = task, reader, streams
         self._tallies = {info.name: Tally() for info in reader.header.states}
         self._sent = [Tally() for _ in task.header.states]
         self._held: dict[tuple[int, int], bytearray] = {}
@@ -147,7 +149,7 @@ class _Reading:
                     group, entry = entries.moved(key, current)
                     tally.written += 1
                     tally.keys_written = add_keys(tally.keys_written, (entry.entry_key,))
-                    if subtask_of(group, task.parallelism, task.max_parallelism) not in self._wanted:
+                    if subtask_of(group, task.parallelism, task.max_parallelism) not in self._streams:
                         continue
                     batch = self._held.setdefault((group, block.state_id), bytearray())
                     before = len(batch) or -_BATCH_OVERHEAD
@@ -168,7 +170,7 @@ class _Reading:
     def _batch(self, place: tuple[int, int]) -> ShuffleBatch:
         group, state_id = place
         subtask = subtask_of(group, self._task.parallelism, self._task.max_parallelism)
-        return ShuffleBatch(subtask, group, state_id, bytes(self._held.pop(place)))
+        return ShuffleBatch(self._streams[subtask], group, state_id, bytes(self._held.pop(place)))
 
     def counts(self) -> Iterator[StateCount]:
         """Yield the counts of each stored state, after checking that no entry was lost here (RUN-2)."""

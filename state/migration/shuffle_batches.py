@@ -11,8 +11,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,21 +21,20 @@ BEGIN = -1
 _SIZES = struct.Struct(">5i")
 
 
-@attrs.frozen
-class ShuffleBatch:
-    """A batch of entries of one state for the subtask that has their new key group.
+class ShuffleBatch(NamedTuple):
+    """A batch of entries of one state for the stream that has their new key group.
 
     Attributes:
-        subtask: The new subtask.
+        stream: The number of the new stream.
         key_group: The new key group, or `BEGIN`.
         state_id: The index of the state in the new header.
         data: The entries.
     """
 
-    subtask: int
+    stream: int
     key_group: int
     state_id: int
-    data: bytes = attrs.field(repr=False)
+    data: bytes
 
 
 class SentEntry(NamedTuple):
