@@ -95,7 +95,7 @@ from .spark.bootstrap import bootstrap as bootstrap
 from .spark.migrate import migrate as migrate
 from .spark.migrate import repartition as repartition
 from .spark.verify import verify as verify
-from .state.bootstrap.report import BootstrapReport as BootstrapReport
+from .state.columnar.bootstrap_report import BootstrapReport as BootstrapReport
 from .state.descriptors import AggregatingStateDescriptor as AggregatingStateDescriptor
 from .state.descriptors import ListStateDescriptor as ListStateDescriptor
 from .state.descriptors import MapStateDescriptor as MapStateDescriptor

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from stateshift.spark import register
 from stateshift.spark.session import own_session
-from stateshift.state.columns.table import StateTable
+from stateshift.state.columnar.table import StateTable
 from stateshift.state.savepoint.reader import Savepoint
 
 from .machine import arguments_of, facts, print_table, scratch_folder, told

@@ -18,18 +18,18 @@ import pyarrow as pa
 
 from ..serializers.errors import DeclarationError
 from ..serializers.registry import registry
-from ..state.bootstrap.column_order import can_order
-from ..state.bootstrap.packed_rows import PACKED_ROWS, packed, sorted_rows
-from ..state.bootstrap.publication import (
+from ..state.columnar.bootstrap_report import BootstrapReport
+from ..state.columnar.column_order import can_order
+from ..state.columnar.new_savepoint import (
     NewSavepoint,
     check_position,
     report_states,
     unknown_to_flink,
 )
-from ..state.bootstrap.report import BootstrapReport
-from ..state.bootstrap.rows import RowEncoder
-from ..state.bootstrap.sources import ResolvedSource, resolve
-from ..state.bootstrap.streams import NewOperator, RowCount, write_streams
+from ..state.columnar.packed_rows import PACKED_ROWS, packed, sorted_rows
+from ..state.columnar.row_sources import ResolvedSource, resolve
+from ..state.columnar.row_streams import NewOperator, RowCount, write_streams
+from ..state.columnar.rows import RowEncoder
 from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_space
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..compat.targets import Target
-    from ..state.bootstrap.streams import StreamResult
+    from ..state.columnar.row_streams import StreamResult
     from ..state.progress import Progress
 
 

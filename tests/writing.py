@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from stateshift import Int32, Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor
-from stateshift.state.bootstrap.state_types import Wanted
-from stateshift.state.bootstrap.state_write import settle
+from stateshift.state.columnar.state_types import Wanted
+from stateshift.state.columnar.state_write import settle
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.storage.files import Folder

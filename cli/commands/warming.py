@@ -58,7 +58,7 @@ def command(*, with_json: bool) -> int:
 
 def _functions() -> Iterator[tuple[str, float | None]]:
     """Load every function, and yield the CPU seconds of its compilation, None if it was compiled before."""
-    from ...state.columns import flat_numba
+    from ...state.columnar import flat_numba
     from ...state.transcode.kept_code import is_compiled
     from ...state.transcode.numba_executor import FUNCTIONS, load_compiled
 

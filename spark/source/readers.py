@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ...serializers.errors import StateShiftError, redact_values
 from ...serializers.registry import registry
-from ...state.columns.listing import listing
+from ...state.columnar.listing import listing
 from ...state.savepoint.reader import Savepoint
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from ...serializers.registry import Additions
-    from ...state.columns.table import Slice, StateTable
+    from ...state.columnar.table import Slice, StateTable
 
 
 class StatePartition(InputPartition):

@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ...serializers.errors import StateShiftError, located, redact_values
 from ...serializers.registry import Additions, registry
-from ...state.columns.listing import LISTING
-from ...state.columns.table import StateTable
+from ...state.columnar.listing import LISTING
+from ...state.columnar.table import StateTable
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from .options import bare, flag, number, places, refuse_unknown

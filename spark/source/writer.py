@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from ...compat.targets import Target
 from ...serializers.errors import StateShiftError, values_are_redacted
 from ...serializers.registry import registry
-from ...state.bootstrap.row_files import RowFile
-from ...state.bootstrap.state_types import FROM_ROWS, Wanted
-from ...state.bootstrap.state_write import StateWrite, settle
+from ...state.columnar.row_files import RowFile
+from ...state.columnar.state_types import FROM_ROWS, Wanted
+from ...state.columnar.state_write import StateWrite, settle
 from ...state.job import load_job
 from ...state.migration.retry import may_be_mended
 from ...state.savepoint.reader import Savepoint

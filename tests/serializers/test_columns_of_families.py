@@ -10,7 +10,7 @@ import pytest
 from stateshift.serializers.columns.scalars import NumberCodec
 from stateshift.serializers.families import Ability, Family, families
 from stateshift.serializers.primitives.numeric import LongSerializer
-from stateshift.state.columns.json_codec import JsonCodec, all_codecs
+from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
 
 EXCUSED = {
     "AvroSerializer": "its values are columns of the counterpart",

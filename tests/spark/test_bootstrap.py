@@ -34,7 +34,7 @@ from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDate
 from stateshift.spark import bootstrapping
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
-from stateshift.state.bootstrap.publication import NewSavepoint
+from stateshift.state.columnar.new_savepoint import NewSavepoint
 from stateshift.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

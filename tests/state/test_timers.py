@@ -19,8 +19,8 @@ from stateshift.serializers.enums.serializers import enum_options
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateNotFound, ValueNotConvertible
 from stateshift.serializers.flink.timers import Timer
 from stateshift.serializers.flink.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
-from stateshift.state.bootstrap.sources import resolve
-from stateshift.state.bootstrap.state_columns import StateColumns
+from stateshift.state.columnar.row_sources import resolve
+from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from stateshift.state.entry_keys import encode
 from stateshift.state.job import Job, Operator

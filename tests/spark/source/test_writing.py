@@ -1,4 +1,4 @@
-"""`df.write.format("savepoint")`: what a user of it sees. What is written and refused is in tests/state/bootstrap."""
+"""`df.write.format("savepoint")`: what a user of it sees. What is written and refused is in tests/state/columnar."""
 
 from __future__ import annotations
 

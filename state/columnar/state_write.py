@@ -35,11 +35,12 @@ from ..storage.source_guard import Read, refuse_by_place
 from ..storage.target_lock import Claim, lay, renewed, take_over
 from ..storage.unchanged import SourceFiles
 from .merge_into_base import publish_beside
+from .new_savepoint import NewSavepoint
 from .packed_rows import packed
-from .publication import NewSavepoint
 from .row_files import sorted_batches, write_row_file
+from .row_sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
+from .row_streams import RowCount, write_streams
 from .rows import RowEncoder
-from .sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
 from .state_types import (
     Wanted,
     added_operator,
@@ -50,7 +51,6 @@ from .state_types import (
     refuse_untold,
     require_all_fields,
 )
-from .streams import RowCount, write_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

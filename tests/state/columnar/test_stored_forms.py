@@ -11,7 +11,7 @@ from writing import bytes_of, refused, values, write
 
 from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, Savepoint, ValueStateDescriptor
 from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
-from stateshift.state.columns.table import StateTable
+from stateshift.state.columnar.table import StateTable
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 

@@ -16,8 +16,8 @@ from ..savepoint.metadata import SavepointMetadata
 from ..savepoint.new_streams import new_operator, put_operator_state
 from ..storage.commit import Commit
 from ..storage.lineage import StateCount
-from .report import StateBootstrap
-from .streams import NewOperator, StreamResult, write_rowless
+from .bootstrap_report import StateBootstrap
+from .row_streams import NewOperator, StreamResult, write_rowless
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..savepoint.handles import KeyedHandle
     from ..storage.files import Folder
     from ..storage.lineage import Lineage
-    from .sources import ResolvedSource
-    from .streams import RowCount
+    from .row_sources import ResolvedSource
+    from .row_streams import RowCount
 
 
 def check_position(position: Any) -> None:

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from ...serializers.columns.encoded import EncodedColumn
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
-from ..columns.json_codec import all_codecs
 from ..entry_keys import encode
 from .column_values import listed, value_reader
+from .json_codec import all_codecs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,8 +19,8 @@ from stateshift.serializers.errors import (
     CorruptSavepoint,
     ValueNotConvertible,
 )
-from stateshift.state.bootstrap import row_files
-from stateshift.state.columns.table import StateTable
+from stateshift.state.columnar import row_files
+from stateshift.state.columnar.table import StateTable
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 

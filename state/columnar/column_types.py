@@ -16,7 +16,7 @@ import pyarrow as pa
 from ...serializers.primitives.big_numbers import DecimalSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
-from ..columns.json_codec import all_codecs
+from .json_codec import all_codecs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

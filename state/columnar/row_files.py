@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..storage.sink import StreamSink
 from .packed_rows import HELD_BYTES, PACKED_ROWS, rows_in_order
-from .streams import RowCount
+from .row_streams import RowCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -114,7 +114,7 @@ def _stream_of(records: pa.RecordBatch) -> memoryview:
 
 
 def sorted_batches(files: Sequence[RowFile], folder: Folder, state_id: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all files, sorted, as `streams.SORTED_ROWS`; about `HELD_BYTES` are in memory at a time.
+    """Yield the rows of all files, sorted, as `row_streams.SORTED_ROWS`; about `HELD_BYTES` are in memory at a time.
 
     Args:
         files: The files of all tasks.

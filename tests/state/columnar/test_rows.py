@@ -9,9 +9,9 @@ import pytest
 
 from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
 from stateshift.serializers.errors import DeclarationError
-from stateshift.state.bootstrap.rows import RowEncoder
-from stateshift.state.bootstrap.sources import resolve
-from stateshift.state.bootstrap.state_columns import StateColumns
+from stateshift.state.columnar.row_sources import resolve
+from stateshift.state.columnar.rows import RowEncoder
+from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.savepoint.entries import read_separated
 
 JOB = Job(

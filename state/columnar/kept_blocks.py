@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..savepoint.blocks import Block
-    from .as_stored import StoredForms
+    from .stored_forms import StoredForms
 
 
 class KeptBlocks:

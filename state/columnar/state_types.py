@@ -24,7 +24,7 @@ from ..job import OPERATOR_ID, Job, Operator
 from ..key_groups import has_stable_hash
 from .column_types import structs_in, unscaled_in
 from .inferred import inferred_serializer
-from .sources import find_keyed_state, find_operator
+from .row_sources import find_keyed_state, find_operator
 from .state_columns import StateColumns
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
-    from .sources import ResolvedSource
+    from .row_sources import ResolvedSource
 
 KEY, NAMESPACE, USER_KEY, VALUE = "key", "namespace", "user_key", "value"
 KEY_GROUP = "key_group"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
-    from .sources import ResolvedSource
+    from .row_sources import ResolvedSource
 
 ENCODED_ROWS = pa.schema(
     {

@@ -23,10 +23,10 @@ from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.rows.values import Row
 from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
-from stateshift.state.bootstrap.column_bytes import encode_column, encode_values
-from stateshift.state.bootstrap.column_order import order_bytes
-from stateshift.state.bootstrap.column_types import fields_by_default, mismatches
-from stateshift.state.bootstrap.column_values import python_values
+from stateshift.state.columnar.column_bytes import encode_column, encode_values
+from stateshift.state.columnar.column_order import order_bytes
+from stateshift.state.columnar.column_types import fields_by_default, mismatches
+from stateshift.state.columnar.column_values import python_values
 from stateshift.state.entry_keys import decode, encode
 
 

@@ -29,8 +29,8 @@ from ..savepoint.operator_stream import read_operator_stream
 from ..savepoint.sources import open_stream
 from ..savepoint.states import keyed_handles
 from ..transcode.choice import choose_executor
-from .elements import BroadcastColumns, ListColumns, broadcast_columns, list_columns
-from .keyed import KeyedColumns, entry_reader
+from .element_columns import BroadcastColumns, ListColumns, broadcast_columns, list_columns
+from .keyed_columns import KeyedColumns, entry_reader
 from .runs import runs_of
 
 if TYPE_CHECKING:

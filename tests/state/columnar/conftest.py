@@ -18,7 +18,7 @@ from stateshift.serializers.records.values import Record
 from stateshift.serializers.rows.values import Row
 from stateshift.serializers.temporal.sql_values import SqlDate, SqlTime
 from stateshift.serializers.temporal.values import TemporalValue
-from stateshift.state.columns.table import StateTable
+from stateshift.state.columnar.table import StateTable
 
 
 def same(told, value):  # noqa: C901, PLR0912 - a case a type

@@ -28,11 +28,11 @@ from ..savepoint.meta_info import keyed_state
 from ..savepoint.metadata import OperatorState
 from ..savepoint.states import keyed_handles
 from ..storage.lineage import StateCount
-from .as_stored import StoredForms
-from .kept import KeptBlocks
-from .publication import check_counts
+from .kept_blocks import KeptBlocks
+from .new_savepoint import check_counts
 from .row_files import sorted_batches
-from .streams import NewOperator, RowCount, StreamResult, write_rowless, write_streams
+from .row_streams import NewOperator, RowCount, StreamResult, write_rowless, write_streams
+from .stored_forms import StoredForms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ...serializers.columns.codec import taken
 from ...serializers.errors import ValueNotConvertible, cause_text
 from ...serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue, civil_date
-from ..columns.json_codec import all_codecs
+from .json_codec import all_codecs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ...serializers.columns.encoded import binary_of, offsets_of
 from ..migration.shuffle_batches import BATCH_BYTES
-from .streams import checksums, joined
+from .row_streams import checksums, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -117,7 +117,7 @@ def rows_in_order(records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         records: A batch of `PACKED_ROWS` in any order, with all rows of its states and key groups.
 
     Yields:
-        Batches of `streams.SORTED_ROWS` of about `BATCH_BYTES`.
+        Batches of `row_streams.SORTED_ROWS` of about `BATCH_BYTES`.
     """
     rows = _rows(records)
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*_OWNER, *_ROW)])

@@ -5,7 +5,7 @@ import pytest
 
 from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
 from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
-from stateshift.state.columns.table import StateTable
+from stateshift.state.columnar.table import StateTable
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.transcode.choice import VARIABLE

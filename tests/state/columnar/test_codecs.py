@@ -18,9 +18,9 @@ from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.state.bootstrap.column_bytes import encode_column
-from stateshift.state.columns.json_codec import JsonCodec, all_codecs
-from stateshift.state.columns.machine_code import flat_decoder
+from stateshift.state.columnar.column_bytes import encode_column
+from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
+from stateshift.state.columnar.machine_code import flat_decoder
 from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
 

@@ -21,13 +21,13 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.compat.targets import Target
-from stateshift.state.bootstrap import packed_rows as records
-from stateshift.state.bootstrap.packed_rows import PACKED_ROWS, packed, sorted_rows
-from stateshift.state.bootstrap.publication import NewSavepoint
-from stateshift.state.bootstrap.rows import RowEncoder
-from stateshift.state.bootstrap.sources import resolve
-from stateshift.state.bootstrap.state_columns import StateColumns
-from stateshift.state.bootstrap.streams import RowCount, checksums, write_streams
+from stateshift.state.columnar import packed_rows as records
+from stateshift.state.columnar.new_savepoint import NewSavepoint
+from stateshift.state.columnar.packed_rows import PACKED_ROWS, packed, sorted_rows
+from stateshift.state.columnar.row_sources import resolve
+from stateshift.state.columnar.row_streams import RowCount, checksums, write_streams
+from stateshift.state.columnar.rows import RowEncoder
+from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 

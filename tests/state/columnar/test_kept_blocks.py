@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateshift.state.bootstrap.kept import KeptBlocks
+from stateshift.state.columnar.kept_blocks import KeptBlocks
 from stateshift.state.savepoint.blocks import Block
 
 

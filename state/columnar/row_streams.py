@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..job import Operator
     from ..storage.commit import Commit
     from ..storage.files import Folder
-    from .kept import KeptBlocks
+    from .kept_blocks import KeptBlocks
 
 SORTED_ROWS = ("operator", "key_group", "state", "key", "value")
 _WORDS = {

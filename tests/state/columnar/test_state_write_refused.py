@@ -28,8 +28,8 @@ from stateshift.serializers.errors import (
     ValueNotConvertible,
 )
 from stateshift.serializers.pickled.serializers import PickleSerializer
-from stateshift.state.bootstrap.state_types import Wanted
-from stateshift.state.bootstrap.state_write import settle
+from stateshift.state.columnar.state_types import Wanted
+from stateshift.state.columnar.state_write import settle
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage import target_lock as claim
 from stateshift.state.storage.files import Folder
