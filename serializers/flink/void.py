@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 from ..errors import ValueNotConvertible, shown
-from ..primitives.numeric import BASE
 from ..registry import register_snapshot
+from ..scalars import flink_id
 from ..serializer import TypeSerializer
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .windows import expect_zero
@@ -41,7 +41,7 @@ class VoidSerializer(TypeSerializer[None]):
 class VoidSerializerSnapshot(FlinkSnapshot[None]):
     """Snapshot of `VoidSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "VoidSerializer$VoidSerializerSnapshot"
+    snapshot_id: ClassVar[str] = flink_id("Void")
     kind: ClassVar[str] = "void"
     java_class: ClassVar[str] = "java.lang.Void"
 
