@@ -49,9 +49,7 @@ _EXACTLY = decimal.Context(
 class CharCodec(TextCodec):
     """Chars: one UTF-16 unit in two bytes."""
 
-    @property
-    def is_plain(self) -> bool:
-        return True
+    is_plain = True
 
     def decode(self, cells: Cells) -> Decoded:
         ends, odd = cells.skipped(2)
@@ -71,9 +69,7 @@ class BigIntCodec(ColumnCodec):
 
     constants: ClassVar[tuple[int, ...]] = (0, 1, 10)
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.decimal128(_DIGITS, 0)
+    kind = pa.decimal128(_DIGITS, 0)
 
     def _told(self, value: Any) -> Any:
         if abs(value) >= 10**_DIGITS:
@@ -95,9 +91,7 @@ class BigIntCodec(ColumnCodec):
 class DecimalCodec(ColumnCodec):
     """Decimals: 20 digits before the point, and 18 after it."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.decimal128(_DIGITS, _SCALE)
+    kind = pa.decimal128(_DIGITS, _SCALE)
 
     def _told(self, value: Any) -> Any:
         try:
