@@ -34,6 +34,14 @@ def flink_id(name: str, package: str = BASE) -> str:
     return f"{package}{name}Serializer${name}SerializerSnapshot"
 
 
+def _size(row: Scalar) -> int:
+    return struct.calcsize(row.form) if row.form else -1
+
+
+def _packing(row: Scalar) -> struct.Struct:
+    return struct.Struct(row.form)
+
+
 def _if_fixed(row: Scalar) -> rewrite.ByteRewrite | None:
     return rewrite.Fixed(row.size) if row.form else None
 
@@ -48,6 +56,8 @@ class Scalar:
         java_class: The Java class of the values.
         form: The format of the stored numbers, as of `struct`: `>q`; "" where values differ in length.
         hint: The type hint that `init` writes.
+        size: The number of bytes of every value, or -1 if it varies.
+        packing: `form`, compiled.
         arrow: Arrow's name of the type that means this type in a column; "" where there is no such type.
         array: The letter of Java's primitive type in the name of an array, `J` as in `[J`; "" where Java has none.
         stays: The byte rewrite of values that stay: by default as many bytes, whatever they are; None: there is none.
@@ -58,14 +68,11 @@ class Scalar:
     java_class: str
     form: str
     hint: str
+    size: int = attrs.field(default=attrs.Factory(_size, takes_self=True), init=False)
+    packing: struct.Struct = attrs.field(default=attrs.Factory(_packing, takes_self=True), init=False, eq=False)
     arrow: str = attrs.field(default="", kw_only=True)
     array: str = attrs.field(default="", kw_only=True)
     stays: rewrite.ByteRewrite | None = attrs.field(default=attrs.Factory(_if_fixed, takes_self=True), kw_only=True)
-
-    @property
-    def size(self) -> int:
-        """The number of bytes of every value, or -1 if it varies."""
-        return struct.calcsize(self.form) if self.form else -1
 
 
 @attrs.frozen
@@ -99,12 +106,17 @@ class ScalarSnapshot(FlinkSnapshot[T]):
         return self.serializer(**self.serializer.restored)
 
 
-def snapshot_of(serializer: type[ScalarSerializer[Any]]) -> Callable[[S], S]:
-    """Return a decorator that makes a class the snapshot of a scalar, with what the row says, and registers it."""
+def snapshot_of(serializer: type[ScalarSerializer[Any]], package: str = BASE) -> Callable[[S], S]:
+    """Return a decorator that makes a class the snapshot of a scalar, with what the row says, and registers it.
+
+    Args:
+        serializer: The serializer of the scalar.
+        package: The Java package of Flink's serializer.
+    """
 
     def complete(cls: S) -> S:
         cls.serializer, serializer.snapshot = serializer, cls
-        cls.snapshot_id, cls.java_class = flink_id(serializer.row.flink), serializer.row.java_class
+        cls.snapshot_id, cls.java_class = flink_id(serializer.row.flink, package), serializer.row.java_class
         return register_snapshot(cls)
 
     return complete

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import layout
+from .. import layout, rewrite
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..primitives.numeric import (
@@ -28,7 +28,7 @@ from ..primitives.numeric import (
 )
 from ..primitives.text import CharSerializer
 from ..registry import register_snapshot
-from ..scalars import BASE, ScalarSerializer, flink_id
+from ..scalars import BASE, Scalar, ScalarSerializer, ScalarSnapshot, flink_id, snapshot_of
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .sequences import (
@@ -65,9 +65,10 @@ def text_to_utf8(value: str | None) -> bytes | None:
         ) from error
 
 
-@attrs.frozen
-class BytesSerializer(TypeSerializer[bytes]):
+class BytesSerializer(ScalarSerializer[bytes]):
     """Flink's byte[]: the serializer for the hint `bytes`."""
+
+    row = Scalar("bytes", "BytePrimitiveArray", "[B", "", "bytes", arrow="binary", stays=rewrite.Blob())
 
     def serialize(self, value: bytes, target: DataOutputView) -> None:
         if not isinstance(value, bytes):
@@ -82,9 +83,6 @@ class BytesSerializer(TypeSerializer[bytes]):
     def layout(self) -> layout.Layout:
         return layout.Prefixed(1)
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bytes]:
-        return BytePrimitiveArraySerializerSnapshot()
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
         if isinstance(snapshot, BytePrimitiveArraySerializerSnapshot):
             return CompatibilityResult.compatible()
@@ -97,19 +95,11 @@ class BytesSerializer(TypeSerializer[bytes]):
         return CompatibilityResult.requires_migration(finding, conversion=text_to_utf8)
 
 
-@register_snapshot
-class BytePrimitiveArraySerializerSnapshot(FlinkSnapshot[bytes]):
+@snapshot_of(BytesSerializer, ARRAY)
+class BytePrimitiveArraySerializerSnapshot(ScalarSnapshot[bytes]):
     """Snapshot of `BytesSerializer`."""
 
-    snapshot_id: ClassVar[str] = flink_id("BytePrimitiveArray", ARRAY)
     kind: ClassVar[str] = "bytes"
-    java_class: ClassVar[str] = "[B"
-
-    def describe(self) -> str:
-        return "bytes"
-
-    def restore_serializer(self) -> TypeSerializer[bytes]:
-        return BytesSerializer()
 
 
 _INTEGERS, _FLOATS = (">h", ">i", ">q"), (">f", ">d")

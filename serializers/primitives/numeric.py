@@ -48,11 +48,12 @@ def bits_of(number: Scalar) -> float:
 
 def widening_of(old: Scalar, new: Scalar) -> tuple[Callable[[Any], Any] | None, bool] | None:
     """Return how rule PRIM-2 converts one number type to another: (conversion, lossy); None where it does not."""
-    if old.form not in _MANTISSA_BITS and new.form in _MANTISSA_BITS:
-        lossy = bits_of(old) > bits_of(new)
-        return (to_single_precision if new.form == ">f" else float, lossy) if old.form else None
-    both = (old.form in _MANTISSA_BITS) == (new.form in _MANTISSA_BITS)
-    return (None, False) if both and bits_of(old) < bits_of(new) else None
+    becomes_float = new.form in _MANTISSA_BITS
+    if becomes_float == (old.form in _MANTISSA_BITS):
+        return (None, False) if bits_of(old) < bits_of(new) else None
+    if not becomes_float or not old.form:
+        return None
+    return to_single_precision if new.form == ">f" else float, bits_of(old) > bits_of(new)
 
 
 class NumberSnapshot(ScalarSnapshot[N]):
@@ -65,17 +66,23 @@ class NumberSnapshot(ScalarSnapshot[N]):
 class NumberSerializer(ScalarSerializer[N]):
     """Base of the number serializers: bytes of fixed length, and the rules PRIM-1 to PRIM-3."""
 
+    is_rounded: ClassVar[bool] = False
+    """Whether the type does not hold every integer in its range; an int is written only if it is exact."""
+
     def serialize(self, value: N, target: DataOutputView) -> None:
         try:
-            target.write(struct.pack(self.row.form, value))
+            data = self.row.packing.pack(value)
         except (struct.error, OverflowError) as error:
-            raise ValueNotConvertible(f"{shown(value)} does not fit {self._bits()}") from error
+            raise self._refused(value, "does not fit") from error
+        if self.is_rounded and isinstance(value, int) and self.row.packing.unpack(data)[0] != value:
+            raise self._refused(value, "is not exact as")
+        target.write(data)
 
-    def _bits(self) -> str:
-        return f"{one(self.row.name)} ({8 * self.row.size} bits)"
+    def _refused(self, value: N, why: str) -> ValueNotConvertible:
+        return ValueNotConvertible(f"{shown(value)} {why} {one(self.row.name)} ({8 * self.row.size} bits)")
 
     def deserialize(self, source: DataInputView) -> N:
-        value: N = struct.unpack(self.row.form, source.read_fully(self.row.size))[0]
+        value: N = source.unpack(self.row.packing)[0]
         return value
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[N]:
@@ -101,12 +108,9 @@ class NumberSerializer(ScalarSerializer[N]):
 
 @attrs.frozen
 class FloatingSerializer(NumberSerializer[float]):
-    """Base of the serializers of floating-point numbers: an int is written only if it is exact."""
+    """Base of the serializers of floating-point numbers."""
 
-    def serialize(self, value: float, target: DataOutputView) -> None:
-        super().serialize(value, target)
-        if isinstance(value, int) and struct.unpack(self.row.form, struct.pack(self.row.form, value))[0] != value:
-            raise ValueNotConvertible(f"{shown(value)} is not exact as {self._bits()}")
+    is_rounded: ClassVar[bool] = True
 
 
 class ByteSerializer(NumberSerializer[int]):

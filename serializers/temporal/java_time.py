@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -106,14 +105,14 @@ class TemporalSerializer(ScalarSerializer[Any]):
             target.write(self._null_bytes())
             return
         exact = value if isinstance(value, self.value_class) else self.value_class.from_python(value)
-        target.write(struct.pack(self.row.form, *exact.parts))
+        target.write(self.row.packing.pack(*exact.parts))
 
     def _null_bytes(self) -> bytes:
-        return struct.pack(self.row.form, *self.row.null)
+        return self.row.packing.pack(*self.row.null)
 
     def deserialize(self, source: DataInputView) -> Any:
         start = source.position
-        parts = struct.unpack(self.row.form, source.read_fully(self.row.size))
+        parts = source.unpack(self.row.packing)
         if parts == self.row.null:
             if not self.allow_null:
                 raise ValueNotConvertible(
