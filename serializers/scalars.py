@@ -34,18 +34,6 @@ def flink_id(name: str, package: str = BASE) -> str:
     return f"{package}{name}Serializer${name}SerializerSnapshot"
 
 
-def _size(row: Scalar) -> int:
-    return struct.calcsize(row.form) if row.form else -1
-
-
-def _packing(row: Scalar) -> struct.Struct:
-    return struct.Struct(row.form)
-
-
-def _if_fixed(row: Scalar) -> rewrite.ByteRewrite | None:
-    return rewrite.Fixed(row.size) if row.form else None
-
-
 @attrs.frozen
 class Scalar:
     """A row of a table: all that makes one type differ from its siblings.
@@ -56,11 +44,11 @@ class Scalar:
         java_class: The Java class of the values.
         form: The format of the stored numbers, as of `struct`: `>q`; "" where values differ in length.
         hint: The type hint that `init` writes.
-        size: The number of bytes of every value, or -1 if it varies.
-        packing: `form`, compiled.
         arrow: Arrow's name of the type that means this type in a column; "" where there is no such type.
         array: The letter of Java's primitive type in the name of an array, `J` as in `[J`; "" where Java has none.
         stays: The byte rewrite of values that stay: by default as many bytes, whatever they are; None: there is none.
+        size: The number of bytes of every value, or -1 if it varies.
+        packing: `form`, compiled.
     """
 
     name: str
@@ -68,11 +56,23 @@ class Scalar:
     java_class: str
     form: str
     hint: str
-    size: int = attrs.field(default=attrs.Factory(_size, takes_self=True), init=False)
-    packing: struct.Struct = attrs.field(default=attrs.Factory(_packing, takes_self=True), init=False, eq=False)
     arrow: str = attrs.field(default="", kw_only=True)
     array: str = attrs.field(default="", kw_only=True)
-    stays: rewrite.ByteRewrite | None = attrs.field(default=attrs.Factory(_if_fixed, takes_self=True), kw_only=True)
+    stays: rewrite.ByteRewrite | None = attrs.field(kw_only=True)
+    size: int = attrs.field(init=False)
+    packing: struct.Struct = attrs.field(init=False, eq=False)
+
+    @stays.default
+    def _as_many_bytes(self) -> rewrite.ByteRewrite | None:
+        return rewrite.Fixed(struct.calcsize(self.form)) if self.form else None
+
+    @size.default
+    def _size(self) -> int:
+        return struct.calcsize(self.form) if self.form else -1
+
+    @packing.default
+    def _compiled(self) -> struct.Struct:
+        return struct.Struct(self.form)
 
 
 @attrs.frozen

@@ -157,7 +157,7 @@ class DataInputView:
         return value
 
     def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        """Read the numbers of a format."""
+        """Read the numbers of a `struct` format, such as `struct.Struct(">ibb")`."""
         return form.unpack_from(self._data, self._take(form.size))
 
     def read_utf(self) -> str:
