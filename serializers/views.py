@@ -6,7 +6,7 @@ Everything is big-endian and unaligned. Source: format notes, section 1.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import CorruptSavepoint, ValueNotConvertible, shown
 
@@ -155,6 +155,10 @@ class DataInputView:
         """Read an f64."""
         value: float = _DOUBLE.unpack_from(self._data, self._take(8))[0]
         return value
+
+    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        """Read the numbers of a `struct` format, such as `struct.Struct(">ibb")`."""
+        return form.unpack_from(self._data, self._take(form.size))
 
     def read_utf(self) -> str:
         """Read a UTF string (format notes 1.1)."""

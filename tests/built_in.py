@@ -8,11 +8,12 @@ from importlib import import_module
 
 from stateshift import TypeSerializer, TypeSerializerConfigSnapshot
 from stateshift.serializers.families import families
+from stateshift.serializers.scalars import ScalarSerializer
 
 
 def serializers():
     """The public serializer classes that have instances."""
-    return _classes(TypeSerializer)
+    return [cls for cls in _classes(TypeSerializer) if not issubclass(cls, ScalarSerializer) or hasattr(cls, "row")]
 
 
 def snapshots():

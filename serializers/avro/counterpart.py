@@ -254,7 +254,7 @@ _COARSER = _refused("TIME-3", "stored values have finer fractions of a second th
 def _unless_as_coarse(node: Node, snapshot: TypeSerializerConfigSnapshot[Any]) -> Finding | None:
     """Return the finding TIME-3 for milliseconds, or a remark for microseconds, the limit of Python's types, too."""
     per_second = _PER_SECOND.get(node.logical.rpartition("-")[2], 0)
-    if not isinstance(snapshot, TemporalSnapshot) or snapshot.meaning.per_second <= per_second:
+    if not isinstance(snapshot, TemporalSnapshot) or snapshot.serializer.row.meaning.per_second <= per_second:
         return None
     return (_TOO_FINE if node.logical.endswith("micros") else _COARSER)(node, snapshot)
 

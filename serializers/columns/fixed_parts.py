@@ -69,7 +69,7 @@ def decode_flat(codecs: Sequence[ColumnCodec], cells: Cells) -> Parts | None:
     for codec, number, text, there in zip(bare, found.numbers, found.texts, found.present, strict=True):
         if isinstance(codec, NumberCodec):
             values = number.view(codec.form).astype(np.dtype(codec.form).newbyteorder("="))
-            columns.append(number_array(codec.type, values, there))
+            columns.append(number_array(codec.kind, values, there))
         elif isinstance(codec, BooleanCodec):
             columns.append(pa.array(number == 1, mask=None if there.all() else ~there))
             odd |= number > 1
@@ -113,7 +113,7 @@ def decode_numbers(codecs: Sequence[ColumnCodec], cells: Cells) -> Parts | None:
     for name, number in zip(names, numbers, strict=True):
         values = found[name]
         if isinstance(number, NumberCodec):
-            columns.append(number_array(number.type, values.astype(values.dtype.newbyteorder("="))))
+            columns.append(number_array(number.kind, values.astype(values.dtype.newbyteorder("="))))
         else:
             columns.append(pa.array(values == 1))
             odd |= values > 1

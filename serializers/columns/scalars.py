@@ -32,20 +32,16 @@ class NumberCodec(ColumnCodec):
     """Integers of fixed length.
 
     Attributes:
-        type: The Arrow type of the column.
+        kind: The Arrow type of the column.
         form: The numpy format of the stored bytes.
     """
 
-    type: pa.DataType
+    kind: pa.DataType
     form: str
 
     @property
     def is_plain(self) -> bool:
-        return bool(pa.types.is_integer(self.type))  # 0.0 equals -0.0 in Spark, but is another key in Java
-
-    @property
-    def kind(self) -> pa.DataType:
-        return self.type
+        return bool(pa.types.is_integer(self.kind))  # 0.0 equals -0.0 in Spark, but is another key in Java
 
     @property
     def size(self) -> int:
@@ -56,11 +52,11 @@ class NumberCodec(ColumnCodec):
 
     def decode(self, cells: Cells) -> Decoded:
         ends, odd = cells.skipped(self.size)
-        return Decoded(number_array(self.type, numbers_at(cells.data, cells.starts, self.form)), ends, odd)
+        return Decoded(number_array(self.kind, numbers_at(cells.data, cells.starts, self.form)), ends, odd)
 
     def decode_some(self, cells: Cells, present: Flags) -> Decoded:
         ends, odd = cells.skipped(self.size)
-        column = number_array(self.type, numbers_at(cells.data, cells.starts, self.form), present)
+        column = number_array(self.kind, numbers_at(cells.data, cells.starts, self.form), present)
         return Decoded(column, np.where(present, ends, cells.starts), odd & present)
 
     def _fits(self, kind: pa.DataType) -> bool:
@@ -109,17 +105,9 @@ def _inexact(column: pa.Array) -> Flags:
 class BooleanCodec(ColumnCodec):
     """Booleans: a byte 0 or 1."""
 
-    @property
-    def is_plain(self) -> bool:
-        return True
-
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.bool_()
-
-    @property
-    def size(self) -> int:
-        return 1
+    is_plain = True
+    kind = pa.bool_()
+    size = 1
 
     def _told(self, value: Any) -> Any:
         return value
@@ -142,13 +130,8 @@ class BooleanCodec(ColumnCodec):
 class NothingCodec(ColumnCodec):
     """Void: a byte 0, and no value."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.null()
-
-    @property
-    def size(self) -> int:
-        return 1
+    kind = pa.null()
+    size = 1
 
     def _told(self, value: Any) -> Any:
         return None
@@ -162,9 +145,7 @@ class NothingCodec(ColumnCodec):
 class TextCodec(ColumnCodec):
     """Values that become text: by default a string as it is."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.string()
+    kind = pa.string()
 
     def _told(self, value: Any) -> Any:
         text = str(value)
@@ -183,9 +164,7 @@ class TextCodec(ColumnCodec):
 class StringCodec(TextCodec):
     """Flink's strings. With numpy, ASCII strings are copied as stored, and each other string is read singly."""
 
-    @property
-    def is_plain(self) -> bool:
-        return True
+    is_plain = True
 
     def decode(self, cells: Cells) -> Decoded:
         return self.decode_some(cells, np.ones(len(cells), dtype=bool))
@@ -252,9 +231,7 @@ class StringCodec(TextCodec):
 class FramedBytesCodec(ColumnCodec):
     """Opaque values as their bytes: pickles, and values that Kryo wrote."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.binary()
+    kind = pa.binary()
 
     def _told(self, value: Any) -> Any:
         return bytes(value.data)

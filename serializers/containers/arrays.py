@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import array
 import struct
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import layout
+from .. import layout, rewrite
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..primitives.numeric import (
-    BASE,
     BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
@@ -29,6 +28,7 @@ from ..primitives.numeric import (
 )
 from ..primitives.text import CharSerializer
 from ..registry import register_snapshot
+from ..scalars import BASE, Scalar, ScalarSerializer, ScalarSnapshot, flink_id, snapshot_of
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .sequences import (
@@ -40,7 +40,11 @@ from .sequences import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..views import DataInputView, DataOutputView
+
+A = TypeVar("A", bound="type[PrimitiveArraySnapshot]")
 
 ARRAY = BASE + "array."
 
@@ -61,9 +65,10 @@ def text_to_utf8(value: str | None) -> bytes | None:
         ) from error
 
 
-@attrs.frozen
-class BytesSerializer(TypeSerializer[bytes]):
+class BytesSerializer(ScalarSerializer[bytes]):
     """Flink's byte[]: the serializer for the hint `bytes`."""
+
+    row = Scalar("bytes", "BytePrimitiveArray", "[B", "", "bytes", arrow="binary", stays=rewrite.Blob())
 
     def serialize(self, value: bytes, target: DataOutputView) -> None:
         if not isinstance(value, bytes):
@@ -78,9 +83,6 @@ class BytesSerializer(TypeSerializer[bytes]):
     def layout(self) -> layout.Layout:
         return layout.Prefixed(1)
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bytes]:
-        return BytePrimitiveArraySerializerSnapshot()
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
         if isinstance(snapshot, BytePrimitiveArraySerializerSnapshot):
             return CompatibilityResult.compatible()
@@ -93,38 +95,19 @@ class BytesSerializer(TypeSerializer[bytes]):
         return CompatibilityResult.requires_migration(finding, conversion=text_to_utf8)
 
 
-@register_snapshot
-class BytePrimitiveArraySerializerSnapshot(FlinkSnapshot[bytes]):
+@snapshot_of(BytesSerializer, ARRAY)
+class BytePrimitiveArraySerializerSnapshot(ScalarSnapshot[bytes]):
     """Snapshot of `BytesSerializer`."""
 
-    snapshot_id: ClassVar[str] = ARRAY + "BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"
     kind: ClassVar[str] = "bytes"
-    java_class: ClassVar[str] = "[B"
-
-    def describe(self) -> str:
-        return "bytes"
-
-    def restore_serializer(self) -> TypeSerializer[bytes]:
-        return BytesSerializer()
 
 
-_FORMS: dict[type[TypeSerializer[Any]], str] = {
-    BooleanSerializer: "?",
-    ShortSerializer: "h",
-    IntSerializer: "i",
-    LongSerializer: "q",
-    FloatSerializer: "f",
-    DoubleSerializer: "d",
-    CharSerializer: "H",
-}
-"""Serializer of an element -> the format character of `struct` for its bytes."""
-
-_INTEGERS, _FLOATS = "hiq", "fd"
+_INTEGERS, _FLOATS = (">h", ">i", ">q"), (">f", ">d")
 
 
 def is_primitive(serializer: TypeSerializer[Any]) -> bool:
     """Whether Java has a primitive type for these values, so that an array of them holds no nulls."""
-    return type(serializer) in _FORMS
+    return type(serializer) in ARRAYS
 
 
 @attrs.frozen
@@ -149,15 +132,11 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
 
     @property
     def _form(self) -> str:
-        return _FORMS[type(self.element)]
-
-    @property
-    def _element_bytes(self) -> int:
-        return struct.calcsize(f">{self._form}")
+        return ARRAYS[type(self.element)].element.row.form
 
     @property
     def layout(self) -> layout.Layout:
-        return layout.Prefixed(self._element_bytes)
+        return layout.Prefixed(self.element.length)
 
     def serialize(self, value: list[Any], target: DataOutputView) -> None:
         if not isinstance(value, list | tuple | array.array):
@@ -180,21 +159,21 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
         if form not in _INTEGERS and not (form in _FLOATS and all(type(item) is float for item in value)):
             return None
         try:
-            return struct.pack(f">{len(value)}{form}", *value)
+            return struct.pack(f">{len(value)}{form[1:]}", *value)
         except (struct.error, OverflowError):
             return None
 
     def deserialize(self, source: DataInputView) -> list[Any]:
-        count = source.read_size("elements of an array", least_bytes_each=self._element_bytes)
+        count = source.read_size("elements of an array", least_bytes_each=self.element.length)
         start = source.position
-        data = source.read_fully(count * self._element_bytes)
+        data = source.read_fully(count * self.element.length)
         if isinstance(self.element, BooleanSerializer):
             return _booleans(data, start)
-        items = struct.unpack(f">{count}{self._form}", data)
+        items = struct.unpack(f">{count}{self._form[1:]}", data)
         return list(map(chr, items) if isinstance(self.element, CharSerializer) else items)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[Any]]:
-        return _SNAPSHOTS[type(self.element)]()
+        return ARRAYS[type(self.element)]()
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[Any]]:
         if isinstance(snapshot, PrimitiveArraySnapshot):
@@ -222,7 +201,8 @@ class PrimitiveArraySnapshot(SequenceSnapshot, FlinkSnapshot[list[Any]]):
     """Snapshot of an array of primitives other than byte[]; `element` is the serializer of the elements."""
 
     kind: ClassVar[str] = "array"
-    element: ClassVar[TypeSerializer[Any]]
+    java_class: ClassVar[str]
+    element: ClassVar[ScalarSerializer[Any]]
 
     def describe(self) -> str:
         return f"array<{self.element.describe()}>"
@@ -234,78 +214,52 @@ class PrimitiveArraySnapshot(SequenceSnapshot, FlinkSnapshot[list[Any]]):
         return PrimitiveArraySerializer(self.element)
 
 
-@register_snapshot
+ARRAYS: dict[type[TypeSerializer[Any]], type[PrimitiveArraySnapshot]] = {}
+"""Serializer of an element -> the snapshot of an array of them."""
+
+
+def _array_of(element: type[ScalarSerializer[Any]]) -> Callable[[A], A]:
+    """Return a decorator that makes a class the snapshot of an array of a scalar, with what its row says."""
+
+    def complete(cls: A) -> A:
+        cls.element, cls.java_class = element(), f"[{element.row.array}"
+        cls.snapshot_id = flink_id(f"{element.row.flink}PrimitiveArray", ARRAY)
+        ARRAYS[element] = cls
+        return register_snapshot(cls)
+
+    return complete
+
+
+@_array_of(BooleanSerializer)
 class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's boolean[]."""
 
-    snapshot_id: ClassVar[str] = ARRAY + "BooleanPrimitiveArraySerializer$BooleanPrimitiveArraySerializerSnapshot"
-    java_class: ClassVar[str] = "[Z"
-    element: ClassVar[TypeSerializer[Any]] = BooleanSerializer()
 
-
-@register_snapshot
+@_array_of(CharSerializer)
 class CharPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's char[]."""
 
-    snapshot_id: ClassVar[str] = ARRAY + "CharPrimitiveArraySerializer$CharPrimitiveArraySerializerSnapshot"
-    java_class: ClassVar[str] = "[C"
-    element: ClassVar[TypeSerializer[Any]] = CharSerializer()
 
-
-@register_snapshot
+@_array_of(ShortSerializer)
 class ShortPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's short[]."""
 
-    snapshot_id: ClassVar[str] = ARRAY + "ShortPrimitiveArraySerializer$ShortPrimitiveArraySerializerSnapshot"
-    java_class: ClassVar[str] = "[S"
-    element: ClassVar[TypeSerializer[Any]] = ShortSerializer()
 
-
-@register_snapshot
+@_array_of(IntSerializer)
 class IntPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's int[]."""
 
-    snapshot_id: ClassVar[str] = ARRAY + "IntPrimitiveArraySerializer$IntPrimitiveArraySerializerSnapshot"
-    java_class: ClassVar[str] = "[I"
-    element: ClassVar[TypeSerializer[Any]] = IntSerializer()
 
-
-@register_snapshot
+@_array_of(LongSerializer)
 class LongPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's long[]."""
 
-    snapshot_id: ClassVar[str] = ARRAY + "LongPrimitiveArraySerializer$LongPrimitiveArraySerializerSnapshot"
-    java_class: ClassVar[str] = "[J"
-    element: ClassVar[TypeSerializer[Any]] = LongSerializer()
 
-
-@register_snapshot
+@_array_of(FloatSerializer)
 class FloatPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's float[]."""
 
-    snapshot_id: ClassVar[str] = ARRAY + "FloatPrimitiveArraySerializer$FloatPrimitiveArraySerializerSnapshot"
-    java_class: ClassVar[str] = "[F"
-    element: ClassVar[TypeSerializer[Any]] = FloatSerializer()
 
-
-@register_snapshot
+@_array_of(DoubleSerializer)
 class DoublePrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's double[]."""
-
-    snapshot_id: ClassVar[str] = ARRAY + "DoublePrimitiveArraySerializer$DoublePrimitiveArraySerializerSnapshot"
-    java_class: ClassVar[str] = "[D"
-    element: ClassVar[TypeSerializer[Any]] = DoubleSerializer()
-
-
-_SNAPSHOTS: dict[type[TypeSerializer[Any]], type[PrimitiveArraySnapshot]] = {
-    type(snapshot.element): snapshot
-    for snapshot in (
-        BooleanPrimitiveArraySerializerSnapshot,
-        CharPrimitiveArraySerializerSnapshot,
-        ShortPrimitiveArraySerializerSnapshot,
-        IntPrimitiveArraySerializerSnapshot,
-        LongPrimitiveArraySerializerSnapshot,
-        FloatPrimitiveArraySerializerSnapshot,
-        DoublePrimitiveArraySerializerSnapshot,
-    )
-}

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
 class BinaryCodec(ColumnCodec):
     """Byte arrays: i32 n, n bytes."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.binary()
+    kind = pa.binary()
 
     def _told(self, value: Any) -> Any:
         return bytes(value)

@@ -16,8 +16,8 @@ import attrs
 from .. import layout
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
-from ..primitives.numeric import BASE
 from ..registry import register_snapshot
+from ..scalars import BASE
 from ..serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from .optional import OptionalSerializer

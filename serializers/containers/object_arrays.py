@@ -16,9 +16,9 @@ import attrs
 from .. import layout
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
-from ..primitives.numeric import BASE
 from ..primitives.text import StringSerializer, StringSerializerSnapshot
 from ..registry import register_snapshot
+from ..scalars import BASE, flink_id
 from ..serializer import NULLS_DECLARED, TypeSerializer, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
 from .arrays import ARRAY
@@ -205,7 +205,7 @@ class StringArraySerializerSnapshot(SequenceSnapshot, FlinkSnapshot[Any]):
     It does not say whether nulls are stored, so a restored serializer reads them.
     """
 
-    snapshot_id: ClassVar[str] = ARRAY + "StringArraySerializer$StringArraySerializerSnapshot"
+    snapshot_id: ClassVar[str] = flink_id("StringArray", ARRAY)
     kind: ClassVar[str] = "array"
     elements_may_be_null: ClassVar[bool] = True
     java_class: ClassVar[str] = "[Ljava.lang.String;"

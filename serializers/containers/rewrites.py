@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import rewrite
 from ..primitives.text import StringSerializer
+from ..scalars import kept
 from .arrays import BytesSerializer, PrimitiveArraySerializer, text_to_utf8
 from .either import EitherConversion, EitherSerializer
 from .lists import ArrayListSerializer, ListSerializer, SetConversion, SetSerializer
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from ..serializer import TypeDeserializer, TypeSerializer
 
 
-def _bytes(_: BytesSerializer, reader: TypeDeserializer[Any], conversion: Conversion) -> rewrite.ByteRewrite | None:
+def _bytes(
+    writer: BytesSerializer, reader: TypeDeserializer[Any], conversion: Conversion
+) -> rewrite.ByteRewrite | None:
     if conversion is text_to_utf8:
         return rewrite.ToUtf8() if isinstance(reader, StringSerializer) else None
-    return rewrite.Blob() if isinstance(reader, BytesSerializer) and conversion is None else None
+    return kept(writer, reader, conversion)
 
 
 def _plain_sequence(writer: Any, reader: TypeDeserializer[Any], conversion: Conversion) -> rewrite.ByteRewrite | None:

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..flink.void import VoidSerializerSnapshot
 from ..primitives.text import StringSerializerSnapshot
 from ..type_source import NoSourceError, Use, no_hint, or_none
-from .arrays import (
-    BooleanPrimitiveArraySerializerSnapshot,
-    BytePrimitiveArraySerializerSnapshot,
-    CharPrimitiveArraySerializerSnapshot,
-    DoublePrimitiveArraySerializerSnapshot,
-    FloatPrimitiveArraySerializerSnapshot,
-    IntPrimitiveArraySerializerSnapshot,
-    LongPrimitiveArraySerializerSnapshot,
-    ShortPrimitiveArraySerializerSnapshot,
-)
+from .arrays import ARRAYS, BytesSerializer
 from .either import JavaEitherSerializerSnapshot, Right
 from .lists import ArrayListSerializerSnapshot, ListSerializerSnapshot, SetSerializerSnapshot
 from .maps import MapSerializerSnapshot
@@ -105,14 +96,8 @@ def _ttl_aware(source: TypeSource, snapshot: TtlAwareSerializerSnapshot, use: Us
 
 
 SOURCES: SourceTable = {
-    BytePrimitiveArraySerializerSnapshot: "bytes",
-    BooleanPrimitiveArraySerializerSnapshot: _array,
-    CharPrimitiveArraySerializerSnapshot: _array,
-    ShortPrimitiveArraySerializerSnapshot: _array,
-    IntPrimitiveArraySerializerSnapshot: _array,
-    LongPrimitiveArraySerializerSnapshot: _array,
-    FloatPrimitiveArraySerializerSnapshot: _array,
-    DoublePrimitiveArraySerializerSnapshot: _array,
+    BytesSerializer.snapshot: BytesSerializer.row.hint,
+    **dict.fromkeys(ARRAYS.values(), _array),
     StringArraySerializerSnapshot: _array_of_strings,
     GenericArraySerializerSnapshot: _array_of_objects,
     ListSerializerSnapshot: _list,

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 class EnumCodec(TextCodec):
     """Enums: the name of the constant."""
 
-    @property
-    def size(self) -> int:
-        return 4
+    size = 4
 
     def _told(self, value: Any) -> Any:
         return value.name

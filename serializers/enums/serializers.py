@@ -16,8 +16,8 @@ import attrs
 
 from ..advice import PYTHON, Advice
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
-from ..primitives.numeric import BASE
 from ..registry import register_snapshot
+from ..scalars import flink_id
 from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
 from ..stored_names import qualified_name
@@ -236,7 +236,7 @@ class EnumSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 class JavaEnumSerializerSnapshot(EnumSerializerSnapshot):
     """Snapshot of `JavaEnumSerializer`: the same body at Flink's version 3."""
 
-    snapshot_id: ClassVar[str] = BASE + "EnumSerializer$EnumSerializerSnapshot"
+    snapshot_id: ClassVar[str] = flink_id("Enum")
     version: ClassVar[int] = 3
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .void import VoidSerializerSnapshot
+from .void import VoidSerializer
 from .windows import (
     GlobalWindowSerializerSnapshot,
     TimeWindowSerializerSnapshot,
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..type_source import SourceTable
 
 SOURCES: SourceTable = {
-    VoidSerializerSnapshot: "None",
+    VoidSerializer.snapshot: VoidSerializer.row.hint,
     TimeWindowSerializerSnapshot: "TimeWindow",
     VoidNamespaceSerializerSnapshot: "VoidNamespace",
     GlobalWindowSerializerSnapshot: "GlobalWindow",

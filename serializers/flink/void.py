@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import attrs
-
 from ..errors import ValueNotConvertible, shown
-from ..primitives.numeric import BASE
-from ..registry import register_snapshot
-from ..serializer import TypeSerializer
-from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from .windows import expect_zero
 
 if TYPE_CHECKING:
     from ..views import DataInputView, DataOutputView
 
 
-@attrs.frozen
-class VoidSerializer(TypeSerializer[None]):
+class VoidSerializer(ScalarSerializer[None]):
     """Flink's Void, whose only value is None."""
 
-    @property
-    def length(self) -> int:
-        return 1
+    row = Scalar("void", "Void", "java.lang.Void", ">b", "None")
 
     def serialize(self, value: None, target: DataOutputView) -> None:
         if value is not None:
@@ -33,20 +25,9 @@ class VoidSerializer(TypeSerializer[None]):
     def deserialize(self, source: DataInputView) -> None:
         expect_zero(source, "Flink's Void")
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[None]:
-        return VoidSerializerSnapshot()
 
-
-@register_snapshot
-class VoidSerializerSnapshot(FlinkSnapshot[None]):
+@snapshot_of(VoidSerializer)
+class VoidSerializerSnapshot(ScalarSnapshot[None]):
     """Snapshot of `VoidSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "VoidSerializer$VoidSerializerSnapshot"
     kind: ClassVar[str] = "void"
-    java_class: ClassVar[str] = "java.lang.Void"
-
-    def describe(self) -> str:
-        return "void"
-
-    def restore_serializer(self) -> TypeSerializer[None]:
-        return VoidSerializer()

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from .. import layout
+from .. import layout, rewrite
 from ..errors import ValueNotConvertible, shown
-from ..registry import register_snapshot
-from ..serializer import TypeSerializer
-from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .numeric import BASE, read_big_integer, write_big_integer
+from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
+from .numeric import read_big_integer, write_big_integer
 
 if TYPE_CHECKING:
     from ..views import DataInputView, DataOutputView
 
+_STAYS = rewrite.Sequence((rewrite.BigInteger(), rewrite.Fixed(4)))
 _BITS_AT_ONCE = 1 << 13
 _SCALES = range(-(2**31), 2**31)
 _EXACT = decimal.Context(
@@ -75,7 +74,7 @@ def decimal_of(number: int) -> decimal.Decimal:
 
 
 @attrs.frozen
-class DecimalSerializer(TypeSerializer[decimal.Decimal]):
+class DecimalSerializer(ScalarSerializer[decimal.Decimal]):
     """Flink's BigDecimal: the serializer for the hint `Decimal`.
 
     Every digit and the scale are kept: 1.0 and 1.00, equal in Python, differ in bytes as they do in Java.
@@ -83,6 +82,9 @@ class DecimalSerializer(TypeSerializer[decimal.Decimal]):
     Attributes:
         allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
+
+    row = Scalar("decimal", "BigDec", "java.math.BigDecimal", "", "Decimal", stays=_STAYS)
+    restored: ClassVar[dict[str, bool]] = {"allow_null": True}
 
     allow_null: bool = attrs.field(default=False, eq=False)
 
@@ -108,20 +110,9 @@ class DecimalSerializer(TypeSerializer[decimal.Decimal]):
     def layout(self) -> layout.Layout:
         return layout.BigDecimal()
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[decimal.Decimal]:
-        return BigDecSerializerSnapshot()
 
-
-@register_snapshot
-class BigDecSerializerSnapshot(FlinkSnapshot[decimal.Decimal]):
+@snapshot_of(DecimalSerializer)
+class BigDecSerializerSnapshot(ScalarSnapshot[decimal.Decimal]):
     """Snapshot of `DecimalSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "BigDecSerializer$BigDecSerializerSnapshot"
     kind: ClassVar[str] = "decimal"
-    java_class: ClassVar[str] = "java.math.BigDecimal"
-
-    def describe(self) -> str:
-        return "decimal"
-
-    def restore_serializer(self) -> TypeSerializer[decimal.Decimal]:
-        return DecimalSerializer(allow_null=True)

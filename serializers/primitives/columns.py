@@ -26,16 +26,8 @@ from ..columns.kinds import is_text
 from ..columns.scalars import BooleanCodec, FloatCodec, NumberCodec, StringCodec, TextCodec
 from ..errors import ValueNotConvertible, shown
 from .big_numbers import DecimalSerializer, split_decimal
-from .numeric import (
-    BigIntSerializer,
-    BooleanSerializer,
-    ByteSerializer,
-    DoubleSerializer,
-    FloatSerializer,
-    IntSerializer,
-    LongSerializer,
-    ShortSerializer,
-)
+from .numeric import BigIntSerializer, BooleanSerializer, FloatingSerializer, LongSerializer, NumberSerializer
+from .table import NUMBERS
 from .text import CharSerializer, StringSerializer
 
 if TYPE_CHECKING:
@@ -57,9 +49,7 @@ _EXACTLY = decimal.Context(
 class CharCodec(TextCodec):
     """Chars: one UTF-16 unit in two bytes."""
 
-    @property
-    def is_plain(self) -> bool:
-        return True
+    is_plain = True
 
     def decode(self, cells: Cells) -> Decoded:
         ends, odd = cells.skipped(2)
@@ -79,9 +69,7 @@ class BigIntCodec(ColumnCodec):
 
     constants: ClassVar[tuple[int, ...]] = (0, 1, 10)
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.decimal128(_DIGITS, 0)
+    kind = pa.decimal128(_DIGITS, 0)
 
     def _told(self, value: Any) -> Any:
         if abs(value) >= 10**_DIGITS:
@@ -103,9 +91,7 @@ class BigIntCodec(ColumnCodec):
 class DecimalCodec(ColumnCodec):
     """Decimals: 20 digits before the point, and 18 after it."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.decimal128(_DIGITS, _SCALE)
+    kind = pa.decimal128(_DIGITS, _SCALE)
 
     def _told(self, value: Any) -> Any:
         try:
@@ -186,15 +172,13 @@ _WIDE = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decim
 
 def long_codec() -> NumberCodec:
     """Return the codec of longs."""
-    return NumberCodec(LongSerializer(), pa.int64(), ">i8")
+    return number_codec(LongSerializer())
 
 
-def _number(kind: pa.DataType, stored: str, _: Codecs, serializer: TypeSerializer[Any]) -> ColumnCodec:
-    return NumberCodec(serializer, kind, stored)
-
-
-def _float(kind: pa.DataType, stored: str, _: Codecs, serializer: TypeSerializer[Any]) -> ColumnCodec:
-    return FloatCodec(serializer, kind, stored)
+def number_codec(serializer: NumberSerializer[Any]) -> NumberCodec:
+    """Return the codec of numbers of fixed length."""
+    make = FloatCodec if isinstance(serializer, FloatingSerializer) else NumberCodec
+    return make(serializer, pa.type_for_alias(serializer.row.arrow), serializer.row.form)
 
 
 def _big(codec: type[ColumnCodec], codecs: Codecs, serializer: TypeSerializer[Any]) -> ColumnCodec:
@@ -202,12 +186,7 @@ def _big(codec: type[ColumnCodec], codecs: Codecs, serializer: TypeSerializer[An
 
 
 COLUMNS: ColumnTable = {
-    ByteSerializer: partial(_number, pa.int8(), ">i1"),
-    ShortSerializer: partial(_number, pa.int16(), ">i2"),
-    IntSerializer: partial(_number, pa.int32(), ">i4"),
-    LongSerializer: partial(_number, pa.int64(), ">i8"),
-    FloatSerializer: partial(_float, pa.float32(), ">f4"),
-    DoubleSerializer: partial(_float, pa.float64(), ">f8"),
+    **dict.fromkeys(NUMBERS, plain(number_codec)),
     BooleanSerializer: plain(BooleanCodec),
     BigIntSerializer: partial(_big, BigIntCodec),
     DecimalSerializer: partial(_big, DecimalCodec),

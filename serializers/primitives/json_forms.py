@@ -5,15 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..json_forms import as_is, tagged_float
-from .big_numbers import BigDecSerializerSnapshot, decimal_of, split_decimal
-from .numeric import (
-    BigIntSerializerSnapshot,
-    BooleanSerializerSnapshot,
-    DoubleSerializerSnapshot,
-    FloatSerializerSnapshot,
-    NumberSnapshot,
-)
-from .text import CharSerializerSnapshot, StringSerializerSnapshot
+from .big_numbers import DecimalSerializer, decimal_of, split_decimal
+from .numeric import BigIntSerializer, FloatingSerializer
+from .table import PRIMITIVES
 
 if TYPE_CHECKING:
     from ..json_forms import JsonFormTable, Tagger
@@ -40,13 +34,9 @@ def _digits(value: int) -> str:
     return format(decimal_of(value), "f")
 
 
+_FORMS = {BigIntSerializer: _big_integer, DecimalSerializer: _decimal}
+
 JSON_FORMS: JsonFormTable = {
-    NumberSnapshot: as_is,
-    FloatSerializerSnapshot: _float,
-    DoubleSerializerSnapshot: _float,
-    BigIntSerializerSnapshot: _big_integer,
-    BigDecSerializerSnapshot: _decimal,
-    BooleanSerializerSnapshot: as_is,
-    StringSerializerSnapshot: as_is,
-    CharSerializerSnapshot: as_is,
+    scalar.snapshot: _float if issubclass(scalar, FloatingSerializer) else _FORMS.get(scalar, as_is)
+    for scalar in PRIMITIVES
 }

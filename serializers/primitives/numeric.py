@@ -8,31 +8,28 @@ Source: format notes 6.1 and 7.
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import layout
+from .. import layout, rewrite
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
-from ..registry import register_snapshot
-from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, incompatible, unrelated
-from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
+from ..serializer import KEEP_OLD_TYPE, converter_that, incompatible, unrelated
 from ..wording import one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..snapshot import TypeSerializerConfigSnapshot
     from ..views import DataInputView, DataOutputView
 
 N = TypeVar("N", int, float)
 
-BASE = "org.apache.flink.api.common.typeutils.base."
-
-_INTEGERS = ("byte", "short", "int", "long", "bigint")
-_MANTISSA_BITS = {"float": 24, "double": 53}
-_BITS = {"byte": 7, "short": 15, "int": 31, "long": 63}
+_MANTISSA_BITS = {">f": 24, ">d": 53}
 
 
 def to_single_precision(value: float) -> float:
@@ -44,41 +41,57 @@ def to_single_precision(value: float) -> float:
     return rounded
 
 
-def widening_of(old: str, new: str) -> tuple[Callable[[Any], Any] | None, bool] | None:
+def bits_of(number: Scalar) -> float:
+    """Return how many bits, besides the sign, an integer may have to be exact in a type of numbers."""
+    return _MANTISSA_BITS.get(number.form, 8 * number.size - 1 if number.form else math.inf)
+
+
+def widening_of(old: Scalar, new: Scalar) -> tuple[Callable[[Any], Any] | None, bool] | None:
     """Return how rule PRIM-2 converts one number type to another: (conversion, lossy); None where it does not."""
-    if old in _INTEGERS:
-        if new in _INTEGERS and _INTEGERS.index(new) > _INTEGERS.index(old):
-            return None, False
-        if new in _MANTISSA_BITS and old in _BITS:
-            return to_single_precision if new == "float" else float, _BITS[old] > _MANTISSA_BITS[new]
-    if (old, new) == ("float", "double"):
-        return None, False
-    return None
+    becomes_float = new.form in _MANTISSA_BITS
+    if becomes_float == (old.form in _MANTISSA_BITS):
+        return (None, False) if bits_of(old) < bits_of(new) else None
+    if not becomes_float or not old.form:
+        return None
+    return to_single_precision if new.form == ">f" else float, bits_of(old) > bits_of(new)
 
 
-class NumberSnapshot(FlinkSnapshot[N]):
-    """Snapshot of a number; `number` is the name of its type in rule PRIM-2."""
+class NumberSnapshot(ScalarSnapshot[N]):
+    """Snapshot of a number."""
 
     kind: ClassVar[str] = "number"
-    number: ClassVar[str] = ""
-
-    def describe(self) -> str:
-        return self.number
 
 
 @attrs.frozen
-class NumberSerializer(TypeSerializer[N]):
-    """Base of the number serializers: the rules PRIM-1 to PRIM-3."""
+class NumberSerializer(ScalarSerializer[N]):
+    """Base of the number serializers: bytes of fixed length, and the rules PRIM-1 to PRIM-3."""
 
-    number: ClassVar[str] = ""
+    is_rounded: ClassVar[bool] = False
+    """Whether the type does not hold every integer in its range; an int is written only if it is exact."""
+
+    def serialize(self, value: N, target: DataOutputView) -> None:
+        try:
+            data = self.row.packing.pack(value)
+        except (struct.error, OverflowError) as error:
+            raise self._refused(value, "does not fit") from error
+        if self.is_rounded and isinstance(value, int) and self.row.packing.unpack(data)[0] != value:
+            raise self._refused(value, "is not exact as")
+        target.write(data)
+
+    def _refused(self, value: N, why: str) -> ValueNotConvertible:
+        return ValueNotConvertible(f"{shown(value)} {why} {one(self.row.name)} ({8 * self.row.size} bits)")
+
+    def deserialize(self, source: DataInputView) -> N:
+        value: N = source.unpack(self.row.packing)[0]
+        return value
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[N]:
         if not isinstance(snapshot, NumberSnapshot):
             return unrelated(self, snapshot)
-        old, new = snapshot.number, self.number
-        if old == new:
+        if snapshot.serializer.row == self.row:
             return CompatibilityResult.compatible()
-        widening = widening_of(old, new)
+        old, new = snapshot.describe(), self.describe()
+        widening = widening_of(snapshot.serializer.row, self.row)
         if widening is None:
             ways = (converter_that("what a number that does not fit becomes"), KEEP_OLD_TYPE)
             return incompatible(self, snapshot, "PRIM-3", f"a stored {old} may not fit {one(new)}", *ways)
@@ -93,124 +106,49 @@ class NumberSerializer(TypeSerializer[N]):
         return CompatibilityResult.requires_migration(finding, conversion=conversion)
 
 
+@attrs.frozen
+class FloatingSerializer(NumberSerializer[float]):
+    """Base of the serializers of floating-point numbers."""
+
+    is_rounded: ClassVar[bool] = True
+
+
 class ByteSerializer(NumberSerializer[int]):
     """Flink's Byte: -128 to 127."""
 
-    number: ClassVar[str] = "byte"
-
-    @property
-    def length(self) -> int:
-        return 1
-
-    def serialize(self, value: int, target: DataOutputView) -> None:
-        if not (isinstance(value, int) and -128 <= value <= 127):
-            raise ValueNotConvertible(f"{shown(value)} does not fit a byte (8 bits)")
-        target.write_byte(value)
-
-    def deserialize(self, source: DataInputView) -> int:
-        return source.read_byte()
-
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[int]:
-        return ByteSerializerSnapshot()
+    row = Scalar("byte", "Byte", "java.lang.Byte", ">b", "Int8", arrow="int8", array="B")
 
 
 class ShortSerializer(NumberSerializer[int]):
     """Flink's Short: 16 bits."""
 
-    number: ClassVar[str] = "short"
-
-    @property
-    def length(self) -> int:
-        return 2
-
-    def serialize(self, value: int, target: DataOutputView) -> None:
-        target.write_short(value)
-
-    def deserialize(self, source: DataInputView) -> int:
-        return source.read_short()
-
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[int]:
-        return ShortSerializerSnapshot()
+    row = Scalar("short", "Short", "java.lang.Short", ">h", "Int16", arrow="int16", array="S")
 
 
 class IntSerializer(NumberSerializer[int]):
     """Flink's Integer: 32 bits."""
 
-    number: ClassVar[str] = "int"
-
-    @property
-    def length(self) -> int:
-        return 4
-
-    def serialize(self, value: int, target: DataOutputView) -> None:
-        target.write_int(value)
-
-    def deserialize(self, source: DataInputView) -> int:
-        return source.read_int()
-
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[int]:
-        return IntSerializerSnapshot()
+    row = Scalar("int", "Int", "java.lang.Integer", ">i", "Int32", arrow="int32", array="I")
 
 
 class LongSerializer(NumberSerializer[int]):
     """Flink's Long: 64 bits, the serializer for the hint `int`."""
 
-    number: ClassVar[str] = "long"
-
-    @property
-    def length(self) -> int:
-        return 8
-
-    def serialize(self, value: int, target: DataOutputView) -> None:
-        target.write_long(value)
-
-    def deserialize(self, source: DataInputView) -> int:
-        return source.read_long()
-
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[int]:
-        return LongSerializerSnapshot()
+    row = Scalar("long", "Long", "java.lang.Long", ">q", "int", arrow="int64", array="J")
 
 
-class FloatSerializer(NumberSerializer[float]):
+class FloatSerializer(FloatingSerializer):
     """Flink's Float: 32 bits. A Python float is rounded to single precision; an int is written only if it is exact."""
 
-    number: ClassVar[str] = "float"
-
-    @property
-    def length(self) -> int:
-        return 4
-
-    def serialize(self, value: float, target: DataOutputView) -> None:
-        target.write_float(value)
-        if isinstance(value, int) and to_single_precision(value) != value:
-            raise ValueNotConvertible(f"{shown(value)} is not exact as a float (32 bits)")
-
-    def deserialize(self, source: DataInputView) -> float:
-        return source.read_float()
-
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[float]:
-        return FloatSerializerSnapshot()
+    row = Scalar("float", "Float", "java.lang.Float", ">f", "Float32", arrow="float", array="F", stays=rewrite.Float(4))
 
 
-class DoubleSerializer(NumberSerializer[float]):
+class DoubleSerializer(FloatingSerializer):
     """Flink's Double: 64 bits, the serializer for the hint `float`; an int is written only if it is exact."""
 
-    number: ClassVar[str] = "double"
-
-    @property
-    def length(self) -> int:
-        return 8
-
-    def serialize(self, value: float, target: DataOutputView) -> None:
-        target.write_double(value)
-        if isinstance(value, int) and float(value) != value:
-            raise ValueNotConvertible(f"{shown(value)} is not exact as a double (64 bits)")
-
-    def deserialize(self, source: DataInputView) -> float:
-        return source.read_double()
-
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[float]:
-        return DoubleSerializerSnapshot()
+    row = Scalar(
+        "double", "Double", "java.lang.Double", ">d", "float", arrow="double", array="D", stays=rewrite.Float(8)
+    )
 
 
 _BIG_CONSTANTS = {0: 1, 1: 2, 10: 3}
@@ -248,7 +186,8 @@ class BigIntSerializer(NumberSerializer[int]):
         allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
 
-    number: ClassVar[str] = "bigint"
+    row = Scalar("bigint", "BigInt", "java.math.BigInteger", "", "BigInt", stays=rewrite.BigInteger())
+    restored: ClassVar[dict[str, bool]] = {"allow_null": True}
 
     allow_null: bool = attrs.field(default=False, eq=False)
 
@@ -267,17 +206,13 @@ class BigIntSerializer(NumberSerializer[int]):
     def layout(self) -> layout.Layout:
         return layout.BigInteger()
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[int]:
-        return BigIntSerializerSnapshot()
 
-
-@attrs.frozen
-class BooleanSerializer(TypeSerializer[bool]):
+class BooleanSerializer(ScalarSerializer[bool]):
     """Flink's Boolean: one byte, 0 or 1."""
 
-    @property
-    def length(self) -> int:
-        return 1
+    row = Scalar(
+        "boolean", "Boolean", "java.lang.Boolean", ">?", "bool", arrow="bool", array="Z", stays=rewrite.Boolean()
+    )
 
     def serialize(self, value: bool, target: DataOutputView) -> None:  # noqa: FBT001 - the value to write
         if not isinstance(value, bool):
@@ -287,104 +222,44 @@ class BooleanSerializer(TypeSerializer[bool]):
     def deserialize(self, source: DataInputView) -> bool:
         return source.read_boolean()
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bool]:
-        return BooleanSerializerSnapshot()
 
-
-@register_snapshot
-class BooleanSerializerSnapshot(FlinkSnapshot[bool]):
+@snapshot_of(BooleanSerializer)
+class BooleanSerializerSnapshot(ScalarSnapshot[bool]):
     """Snapshot of `BooleanSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "BooleanSerializer$BooleanSerializerSnapshot"
     kind: ClassVar[str] = "boolean"
-    java_class: ClassVar[str] = "java.lang.Boolean"
-
-    def describe(self) -> str:
-        return "boolean"
-
-    def restore_serializer(self) -> TypeSerializer[bool]:
-        return BooleanSerializer()
 
 
-@register_snapshot
+@snapshot_of(ByteSerializer)
 class ByteSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `ByteSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "ByteSerializer$ByteSerializerSnapshot"
-    java_class: ClassVar[str] = "java.lang.Byte"
-    number: ClassVar[str] = "byte"
 
-    def restore_serializer(self) -> TypeSerializer[int]:
-        return ByteSerializer()
-
-
-@register_snapshot
+@snapshot_of(ShortSerializer)
 class ShortSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `ShortSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "ShortSerializer$ShortSerializerSnapshot"
-    java_class: ClassVar[str] = "java.lang.Short"
-    number: ClassVar[str] = "short"
 
-    def restore_serializer(self) -> TypeSerializer[int]:
-        return ShortSerializer()
-
-
-@register_snapshot
+@snapshot_of(IntSerializer)
 class IntSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `IntSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "IntSerializer$IntSerializerSnapshot"
-    java_class: ClassVar[str] = "java.lang.Integer"
-    number: ClassVar[str] = "int"
 
-    def restore_serializer(self) -> TypeSerializer[int]:
-        return IntSerializer()
-
-
-@register_snapshot
+@snapshot_of(LongSerializer)
 class LongSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `LongSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "LongSerializer$LongSerializerSnapshot"
-    java_class: ClassVar[str] = "java.lang.Long"
-    number: ClassVar[str] = "long"
 
-    def restore_serializer(self) -> TypeSerializer[int]:
-        return LongSerializer()
-
-
-@register_snapshot
+@snapshot_of(FloatSerializer)
 class FloatSerializerSnapshot(NumberSnapshot[float]):
     """Snapshot of `FloatSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "FloatSerializer$FloatSerializerSnapshot"
-    java_class: ClassVar[str] = "java.lang.Float"
-    number: ClassVar[str] = "float"
 
-    def restore_serializer(self) -> TypeSerializer[float]:
-        return FloatSerializer()
-
-
-@register_snapshot
+@snapshot_of(DoubleSerializer)
 class DoubleSerializerSnapshot(NumberSnapshot[float]):
     """Snapshot of `DoubleSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "DoubleSerializer$DoubleSerializerSnapshot"
-    java_class: ClassVar[str] = "java.lang.Double"
-    number: ClassVar[str] = "double"
 
-    def restore_serializer(self) -> TypeSerializer[float]:
-        return DoubleSerializer()
-
-
-@register_snapshot
+@snapshot_of(BigIntSerializer)
 class BigIntSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `BigIntSerializer`."""
-
-    snapshot_id: ClassVar[str] = BASE + "BigIntSerializer$BigIntSerializerSnapshot"
-    java_class: ClassVar[str] = "java.math.BigInteger"
-    number: ClassVar[str] = "bigint"
-
-    def restore_serializer(self) -> TypeSerializer[int]:
-        return BigIntSerializer(allow_null=True)

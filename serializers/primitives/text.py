@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .. import layout
+from .. import layout, rewrite
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..layout import read_varint
-from ..registry import register_snapshot
-from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
-from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .numeric import BASE
+from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
+from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, unrelated
 
 if TYPE_CHECKING:
+    from ..snapshot import TypeSerializerConfigSnapshot
     from ..views import DataInputView, DataOutputView
 
 _MOST_UNIT_BYTES, _LAST_UNIT = 3, "\uffff"
@@ -125,12 +124,15 @@ def utf8_to_text(value: bytes | None) -> str | None:
 
 
 @attrs.frozen
-class StringSerializer(TypeSerializer[str]):
+class StringSerializer(ScalarSerializer[str]):
     """Flink's String: the serializer for the hint `str`.
 
     Attributes:
         allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
+
+    row = Scalar("string", "String", "java.lang.String", "", "str", arrow="string", stays=rewrite.Text())
+    restored: ClassVar[dict[str, bool]] = {"allow_null": True}
 
     allow_null: bool = attrs.field(default=False, eq=False)
 
@@ -149,9 +151,6 @@ class StringSerializer(TypeSerializer[str]):
     def layout(self) -> layout.Layout:
         return layout.String()
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[str]:
-        return StringSerializerSnapshot()
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[str]:
         if isinstance(snapshot, StringSerializerSnapshot):
             return CompatibilityResult.compatible()
@@ -165,31 +164,20 @@ class StringSerializer(TypeSerializer[str]):
         return CompatibilityResult.requires_migration(finding, conversion=utf8_to_text)
 
 
-@register_snapshot
-class StringSerializerSnapshot(FlinkSnapshot[str]):
+@snapshot_of(StringSerializer)
+class StringSerializerSnapshot(ScalarSnapshot[str]):
     """Snapshot of `StringSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "StringSerializer$StringSerializerSnapshot"
     kind: ClassVar[str] = "string"
-    java_class: ClassVar[str] = "java.lang.String"
-
-    def describe(self) -> str:
-        return "string"
-
-    def restore_serializer(self) -> TypeSerializer[str]:
-        return StringSerializer(allow_null=True)
 
 
-@attrs.frozen
-class CharSerializer(TypeSerializer[str]):
+class CharSerializer(ScalarSerializer[str]):
     """Flink's Character: one UTF-16 unit, which may be a lone surrogate; the serializer for the hint `Char`.
 
     No rule converts chars to anything else, or anything to chars (PRIM-4).
     """
 
-    @property
-    def length(self) -> int:
-        return 2
+    row = Scalar("char", "Char", "java.lang.Character", ">H", "Char", array="C")
 
     def serialize(self, value: str, target: DataOutputView) -> None:
         if not (isinstance(value, str) and len(value) == 1 and value <= _LAST_UNIT):
@@ -199,20 +187,9 @@ class CharSerializer(TypeSerializer[str]):
     def deserialize(self, source: DataInputView) -> str:
         return chr(source.read_unsigned_short())
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[str]:
-        return CharSerializerSnapshot()
 
-
-@register_snapshot
-class CharSerializerSnapshot(FlinkSnapshot[str]):
+@snapshot_of(CharSerializer)
+class CharSerializerSnapshot(ScalarSnapshot[str]):
     """Snapshot of `CharSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "CharSerializer$CharSerializerSnapshot"
     kind: ClassVar[str] = "char"
-    java_class: ClassVar[str] = "java.lang.Character"
-
-    def describe(self) -> str:
-        return "char"
-
-    def restore_serializer(self) -> TypeSerializer[str]:
-        return CharSerializer()

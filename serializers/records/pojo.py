@@ -13,15 +13,8 @@ import attrs
 from ..defaults import Default
 from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step
 from ..flink.optional_map import OptionalEntry, OptionalMap
-from ..primitives.numeric import (
-    BooleanSerializerSnapshot,
-    ByteSerializerSnapshot,
-    DoubleSerializerSnapshot,
-    FloatSerializerSnapshot,
-    IntSerializerSnapshot,
-    LongSerializerSnapshot,
-    ShortSerializerSnapshot,
-)
+from ..primitives.numeric import BooleanSerializer
+from ..primitives.table import NUMBERS
 from ..registry import register_snapshot, registry
 from ..serializer import DECLARED
 from ..snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
@@ -30,6 +23,7 @@ from .fields import StoredField
 from .serializers import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
 
 if TYPE_CHECKING:
+    from ..scalars import ScalarSerializer
     from ..serializer import TypeSerializer
     from ..snapshot import Speller
     from .serializers import Readers
@@ -192,18 +186,11 @@ _PLAIN_KEPT = 1024
 _plain_snapshots: dict[tuple[bytes, int, int], TypeSerializerConfigSnapshot[Any]] = {}
 """Cache of field snapshots by bytes, nesting depth and registry edition: thousands of fields share a few types."""
 
-_ZEROS: dict[type, Any] = {
-    BooleanSerializerSnapshot: False,
-    ByteSerializerSnapshot: 0,
-    ShortSerializerSnapshot: 0,
-    IntSerializerSnapshot: 0,
-    LongSerializerSnapshot: 0,
-    FloatSerializerSnapshot: 0.0,
-    DoubleSerializerSnapshot: 0.0,
+_HAVE_ZERO: tuple[type[ScalarSerializer[Any]], ...] = (BooleanSerializer, *NUMBERS)
+_ZEROS = {scalar.snapshot: scalar().deserialize(DataInputView(bytes(scalar.row.size))) for scalar in _HAVE_ZERO}
+_DEFAULTS: dict[type, Default] = {
+    kind: Default(zero, title="Java's default", null="null") for kind, zero in _ZEROS.items()
 }
-
-
-_DEFAULTS = {kind: Default(zero, title="Java's default", null="null") for kind, zero in _ZEROS.items()}
 _NULL = Default(title="Java's default", null="null")
 
 

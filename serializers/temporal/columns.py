@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ..columns.factory import Codecs, ColumnTable
 
 _MICROS, _NANOS = 1_000_000, 1_000_000_000
+_WITH_NANOS = 12
 _DAY_SECONDS = 86_400
 _MOST_SECONDS = (1 << 63) // _MICROS - 1
 _MOST_YEAR = 290_000
@@ -69,24 +70,34 @@ class ExactTimeCodec(TextCodec):
 
 
 @attrs.frozen
-class MomentCodec(ColumnCodec):
-    """Moments: seconds or milliseconds since 1970, and nanoseconds of the second where they are stored.
+class TimesCodec(ColumnCodec):
+    """Base of the codecs of dates and times, whose columns count ticks.
 
     Attributes:
-        per_second: The number of units of the first number in a second.
-        has_nanos: Whether i32 nanoseconds of the second follow.
+        split: Splits ticks into the stored numbers.
     """
 
-    per_second: int
-    has_nanos: bool
-
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.timestamp("us", "UTC")
+    split: column_numbers.Split
 
     @property
     def size(self) -> int:
-        return 12 if self.has_nanos else 8
+        return self.serializer.length
+
+    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
+        return column_numbers.encoded(self.split, column) if self._fits(column.type) else None
+
+
+@attrs.frozen
+class MomentCodec(TimesCodec):
+    """Moments: seconds or milliseconds since 1970, and i32 nanoseconds of the second in values of 12 bytes.
+
+    Attributes:
+        per_second: The number of units of the first number in a second.
+    """
+
+    per_second: int
+
+    kind = pa.timestamp("us", "UTC")
 
     def _told(self, value: Any) -> Any:
         exact: Any = exact_of(self.serializer, value)
@@ -98,7 +109,7 @@ class MomentCodec(ColumnCodec):
         valid = first != LONG_NULL
         seconds, rest = np.divmod(first, self.per_second)
         nanos: Any = rest * (_NANOS // self.per_second)
-        if self.has_nanos:
+        if self.size == _WITH_NANOS:
             second = numbers_at(cells.data, cells.starts + 8, ">i4").astype(np.int64)
             if self.per_second == 1:
                 valid |= second != _INT_NULL
@@ -118,13 +129,6 @@ class MomentCodec(ColumnCodec):
             return f"a timestamp, {_ZONE}; as it is, it is a NaiveDatetime"
         return f"a timestamp, {_ZONE}" if pa.types.is_date(kind) else "a timestamp"
 
-    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
-        if self.per_second == 1:
-            split = column_numbers.instants
-        else:
-            split = column_numbers.timestamps if self.has_nanos else column_numbers.millis
-        return column_numbers.encoded(split, column) if self._fits(column.type) else None
-
 
 def _micros(value: object, seconds: int, nanos: int) -> int:
     if nanos % 1000:
@@ -135,16 +139,10 @@ def _micros(value: object, seconds: int, nanos: int) -> int:
 
 
 @attrs.frozen
-class DateCodec(ColumnCodec):
+class DateCodec(TimesCodec):
     """Dates: i32 year, i8 month, i8 day."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.date32()
-
-    @property
-    def size(self) -> int:
-        return 6
+    kind = pa.date32()
 
     def _told(self, value: Any) -> Any:
         exact = exact_of(self.serializer, value)
@@ -160,9 +158,6 @@ class DateCodec(ColumnCodec):
 
     def _wanted(self, kind: pa.DataType) -> str:
         return f"a date, {_ZONE}" if pa.types.is_timestamp(kind) and kind.tz else "a date"
-
-    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
-        return column_numbers.encoded(column_numbers.dates, column) if self._fits(column.type) else None
 
 
 def _days_of(value: object, year: int, month: int, day: int) -> int:
@@ -187,16 +182,10 @@ def _days(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
 
 
 @attrs.frozen
-class TimeCodec(ColumnCodec):
+class TimeCodec(TimesCodec):
     """Times of day: i8 hour, i8 minute, i8 second, i32 nanoseconds."""
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.time64("ns")
-
-    @property
-    def size(self) -> int:
-        return 7
+    kind = pa.time64("ns")
 
     def _told(self, value: Any) -> Any:
         exact = exact_of(self.serializer, value)
@@ -214,9 +203,6 @@ class TimeCodec(ColumnCodec):
     def _wanted(self, kind: pa.DataType) -> str:
         return "a time"
 
-    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
-        return column_numbers.encoded(column_numbers.times, column) if self._fits(column.type) else None
-
 
 def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
     """Return the microseconds of the day, which rows are not null, and which are a valid time in whole microseconds."""
@@ -230,18 +216,12 @@ def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
 
 
 @attrs.frozen
-class DateTimeCodec(ColumnCodec):
+class DateTimeCodec(TimesCodec):
     """Dates with times, without a time zone: a date, a time."""
 
     day_bytes: ClassVar[int] = 6
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.timestamp("us")
-
-    @property
-    def size(self) -> int:
-        return 13
+    kind = pa.timestamp("us")
 
     def _told(self, value: Any) -> Any:
         exact = exact_of(self.serializer, value)
@@ -263,9 +243,6 @@ class DateTimeCodec(ColumnCodec):
     def _wanted(self, kind: pa.DataType) -> str:
         return f"a timestamp_ntz, {_ZONE}" if pa.types.is_timestamp(kind) else "a timestamp_ntz"
 
-    def _encoded(self, column: pa.Array, singly: Singly) -> EncodedColumn | None:
-        return column_numbers.encoded(column_numbers.datetimes, column) if self._fits(column.type) else None
-
 
 @attrs.frozen
 class MillisCodec(ColumnCodec):
@@ -273,13 +250,8 @@ class MillisCodec(ColumnCodec):
 
     serializer: TemporalSerializer
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.int64()
-
-    @property
-    def size(self) -> int:
-        return 8
+    kind = pa.int64()
+    size = 8
 
     def _told(self, value: Any) -> Any:
         return value.parts[0]
@@ -299,18 +271,23 @@ class MillisCodec(ColumnCodec):
 
 
 def _time(
-    make: Callable[[TemporalSerializer], ColumnCodec], codecs: Codecs, serializer: TemporalSerializer
+    make: Callable[[TemporalSerializer, column_numbers.Split], ColumnCodec],
+    split: column_numbers.Split,
+    codecs: Codecs,
+    serializer: TemporalSerializer,
 ) -> ColumnCodec:
-    return ExactTimeCodec(serializer) if codecs.exact else make(serializer)
+    return ExactTimeCodec(serializer) if codecs.exact else make(serializer, split)
 
+
+_MILLIS = partial(MomentCodec, per_second=1000)
 
 COLUMNS: ColumnTable = {
-    InstantSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1, has_nanos=True)),
-    DateSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1000, has_nanos=False)),
-    SqlTimestampSerializer: partial(_time, lambda serializer: MomentCodec(serializer, 1000, has_nanos=True)),
-    LocalDateSerializer: partial(_time, DateCodec),
-    LocalTimeSerializer: partial(_time, TimeCodec),
-    LocalDateTimeSerializer: partial(_time, DateTimeCodec),
+    InstantSerializer: partial(_time, partial(MomentCodec, per_second=1), column_numbers.instants),
+    DateSerializer: partial(_time, _MILLIS, column_numbers.millis),
+    SqlTimestampSerializer: partial(_time, _MILLIS, column_numbers.timestamps),
+    LocalDateSerializer: partial(_time, DateCodec, column_numbers.dates),
+    LocalTimeSerializer: partial(_time, TimeCodec, column_numbers.times),
+    LocalDateTimeSerializer: partial(_time, DateTimeCodec, column_numbers.datetimes),
     SqlDateSerializer: plain(MillisCodec),
     SqlTimeSerializer: plain(MillisCodec),
 }

@@ -5,10 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Annotated
 
-from .java_sql import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
 from .java_time import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
-from .sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from .values import Instant, LocalDate, LocalDateTime, LocalTime
+from .table import TIMES
 
 if TYPE_CHECKING:
     from ..hints import HintTable
@@ -22,12 +20,5 @@ HINTS: HintTable = {
     dt.datetime: InstantSerializer(),
     dt.date: LocalDateSerializer(),
     dt.time: LocalTimeSerializer(),
-    Instant: InstantSerializer(exact=True),
-    LocalDate: LocalDateSerializer(exact=True),
-    LocalTime: LocalTimeSerializer(exact=True),
-    LocalDateTime: LocalDateTimeSerializer(exact=True),
-    JavaDate: DateSerializer(exact=True),
-    SqlDate: SqlDateSerializer(exact=True),
-    SqlTime: SqlTimeSerializer(exact=True),
-    SqlTimestamp: SqlTimestampSerializer(exact=True),
+    **{time.row.value_class: time(exact=True) for time in TIMES},
 }

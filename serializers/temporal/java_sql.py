@@ -9,12 +9,9 @@ That null is read here, and never written. The rules are in `java_time`. Source:
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, ClassVar
-
+from .. import rewrite
 from ..errors import ValueNotConvertible
-from ..primitives.numeric import BASE
-from ..registry import register_snapshot
+from ..scalars import snapshot_of
 from .java_time import (
     A_MOMENT,
     DATE,
@@ -26,58 +23,49 @@ from .java_time import (
     Meaning,
     TemporalSerializer,
     TemporalSnapshot,
+    Time,
 )
 from .sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 
-if TYPE_CHECKING:
-    from .values import TemporalValue
-
 _IN_ZONE_OF_JVM = "stored as a moment in the time zone of its JVM"
+_MILLIS = rewrite.Sequence((rewrite.Ranged(8, LONG_NULL + 1, -LONG_NULL - 1),))
 
 
 class DateSerializer(TemporalSerializer):
     """Flink's Date, which is `java.util.Date`: the serializer for `JavaDate` (exact)."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">q")
-    null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
-    value_class: ClassVar[type[TemporalValue]] = JavaDate
-    python_holds: ClassVar[str] = YEARS
-
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return DateSerializerSnapshot()
+    row = Time(
+        "java.util.Date", "Date", "java.util.Date", ">q", "JavaDate", null=(LONG_NULL,), stays=_MILLIS,
+        value_class=JavaDate, meaning=Meaning(DATETIME, A_MOMENT, 1000), python_holds=YEARS,
+    )  # fmt: skip
 
 
 class SqlDateSerializer(TemporalSerializer):
     """Flink's SqlDate: the serializer for `SqlDate`; always exact, because Python has no type for it."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">q")
-    null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
-    value_class: ClassVar[type[TemporalValue]] = SqlDate
-    python_holds: ClassVar[str] = ""
-
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return SqlDateSerializerSnapshot()
+    row = Time(
+        "java.sql.Date", "SqlDate", "java.sql.Date", ">q", "SqlDate", null=(LONG_NULL,), stays=_MILLIS,
+        value_class=SqlDate, meaning=Meaning(DATE, _IN_ZONE_OF_JVM, 0),
+    )  # fmt: skip
 
 
 class SqlTimeSerializer(TemporalSerializer):
     """Flink's SqlTime: the serializer for `SqlTime`; always exact, because Python has no type for it."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">q")
-    null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
-    value_class: ClassVar[type[TemporalValue]] = SqlTime
-    python_holds: ClassVar[str] = ""
-
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return SqlTimeSerializerSnapshot()
+    row = Time(
+        "java.sql.Time", "SqlTime", "java.sql.Time", ">q", "SqlTime", null=(LONG_NULL,), stays=_MILLIS,
+        value_class=SqlTime, meaning=Meaning(TIME, _IN_ZONE_OF_JVM, 1000),
+    )  # fmt: skip
 
 
 class SqlTimestampSerializer(TemporalSerializer):
     """Flink's SqlTimestamp: the serializer for `SqlTimestamp` (exact)."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">qi")
-    null: ClassVar[tuple[int, ...]] = (LONG_NULL, 0)
-    value_class: ClassVar[type[TemporalValue]] = SqlTimestamp
-    python_holds: ClassVar[str] = YEARS_AND_MICROS
+    row = Time(
+        "java.sql.Timestamp", "SqlTimestamp", "java.sql.Timestamp", ">qi", "SqlTimestamp", null=(LONG_NULL, 0),
+        stays=None, value_class=SqlTimestamp, meaning=Meaning(DATETIME, A_MOMENT, 1_000_000_000),
+        python_holds=YEARS_AND_MICROS,
+    )  # fmt: skip
 
     def _null_bytes(self) -> bytes:
         raise ValueNotConvertible(
@@ -85,49 +73,22 @@ class SqlTimestampSerializer(TemporalSerializer):
             advice="declare the type optional (… | None), which has a null flag of its own",
         )
 
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return SqlTimestampSerializerSnapshot()
 
-
-@register_snapshot
+@snapshot_of(DateSerializer)
 class DateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `DateSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "DateSerializer$DateSerializerSnapshot"
-    java_class: ClassVar[str] = "java.util.Date"
-    words: ClassVar[str] = "java.util.Date"
-    meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, 1000)
-    serializer: ClassVar[type[TemporalSerializer]] = DateSerializer
 
-
-@register_snapshot
+@snapshot_of(SqlDateSerializer)
 class SqlDateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlDateSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "SqlDateSerializer$SqlDateSerializerSnapshot"
-    java_class: ClassVar[str] = "java.sql.Date"
-    words: ClassVar[str] = "java.sql.Date"
-    meaning: ClassVar[Meaning] = Meaning(DATE, _IN_ZONE_OF_JVM, 0)
-    serializer: ClassVar[type[TemporalSerializer]] = SqlDateSerializer
 
-
-@register_snapshot
+@snapshot_of(SqlTimeSerializer)
 class SqlTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlTimeSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "SqlTimeSerializer$SqlTimeSerializerSnapshot"
-    java_class: ClassVar[str] = "java.sql.Time"
-    words: ClassVar[str] = "java.sql.Time"
-    meaning: ClassVar[Meaning] = Meaning(TIME, _IN_ZONE_OF_JVM, 1000)
-    serializer: ClassVar[type[TemporalSerializer]] = SqlTimeSerializer
 
-
-@register_snapshot
+@snapshot_of(SqlTimestampSerializer)
 class SqlTimestampSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlTimestampSerializer`."""
-
-    snapshot_id: ClassVar[str] = BASE + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot"
-    java_class: ClassVar[str] = "java.sql.Timestamp"
-    words: ClassVar[str] = "java.sql.Timestamp"
-    meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, 1_000_000_000)
-    serializer: ClassVar[type[TemporalSerializer]] = SqlTimestampSerializer

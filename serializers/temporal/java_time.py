@@ -10,21 +10,19 @@
 
 from __future__ import annotations
 
-import struct
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
-from ..primitives.numeric import BASE
-from ..registry import register_snapshot
-from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, converter_that, incompatible, unrelated
-from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
+from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
+from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, incompatible, unrelated
+from .values import FIRST_SECOND, LAST_SECOND, Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
 
 if TYPE_CHECKING:
+    from ..snapshot import TypeSerializerConfigSnapshot
     from ..views import DataInputView, DataOutputView
 
 _INT_NULL, LONG_NULL = -(2**31), -(2**63)
@@ -54,23 +52,33 @@ YEARS = "datetime holds the years 1 to 9999"
 YEARS_AND_MICROS = f"{YEARS}, and microseconds"
 
 
-class TemporalSnapshot(FlinkSnapshot[Any]):
-    """Snapshot of a temporal type; `words` is its name in messages."""
+@attrs.frozen
+class Time(Scalar):
+    """The row of a temporal type.
+
+    Attributes:
+        value_class: The class of its exact values.
+        null: The stored numbers that mean null.
+        meaning: What the rules compare.
+        python_holds: The values that Python's own type can hold; "" where Python has no type, so that values are always
+            exact.
+    """
+
+    value_class: type[TemporalValue] = attrs.field(kw_only=True)
+    null: tuple[int, ...] = attrs.field(kw_only=True)
+    meaning: Meaning = attrs.field(kw_only=True)
+    python_holds: str = attrs.field(default="", kw_only=True)
+
+
+class TemporalSnapshot(ScalarSnapshot[Any]):
+    """Snapshot of a temporal type."""
 
     kind: ClassVar[str] = "temporal"
-    words: ClassVar[str]
-    meaning: ClassVar[Meaning]
     serializer: ClassVar[type[TemporalSerializer]]
-
-    def describe(self) -> str:
-        return self.words
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return self.serializer(exact=True, allow_null=True)
 
 
 @attrs.frozen
-class TemporalSerializer(TypeSerializer[Any]):
+class TemporalSerializer(ScalarSerializer[Any]):
     """Base of the temporal serializers: numbers of fixed length, and the rules.
 
     Each writes exact values, and values of Python's `datetime` module that fit without rounding.
@@ -81,36 +89,31 @@ class TemporalSerializer(TypeSerializer[Any]):
         allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
 
-    form: ClassVar[struct.Struct]
-    null: ClassVar[tuple[int, ...]]
-    value_class: ClassVar[type[TemporalValue]]
-    python_holds: ClassVar[str]
-    """The values that Python's own type can hold; "" where Python has no type, so that values are always exact."""
+    row: ClassVar[Time]
+    restored: ClassVar[dict[str, bool]] = {"exact": True, "allow_null": True}
 
     exact: bool = attrs.field(default=False, kw_only=True)
     allow_null: bool = attrs.field(default=False, eq=False, kw_only=True)
 
     @property
-    def length(self) -> int:
-        return self.form.size
+    def value_class(self) -> type[TemporalValue]:
+        """The class of the exact values."""
+        return self.row.value_class
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
         if value is None and self.allow_null:
             target.write(self._null_bytes())
             return
         exact = value if isinstance(value, self.value_class) else self.value_class.from_python(value)
-        target.write(self.form.pack(*exact.parts))
+        target.write(self.row.packing.pack(*exact.parts))
 
     def _null_bytes(self) -> bytes:
-        return self.form.pack(*self.null)
-
-    @abstractmethod
-    def snapshot_configuration(self) -> TemporalSnapshot: ...
+        return self.row.packing.pack(*self.row.null)
 
     def deserialize(self, source: DataInputView) -> Any:
         start = source.position
-        parts = self.form.unpack(source.read_fully(self.form.size))
-        if parts == self.null:
+        parts = source.unpack(self.row.packing)
+        if parts == self.row.null:
             if not self.allow_null:
                 raise ValueNotConvertible(
                     f"a null is stored where a value of {self.describe()} is declared",
@@ -126,34 +129,34 @@ class TemporalSerializer(TypeSerializer[Any]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if not isinstance(snapshot, TemporalSnapshot):
             return unrelated(self, snapshot)
-        own = self.snapshot_configuration()
-        if snapshot.snapshot_id == own.snapshot_id:
-            return CompatibilityResult.compatible(*self._remarks(own))
-        old, new = snapshot.meaning, own.meaning
+        stored = snapshot.serializer.row
+        if stored == self.row:
+            return CompatibilityResult.compatible(*self._remarks())
+        old, new = stored.meaning, self.row.meaning
         if old.what != new.what:
             reason = f"a {old.what} is no {new.what}"
             return incompatible(self, snapshot, "TIME-5", reason, KEEP_OLD_TYPE, CONVERTER)
         if old.zone != new.zone:
             reason = (
-                f"{snapshot.words} is {_bound(old)}, and {own.words} is {_bound(new)}: a zone would have to be assumed"
+                f"{stored.name} is {_bound(old)}, and {self.row.name} is {_bound(new)}: a zone would have to be assumed"
             )
             way = converter_that("which time zone is meant")
             return incompatible(self, snapshot, "TIME-4", reason, way, KEEP_OLD_TYPE)
         if old.per_second > new.per_second:
             way = converter_that("how values are rounded")
-            reason = f"{snapshot.words} holds finer fractions of a second than {own.words}"
+            reason = f"{stored.name} holds finer fractions of a second than {self.row.name}"
             return incompatible(self, snapshot, "TIME-3", reason, way, KEEP_OLD_TYPE)
         return self._from_moment(snapshot, finer=old.per_second < new.per_second)
 
-    def _remarks(self, own: TemporalSnapshot) -> tuple[Finding, ...]:
+    def _remarks(self) -> tuple[Finding, ...]:
         """Return the finding that Python's own type cannot hold every stored value, which then fails (V-5)."""
-        if self.exact or not self.python_holds:
+        if self.exact or not self.row.python_holds:
             return ()
         exact = self.value_class.__name__
-        reason = f"Python's {self.python_holds}; a stored value beyond that would fail, other than with {exact}"
+        reason = f"Python's {self.row.python_holds}; a stored value beyond that would fail, other than with {exact}"
         way = f"declare the type stateshift.{exact}, which is exact"
         flags = (Flag.MAY_FAIL_PER_VALUE,)
-        return (Finding("$", "TIME-1", Verdict.COMPATIBLE, own.words, own.words, reason, (way,), flags),)
+        return (Finding("$", "TIME-1", Verdict.COMPATIBLE, self.row.name, self.row.name, reason, (way,), flags),)
 
     def _from_moment(self, snapshot: TemporalSnapshot, *, finer: bool) -> CompatibilityResult[Any]:
         """Take over the same points in time in other bytes: in a finer unit (TIME-2), or in another class (FAM-4)."""
@@ -161,7 +164,7 @@ class TemporalSerializer(TypeSerializer[Any]):
             rule, reason = "TIME-2", "the same moment in a finer unit, in other bytes"
         else:
             rule, reason = "FAM-4", "the same moment in the same unit, in other bytes"
-        may_not_fit = snapshot.meaning.per_second == _NANOS and not isinstance(self, InstantSerializer)
+        may_not_fit = snapshot.serializer.row.meaning.per_second == _NANOS and not isinstance(self, InstantSerializer)
         finding = Finding(
             "$", rule, Verdict.REQUIRES_MIGRATION, snapshot.describe(), self.describe(), reason,
             ("migrate the state: each value is the same moment afterwards", KEEP_OLD_TYPE),
@@ -195,93 +198,67 @@ class _ToMoment:
             ) from error
 
 
+_NANOS_OF_SECOND = rewrite.Ranged(4, 0, 999_999_999)
+_DATE = (rewrite.Date(),)
+_TIME = (rewrite.Ranged(1, 0, 23), rewrite.Ranged(1, 0, 59), rewrite.Ranged(1, 0, 59), _NANOS_OF_SECOND)
+_NO_DATE, _NO_TIME = (_INT_NULL, *_SHORT_NULL), (-128, *_SHORT_NULL, _INT_NULL)
+
+
 class InstantSerializer(TemporalSerializer):
     """Flink's Instant: the serializer for `datetime`, `AwareDatetime` and `Instant` (exact)."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">qi")
-    null: ClassVar[tuple[int, ...]] = (LONG_NULL, _INT_NULL)
-    value_class: ClassVar[type[TemporalValue]] = Instant
-    python_holds: ClassVar[str] = YEARS_AND_MICROS
-
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return InstantSerializerSnapshot()
+    row = Time(
+        "instant", "Instant", "java.time.Instant", ">qi", "Instant", null=(LONG_NULL, _INT_NULL),
+        value_class=Instant, meaning=Meaning(DATETIME, A_MOMENT, _NANOS), python_holds=YEARS_AND_MICROS,
+        stays=rewrite.Sequence((rewrite.Ranged(8, FIRST_SECOND, LAST_SECOND), _NANOS_OF_SECOND)),
+    )  # fmt: skip
 
 
 class LocalDateSerializer(TemporalSerializer):
     """Flink's LocalDate: the serializer for `date` and `LocalDate` (exact)."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">ibb")
-    null: ClassVar[tuple[int, ...]] = (_INT_NULL, *_SHORT_NULL)
-    value_class: ClassVar[type[TemporalValue]] = LocalDate
-    python_holds: ClassVar[str] = "date holds the years 1 to 9999"
-
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return LocalDateSerializerSnapshot()
+    row = Time(
+        "date", "LocalDate", "java.time.LocalDate", ">ibb", "LocalDate", null=_NO_DATE, arrow="date32",
+        value_class=LocalDate, meaning=Meaning(DATE, "", 0), python_holds="date holds the years 1 to 9999",
+        stays=rewrite.Sequence(_DATE),
+    )  # fmt: skip
 
 
 class LocalTimeSerializer(TemporalSerializer):
     """Flink's LocalTime: the serializer for `time` and `LocalTime` (exact)."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">bbbi")
-    null: ClassVar[tuple[int, ...]] = (-128, *_SHORT_NULL, _INT_NULL)
-    value_class: ClassVar[type[TemporalValue]] = LocalTime
-    python_holds: ClassVar[str] = "time holds microseconds"
-
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return LocalTimeSerializerSnapshot()
+    row = Time(
+        "time", "LocalTime", "java.time.LocalTime", ">bbbi", "LocalTime", null=_NO_TIME,
+        value_class=LocalTime, meaning=Meaning(TIME, "", _NANOS), python_holds="time holds microseconds",
+        stays=rewrite.Sequence(_TIME),
+    )  # fmt: skip
 
 
 class LocalDateTimeSerializer(TemporalSerializer):
     """Flink's LocalDateTime: the serializer for `NaiveDatetime` and `LocalDateTime` (exact)."""
 
-    form: ClassVar[struct.Struct] = struct.Struct(">ibbbbbi")
-    null: ClassVar[tuple[int, ...]] = (*LocalDateSerializer.null, *LocalTimeSerializer.null)
-    value_class: ClassVar[type[TemporalValue]] = LocalDateTime
-    python_holds: ClassVar[str] = YEARS_AND_MICROS
-
-    def snapshot_configuration(self) -> TemporalSnapshot:
-        return LocalDateTimeSerializerSnapshot()
+    row = Time(
+        "local datetime", "LocalDateTime", "java.time.LocalDateTime", ">ibbbbbi", "LocalDateTime",
+        null=(*_NO_DATE, *_NO_TIME), value_class=LocalDateTime, meaning=Meaning(DATETIME, "", _NANOS),
+        python_holds=YEARS_AND_MICROS, stays=rewrite.Sequence((*_DATE, *_TIME)),
+    )  # fmt: skip
 
 
-@register_snapshot
+@snapshot_of(InstantSerializer)
 class InstantSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `InstantSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "InstantSerializer$InstantSerializerSnapshot"
-    java_class: ClassVar[str] = "java.time.Instant"
-    words: ClassVar[str] = "instant"
-    meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, _NANOS)
-    serializer: ClassVar[type[TemporalSerializer]] = InstantSerializer
 
-
-@register_snapshot
+@snapshot_of(LocalDateSerializer)
 class LocalDateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalDateSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "LocalDateSerializer$LocalDateSerializerSnapshot"
-    java_class: ClassVar[str] = "java.time.LocalDate"
-    words: ClassVar[str] = "date"
-    meaning: ClassVar[Meaning] = Meaning(DATE, "", 0)
-    serializer: ClassVar[type[TemporalSerializer]] = LocalDateSerializer
 
-
-@register_snapshot
+@snapshot_of(LocalTimeSerializer)
 class LocalTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalTimeSerializer`."""
 
-    snapshot_id: ClassVar[str] = BASE + "LocalTimeSerializer$LocalTimeSerializerSnapshot"
-    java_class: ClassVar[str] = "java.time.LocalTime"
-    words: ClassVar[str] = "time"
-    meaning: ClassVar[Meaning] = Meaning(TIME, "", _NANOS)
-    serializer: ClassVar[type[TemporalSerializer]] = LocalTimeSerializer
 
-
-@register_snapshot
+@snapshot_of(LocalDateTimeSerializer)
 class LocalDateTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalDateTimeSerializer`."""
-
-    snapshot_id: ClassVar[str] = BASE + "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot"
-    java_class: ClassVar[str] = "java.time.LocalDateTime"
-    words: ClassVar[str] = "local datetime"
-    meaning: ClassVar[Meaning] = Meaning(DATETIME, "", _NANOS)
-    serializer: ClassVar[type[TemporalSerializer]] = LocalDateTimeSerializer

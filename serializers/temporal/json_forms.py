@@ -5,18 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .java_sql import (
-    DateSerializerSnapshot,
-    SqlDateSerializerSnapshot,
-    SqlTimeSerializerSnapshot,
-    SqlTimestampSerializerSnapshot,
-)
-from .java_time import (
-    InstantSerializerSnapshot,
-    LocalDateSerializerSnapshot,
-    LocalDateTimeSerializerSnapshot,
-    LocalTimeSerializerSnapshot,
-)
+from .table import TIMES
 
 if TYPE_CHECKING:
     from ..json_forms import JsonFormTable, Tagger
@@ -31,13 +20,4 @@ def _numbers(tag: str, _: object) -> Tagger:
     return convert
 
 
-JSON_FORMS: JsonFormTable = {
-    DateSerializerSnapshot: partial(_numbers, "$date"),
-    SqlDateSerializerSnapshot: partial(_numbers, "$sqldate"),
-    SqlTimeSerializerSnapshot: partial(_numbers, "$sqltime"),
-    SqlTimestampSerializerSnapshot: partial(_numbers, "$sqltimestamp"),
-    InstantSerializerSnapshot: partial(_numbers, "$instant"),
-    LocalDateSerializerSnapshot: partial(_numbers, "$localdate"),
-    LocalTimeSerializerSnapshot: partial(_numbers, "$localtime"),
-    LocalDateTimeSerializerSnapshot: partial(_numbers, "$localdatetime"),
-}
+JSON_FORMS: JsonFormTable = {time.snapshot: partial(_numbers, f"${time.row.flink.lower()}") for time in TIMES}

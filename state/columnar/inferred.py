@@ -21,40 +21,21 @@ from ...serializers.containers.maps import MapSerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError
 from ...serializers.primitives.big_numbers import DecimalSerializer
-from ...serializers.primitives.numeric import (
-    BooleanSerializer,
-    ByteSerializer,
-    DoubleSerializer,
-    FloatSerializer,
-    IntSerializer,
-    LongSerializer,
-    ShortSerializer,
-)
+from ...serializers.primitives.table import PRIMITIVES
 from ...serializers.primitives.text import StringSerializer
 from ...serializers.rows.serializers import RowSerializer
-from ...serializers.temporal.java_time import (
-    InstantSerializer,
-    LocalDateSerializer,
-    LocalDateTimeSerializer,
-    LocalTimeSerializer,
-)
+from ...serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer, LocalTimeSerializer
+from ...serializers.temporal.table import TIMES
 
 if TYPE_CHECKING:
+    from ...serializers.scalars import ScalarSerializer
     from ...serializers.serializer import TypeSerializer
 
+_SCALARS: tuple[type[ScalarSerializer[Any]], ...] = (*PRIMITIVES, *TIMES, BytesSerializer)
 _PLAIN: dict[pa.DataType, TypeSerializer[Any]] = {
-    pa.bool_(): BooleanSerializer(),
-    pa.int8(): ByteSerializer(),
-    pa.int16(): ShortSerializer(),
-    pa.int32(): IntSerializer(),
-    pa.int64(): LongSerializer(),
-    pa.float32(): FloatSerializer(),
-    pa.float64(): DoubleSerializer(),
-    pa.string(): StringSerializer(),
+    **{pa.type_for_alias(scalar.row.arrow): scalar() for scalar in _SCALARS if scalar.row.arrow},
     pa.large_string(): StringSerializer(),
-    pa.binary(): BytesSerializer(),
     pa.large_binary(): BytesSerializer(),
-    pa.date32(): LocalDateSerializer(),
 }
 
 

@@ -1,0 +1,129 @@
+"""Scalars: types without parameters, each described by one row: numbers, booleans, text, dates and times.
+
+The row of a type is an attribute of its serializer class, `row`. From the rows in its `table`, a family derives what it
+registers for the types: JSON forms, hints in source, byte rewrites, column codecs, drawn values. So a new number or
+time is a row, with a class for its name.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import attrs
+
+from . import rewrite
+from .registry import register_snapshot
+from .serializer import TypeSerializer
+from .snapshot import FlinkSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .serializer import TypeDeserializer
+    from .snapshot import TypeSerializerConfigSnapshot
+
+T = TypeVar("T")
+S = TypeVar("S", bound="type[ScalarSnapshot[Any]]")
+
+BASE = "org.apache.flink.api.common.typeutils.base."
+
+
+def flink_id(name: str, package: str = BASE) -> str:
+    """Return the snapshot id of Flink's serializer of a name, such as `Long`."""
+    return f"{package}{name}Serializer${name}SerializerSnapshot"
+
+
+@attrs.frozen
+class Scalar:
+    """A row of a table: all that makes one type differ from its siblings.
+
+    Attributes:
+        name: The name of the type in messages.
+        flink: Flink's name of it, as in `LongSerializer`.
+        java_class: The Java class of the values.
+        form: The format of the stored numbers, as of `struct`: `>q`; "" where values differ in length.
+        hint: The type hint that `init` writes.
+        arrow: Arrow's name of the type that means this type in a column; "" where there is no such type.
+        array: The letter of Java's primitive type in the name of an array, `J` as in `[J`; "" where Java has none.
+        stays: The byte rewrite of values that stay: by default as many bytes, whatever they are; None: there is none.
+        size: The number of bytes of every value, or -1 if it varies.
+        packing: `form`, compiled.
+    """
+
+    name: str
+    flink: str
+    java_class: str
+    form: str
+    hint: str
+    arrow: str = attrs.field(default="", kw_only=True)
+    array: str = attrs.field(default="", kw_only=True)
+    stays: rewrite.ByteRewrite | None = attrs.field(kw_only=True)
+    size: int = attrs.field(init=False)
+    packing: struct.Struct = attrs.field(init=False, eq=False)
+
+    @stays.default
+    def _as_many_bytes(self) -> rewrite.ByteRewrite | None:
+        return rewrite.Fixed(struct.calcsize(self.form)) if self.form else None
+
+    @size.default
+    def _size(self) -> int:
+        return struct.calcsize(self.form) if self.form else -1
+
+    @packing.default
+    def _compiled(self) -> struct.Struct:
+        return struct.Struct(self.form)
+
+
+@attrs.frozen
+class ScalarSerializer(TypeSerializer[T]):
+    """Base of the serializers of scalars."""
+
+    row: ClassVar[Scalar]
+    snapshot: ClassVar[type[ScalarSnapshot[Any]]]
+    """The class of the snapshot, which `snapshot_of` sets."""
+    restored: ClassVar[dict[str, bool]] = {}
+    """The arguments of a serializer that reads whatever is stored."""
+
+    @property
+    def length(self) -> int:
+        return self.row.size
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
+        return self.snapshot()
+
+
+class ScalarSnapshot(FlinkSnapshot[T]):
+    """Base of the snapshots of scalars, which are completed by `snapshot_of`."""
+
+    java_class: ClassVar[str] = ""
+    serializer: ClassVar[type[ScalarSerializer[Any]]]
+
+    def describe(self) -> str:
+        return self.serializer.row.name
+
+    def restore_serializer(self) -> TypeSerializer[T]:
+        return self.serializer(**self.serializer.restored)
+
+
+def snapshot_of(serializer: type[ScalarSerializer[Any]], package: str = BASE) -> Callable[[S], S]:
+    """Return a decorator that makes a class the snapshot of a scalar, with what the row says, and registers it.
+
+    Args:
+        serializer: The serializer of the scalar.
+        package: The Java package of Flink's serializer.
+    """
+
+    def complete(cls: S) -> S:
+        cls.serializer, serializer.snapshot = serializer, cls
+        cls.snapshot_id, cls.java_class = flink_id(serializer.row.flink, package), serializer.row.java_class
+        return register_snapshot(cls)
+
+    return complete
+
+
+def kept(
+    writer: ScalarSerializer[Any], reader: TypeDeserializer[Any], conversion: rewrite.Conversion
+) -> rewrite.ByteRewrite | None:
+    """Return the byte rewrite of values of one type that stay as they are."""
+    return writer.row.stays if isinstance(reader, type(writer)) and conversion is None else None
