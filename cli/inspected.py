@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.description import StateKind
+from ..compat.structuring import fields_of, plain
 from ..compat.type_text import state_type_text
 from ..serializers.errors import StateShiftError, values_are_redacted
 from .failures import error_data
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..state.savepoint.largest_keys import KeySize, LargestKeys
+    from ..state.savepoint.largest_keys import LargestKeys
     from ..state.savepoint.reader import Savepoint, SavepointOperator
     from ..state.savepoint.sizes import OperatorSizes, Share, StateSizes
 
@@ -189,12 +190,11 @@ def _records(snapshots: Iterator[TypeSerializerConfigSnapshot[Any]]) -> list[dic
 def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
     """Return all results as plain data, with the field names of docs/reference/cli.md."""
     savepoint = inspected.savepoint
-    metadata, lineage = savepoint.metadata, savepoint.lineage
+    lineage = savepoint.lineage
     return {
         "savepoint": savepoint.place,
-        "version": metadata.version,
-        "checkpoint_id": metadata.checkpoint_id,
-        "master_states": len(metadata.master_states),
+        **fields_of(savepoint.metadata, "version checkpoint_id"),
+        "master_states": len(savepoint.metadata.master_states),
         "written_by": "flink" if lineage is None else f"stateshift {lineage.stateshift}",
         "source": None if lineage is None else lineage.source,
         "quarantined": 0 if lineage is None else lineage.quarantined,
@@ -206,16 +206,11 @@ def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
 def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str, Any]:  # noqa: FBT001 - private
     operator = view.operator
     return {
-        "operator_id": operator.operator_id,
-        "uid": operator.uid,
-        "name": operator.name,
-        "parallelism": operator.parallelism,
-        "max_parallelism": operator.max_parallelism,
-        "finished": operator.stored.finished,
+        **fields_of(operator, "operator_id uid name parallelism max_parallelism finished=stored.finished"),
         "bytes": operator.size_bytes,
         "share": share_of(operator.size_bytes, whole),
         "flink_restorable": view.is_flink_restorable,
-        "keeps": list(operator.keeps),
+        **fields_of(operator, "keeps"),
         "unsupported": None if view.error else operator.unreadable or None,
         "error": None if view.error is None else error_data(view.error),
         "key": None if view.key is None else view.key.describe(),
@@ -228,15 +223,11 @@ def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
     state, measure, largest = view.sizes.state, view.sizes.measure, view.sizes.largest
     whole = operator.sizes.size_bytes if operator.sizes else 0
     return {
-        "name": state.name,
-        "kind": str(state.kind),
+        **fields_of(state, "name kind"),
         "type": state.description.describe(),
         "expression": view.type_text(),
-        "namespace": view.namespace or None,
-        "ttl": view.has_ttl,
-        "entries": None if measure is None else measure.entries,
-        "bytes": None if measure is None else measure.size_bytes,
-        "oversized": None if measure is None else measure.oversized,
+        **fields_of(view, "namespace? ttl=has_ttl"),
+        **fields_of(view.sizes, "entries=measure.entries bytes=measure.size_bytes oversized=measure.oversized"),
         "share": None if measure is None else share_of(measure.size_bytes, whole),
         "flink_restorable": view.is_flink_restorable,
         "unsupported": state.unsupported or None,
@@ -251,27 +242,24 @@ def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[A
 
     tagged = (lambda _: None) if snapshot is None or values_are_redacted() else tagger_of(snapshot)
 
-    def key_data(one: KeySize) -> dict[str, Any]:
-        place = {"key_group": one.key_group, "entries": one.entries, "bytes": one.size_bytes}
-        return {"key": tagged(one.key)} | place
-
-    return {"exact": largest.is_exact, "unknown": largest.unknown or None, "keys": [*map(key_data, largest.keys)]}
+    keys = [{"key": tagged(one.key)} | fields_of(one, "key_group entries bytes=size_bytes") for one in largest.keys]
+    return fields_of(largest, "exact=is_exact unknown?") | {"keys": keys}
 
 
 def _skew_data(sizes: OperatorSizes) -> dict[str, Any]:
     from ..state.savepoint.sizes import Spread
 
-    def spread(shares: tuple[Share, ...]) -> dict[str, Any]:
-        return attrs.asdict(Spread.of([share.size_bytes for share in shares]))
-
-    def ranges(shares: tuple[Share, ...]) -> list[dict[str, int]]:
-        return [
-            {"first": one.key_groups.start, "last": one.key_groups.stop - 1, "entries": one.entries}
-            | {"bytes": one.size_bytes}
-            for one in shares
-        ]
+    def spread(shares: tuple[Share, ...], ranges: tuple[Share, ...]) -> dict[str, Any]:
+        return {
+            **plain(Spread.of([share.size_bytes for share in shares])),
+            "ranges": [
+                {"first": one.key_groups.start, "last": one.key_groups.stop - 1}
+                | fields_of(one, "entries bytes=size_bytes")
+                for one in ranges
+            ],
+        }
 
     return {
-        "key_groups": spread(sizes.key_groups) | {"ranges": ranges(sizes.bins())},
-        "subtasks": spread(sizes.subtasks) | {"ranges": ranges(sizes.subtasks)},
+        "key_groups": spread(sizes.key_groups, sizes.bins()),
+        "subtasks": spread(sizes.subtasks, sizes.subtasks),
     }

@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..serializers.errors import CorruptFile, UnsupportedFormat, shown
 from ..serializers.escaping import json_text
+from .structuring import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    T = TypeVar("T")
 
 MOST_BYTES = 64 << 20
 """The maximum size of a file; a plan for ten thousand states has about 20 MB."""
@@ -28,7 +27,6 @@ MOST_NESTED = 200
 
 SEAL = "seal"
 
-_LARGEST = (1 << 63) - 1
 _TOO_DEEP = "not valid JSON: it is nested too deeply"
 
 
@@ -163,125 +161,3 @@ def _finite(digits: str) -> float:
     if math.isinf(number):
         raise ValueError("a number is too large")
     return number
-
-
-class Fields:
-    """The fields of an object in a file, taken one by one; fields that were not taken are refused at the end."""
-
-    def __init__(self, facts: dict[str, Any], title: str) -> None:
-        """Wrap an object; `title` is its name in messages."""
-        self._facts = dict(facts)
-        self._title = title
-        self._seals = ("", "")
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._facts
-
-    def seal(self, said: str, found: str) -> None:
-        """Store the document's digest as it is written in it, and as computed."""
-        self._seals = (said, found)
-
-    def require_unedited(self) -> None:
-        """Refuse a sealed document that was edited.
-
-        Call it last: an error about a particular field says more.
-
-        Raises:
-            CorruptFile: The document was edited.
-        """
-        said, found = self._seals
-        if said != found:
-            raise CorruptFile(
-                "its content does not match its seal: it was edited after it was written",
-                advice="take the file as it was written, or record it again",
-            )
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the remaining fields."""
-        return tuple(self._facts)
-
-    def text(self, name: str, *, optional: bool = False) -> str:
-        """Take a text; null is "" if it is optional."""
-        value = self._take(name, str, "a string", optional=optional)
-        return "" if value is None else value
-
-    def take_null(self, name: str) -> bool:
-        """Take a null, and return whether there was one; any other value is left.
-
-        Raises:
-            CorruptFile: The field does not exist.
-        """
-        if name not in self._facts:
-            raise self._lacks(name)
-        if self._facts[name] is not None:
-            return False
-        del self._facts[name]
-        return True
-
-    def number(self, name: str) -> int:
-        """Take a whole number that is not negative and fits a Java long; null is 0."""
-        value = self._take(name, int, "a number", optional=True)
-        if isinstance(value, bool) or (value is not None and not 0 <= value <= _LARGEST):
-            raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, but should be a number from 0 to 2^63 - 1")
-        return value or 0
-
-    def flag(self, name: str) -> bool:
-        """Take a boolean."""
-        return bool(self._take(name, bool, "true or false"))
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Take a list of texts."""
-        items = self.items(name)
-        if not all(isinstance(item, str) for item in items):
-            raise CorruptFile(f"{name!r} of {self._title} should be a list of strings")
-        return tuple(items)
-
-    def items(self, name: str) -> list[Any]:
-        """Take a list with items of any type."""
-        found: list[Any] = self._take(name, list, "a list")
-        return found
-
-    def optional(self, name: str) -> Fields | None:
-        """Take an object or null, which is None."""
-        value = self._take(name, dict, "an object", optional=True)
-        return None if value is None else Fields(value, repr(name))
-
-    def required(self, name: str) -> Fields:
-        """Take an object that must exist."""
-        return Fields(self._take(name, dict, "an object"), repr(name))
-
-    def objects(self, name: str) -> tuple[Fields, ...]:
-        """Take a list of objects."""
-        items = self.items(name)
-        if not all(isinstance(item, dict) for item in items):
-            raise CorruptFile(f"{name!r} of {self._title} should be a list of objects")
-        return tuple(Fields(item, f"an item of {name!r}") for item in items)
-
-    def rest(self) -> dict[str, Any]:
-        """Take all remaining fields, unchecked."""
-        left, self._facts = self._facts, {}
-        return left
-
-    def require_empty(self) -> None:
-        """Refuse unknown fields.
-
-        Raises:
-            CorruptFile: There is a field that was not taken.
-        """
-        if self._facts:
-            name = next(iter(self._facts))
-            raise CorruptFile(
-                f"{self._title} has {name[:80]!r}, which this release does not know",
-                advice="use the release of stateshift that wrote the file, or write it again",
-            )
-
-    def _take(self, name: str, kind: type[T], words: str, *, optional: bool = False) -> Any:
-        if name not in self._facts:
-            raise self._lacks(name)
-        value = self._facts.pop(name)
-        if (value is None and optional) or isinstance(value, kind):
-            return value
-        raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, but should be {words}")
-
-    def _lacks(self, name: str) -> CorruptFile:
-        return CorruptFile(f"{self._title} lacks {name!r}")

@@ -15,7 +15,7 @@ from ..serializers.compatibility import Flag
 from .targets import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from datetime import datetime, timedelta
 
     from ..serializers.compatibility import Finding
@@ -77,6 +77,12 @@ CalledCode = tuple[tuple[str, str], ...]
 """The user code that is called, by name, with its fingerprint: functions, classes, and defaults."""
 
 
+def details(findings: Iterable[Finding], flag: Flag) -> tuple[str, ...]:
+    """Return the details of a flag in findings, such as `$.name` of `drops:$.name`."""
+    prefix = f"{flag}:"
+    return tuple(told.removeprefix(prefix) for finding in findings for told in finding.flags if told.startswith(prefix))
+
+
 @attrs.frozen
 class Recoding:
     """The rewriting of one part of an entry.
@@ -104,6 +110,11 @@ class Recoding:
     converter: str = ""
     expired_until_ms: int | None = None
     null_stamp_ms: int | None = None
+
+    @property
+    def path(self) -> str:
+        """The path to the part, from the root `$`."""
+        return f"${self.step}"
 
     @property
     def is_check(self) -> bool:
@@ -167,6 +178,11 @@ class StatePlan:
     code: CalledCode = ()
 
     @property
+    def recodings(self) -> tuple[Recoding, ...]:
+        """The rewriting or checks of all parts."""
+        return tuple(piece for piece in (self.user_key, self.value) if piece is not None)
+
+    @property
     def changes(self) -> bool:
         """Whether the state changes at all, so that its stream is rewritten."""
         return self.action is not StateAction.COPY
@@ -179,16 +195,12 @@ class StatePlan:
     @property
     def drops(self) -> tuple[str, ...]:
         """The paths of what is left out of the new values."""
-        return self._told_of(Flag.DROPS)
+        return details(self.findings, Flag.DROPS)
 
     @property
     def possible_renames(self) -> tuple[str, ...]:
         """What is left out and may have been renamed, as `old->new`."""
-        return self._told_of(Flag.POSSIBLE_RENAME)
-
-    def _told_of(self, flag: Flag) -> tuple[str, ...]:
-        prefix = f"{flag}:"
-        return tuple(told.removeprefix(prefix) for _, told in self.flags if told.startswith(prefix))
+        return details(self.findings, Flag.POSSIBLE_RENAME)
 
     @property
     def flags(self) -> tuple[tuple[str, str], ...]:
@@ -273,6 +285,11 @@ class OperatorPlan:
     max_bad_values: int = 0
     rekeying: Rekeying | None = None
     max_parallelism: int = 0
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether its streams are rewritten, and not copied as files."""
+        return self.action is OperatorAction.REWRITE
 
     @property
     def bad_values(self) -> BadValues:

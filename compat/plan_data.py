@@ -4,80 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .reference_time import time_text
-from .report_data import finding_data
+from .structuring import fields_of, plain
 
 if TYPE_CHECKING:
     from .plan import MigrationPlan, Rekeying, StatePlan
 
+_OPERATOR = (
+    "operator_id uid new_operator_id=new_id? action relabels_key reframed=is_reframed parallelism? compression "
+    "bad_values max_parallelism?"
+)
+
 
 def to_data(migration: MigrationPlan) -> dict[str, Any]:
     """Return the plan as plain data, for `--json` and the lineage. Equal plans produce equal data."""
-    return {
-        "source": migration.source,
-        "job": migration.job,
-        "target": str(migration.target),
-        "max_parallelism": migration.max_parallelism or None,
-        "reference_time": time_text(migration.reference_time) if migration.reference_time else None,
-        "empty": migration.is_empty,
+    return fields_of(migration, "source job target max_parallelism? reference_time empty=is_empty") | {
         "operators": [
             {
-                "operator_id": operator.operator_id,
-                "uid": operator.uid,
-                "new_operator_id": operator.new_id or None,
-                "action": str(operator.action),
-                "relabels_key": operator.relabels_key,
-                "reframed": operator.is_reframed,
-                "parallelism": operator.parallelism or None,
-                "compression": str(operator.compression),
-                "bad_values": str(operator.bad_values),
-                "max_parallelism": operator.max_parallelism or None,
-                "rekeying": None if operator.rekeying is None else rekeying_data(operator.rekeying),
+                **fields_of(operator, _OPERATOR),
+                "rekeying": rekeying_data(operator.rekeying),
                 "states": [_state_data(state) for state in operator.states],
             }
             for operator in migration.operators
-        ],
+        ]
     }
 
 
-def rekeying_data(rekeying: Rekeying) -> dict[str, Any]:
-    """Return the rewriting of keys as plain data."""
-    key = rekeying.key
+def rekeying_data(rekeying: Rekeying | None) -> dict[str, Any] | None:
+    """Return the rewriting of keys as plain data; None if the keys stay."""
+    if rekeying is None:
+        return None
     return {
         "key": rekeying.serializer.describe(),
-        "reader": None if key is None else key.source,
-        "converter": None if key is None else key.converter or None,
+        **fields_of(rekeying, "reader=key.source converter=key.converter?"),
         "merges": {state: merging.merge.name for state, merging in rekeying.merges},
         "flags": [{"path": finding.path, "flag": flag} for finding in rekeying.findings for flag in finding.flags],
-        "findings": [finding_data(finding) for finding in rekeying.findings],
+        "findings": plain(rekeying.findings),
         "code": dict(rekeying.code),
     }
 
 
 def _state_data(state: StatePlan) -> dict[str, Any]:
-    pieces = [piece for piece in (state.user_key, state.value) if piece is not None]
     return {
-        "name": state.name,
-        "new_name": state.new_name or None,
-        "kind": str(state.kind),
-        "action": str(state.action),
+        **fields_of(state, "name new_name? kind action"),
         "old": state.old.value.describe(),
         "new": state.new.value.describe(),
         "old_snapshots_sha256": state.old.digest(),
         "new_snapshots_sha256": state.new.digest(),
-        "rewrites": [
-            {
-                "path": "$" + piece.step,
-                "reader": piece.source,
-                "converter": piece.converter or None,
-            }
-            for piece in pieces
-        ],
-        "former_time_to_live_s": state.former_time_to_live.total_seconds() if state.former_time_to_live else None,
-        "transform": {"name": state.transform.name, "from": str(state.transform.old_kind)} if state.transform else None,
-        "trusts": list(state.trust),
-        "drops": list(state.drops),
+        "rewrites": plain(state.recodings, "path reader=source converter?"),
+        **fields_of(state, "former_time_to_live_s=former_time_to_live"),
+        "transform": plain(state.transform, "name from=old_kind"),
+        **fields_of(state, "trusts=trust drops"),
         "flags": [{"path": path, "flag": flag} for path, flag in state.flags],
-        "findings": [finding_data(finding) for finding in state.findings],
+        "findings": plain(state.findings),
         "code": dict(state.code),
     }

@@ -5,27 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import Decision
+from .structuring import fields_of, plain
 from .way_back import ways_back
 
 if TYPE_CHECKING:
-    from ..serializers.compatibility import Finding
-    from .report import CheckReport, OperatorReport, RoleReport, StateReport
-    from .way_back import WayBack, WaysBack
+    from .report import CheckReport, OperatorReport
+    from .way_back import WaysBack
 
-
-def finding_data(finding: Finding) -> dict[str, Any]:
-    """Return a finding as plain data."""
-    return {
-        "path": finding.path,
-        "rule": finding.rule,
-        "verdict": finding.verdict.label,
-        "old": finding.old,
-        "new": finding.new,
-        "reason": finding.reason,
-        "ways_out": list(finding.ways_out),
-        "flags": [str(flag) for flag in finding.flags],
-        "forbidden": list(finding.forbidden),
-    }
+_KEY = "decision verdict=result.verdict old new reader=reader.source converter? findings=result.findings"
+_STATE = (
+    "name kind status decision verdict=result.verdict old new reader? converter? transform? note? "
+    "findings=result.findings"
+)
+_WAY_BACK = "decision note? findings"
 
 
 def to_data(report: CheckReport) -> dict[str, Any]:
@@ -48,71 +40,26 @@ def to_data(report: CheckReport) -> dict[str, Any]:
     """
     backs = ways_back(report)
     return {
-        "decision": str(report.decision),
-        "verdict": report.verdict.label,
-        "target": str(report.target),
-        "forbid": sorted(report.policy.forbid),
-        "old": report.old.origin,
-        "new": report.new.origin,
-        "counts": {str(decision): count for decision, count in report.counts.items()},
+        **fields_of(report, "decision verdict target forbid=policy.forbid old=old.origin new=new.origin counts"),
         "not_taken": [f"{operator.title}/{state.name}" for operator, state in report.not_taken],
         "starting_empty": [f"{operator.title}/{state.name}" for operator, state in report.starting_empty],
         "way_back": None if report.decision is Decision.REFUSE else str(backs.worst),
-        "way_back_to": report.code.origin if report.code else None,
+        **fields_of(report, "way_back_to=code.origin"),
         "operators": [_operator_data(operator, backs) for operator in report.operators],
     }
 
 
 def _operator_data(operator: OperatorReport, backs: WaysBack) -> dict[str, Any]:
+    key_back = plain(backs.keys.get(operator.operator_id), _WAY_BACK)
     return {
-        "operator_id": operator.operator_id,
-        "uid": operator.uid,
-        "name": operator.name,
-        "status": str(operator.status),
-        "decision": str(operator.decision),
-        "is_another": operator.is_another,
-        "flink_restorable": {"before": operator.flink_restorable_before, "after": operator.flink_restorable_after},
+        **fields_of(operator, "operator_id uid name status decision is_another"),
+        "flink_restorable": fields_of(operator, "before=flink_restorable_before after=flink_restorable_after"),
         "unreadable": operator.was.unreadable if operator.was else "",
         "keeps": list(operator.was.keeps) if operator.was else [],
         "max_parallelism": operator.max_parallelism or None,
-        "key": _role_data(operator.key, backs.keys.get(operator.operator_id)) if operator.key else None,
-        "states": [_state_data(state, backs.of(operator, state)) for state in operator.states],
+        "key": fields_of(operator.key, _KEY) | {"way_back": key_back} if operator.key else None,
+        "states": [
+            fields_of(state, _STATE) | {"way_back": plain(backs.of(operator, state), _WAY_BACK)}
+            for state in operator.states
+        ],
     }
-
-
-def _role_data(role: RoleReport, back: WayBack | None) -> dict[str, Any]:
-    return {
-        "decision": str(role.decision),
-        "verdict": role.result.verdict.label,
-        "old": role.old,
-        "new": role.new,
-        "reader": None if role.reader is None else str(role.reader.source),
-        "converter": role.converter or None,
-        "findings": [finding_data(finding) for finding in role.result.findings],
-        "way_back": _back_data(back),
-    }
-
-
-def _state_data(state: StateReport, back: WayBack | None) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "kind": str(state.kind),
-        "status": str(state.status),
-        "decision": str(state.decision),
-        "verdict": state.result.verdict.label,
-        "old": state.old,
-        "new": state.new,
-        "reader": state.reader or None,
-        "converter": state.converter or None,
-        "transform": state.transform or None,
-        "note": state.note or None,
-        "findings": [finding_data(finding) for finding in state.result.findings],
-        "way_back": _back_data(back),
-    }
-
-
-def _back_data(back: WayBack | None) -> dict[str, Any] | None:
-    if back is None:
-        return None
-    findings = [finding_data(finding) for finding in back.findings]
-    return {"decision": str(back.decision), "note": back.note or None, "findings": findings}

@@ -1,34 +1,35 @@
 """The way back: a check, per state, of whether the old job can read what the new job will write.
 
 The old job can always go back to the savepoint that it left; but then later changes are missing. This module checks
-what the old job could do with the new job's state. The old job is known by its snapshots, and by its code if that was
-recorded: then the answer is that of `migrate --downgrade` to the record.
+what the old job could do with the state that the new job writes (`ways_back`), and with the result of a migration
+(`ways_back_after`). The old job is known by its snapshots, and by its code if that was recorded: then the answer is
+that of `migrate --downgrade` to the record. Source: compatibility rules, RUN-8.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.containers.ttl_aware import without_ttl_awareness
-from ..serializers.errors import StateShiftError, cause_text
+from ..serializers.errors import NothingInCommon, StateShiftError, cause_text
 from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import snapshot_to_bytes
 from .check import check
-from .description import StateKind
+from .description import JobDescription, SerializerDescription, StateDescription, StateKind
+from .plan import StateAction, details
 from .report import Status, worst_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..serializers.compatibility import Finding
-    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import OperatorDescription
+    from .plan import MigrationPlan, OperatorPlan, StatePlan
     from .report import CheckReport, OperatorReport, StateReport
 
-STARTS_EMPTY = "the old job would start it empty"
-DROPPED = f"the state is dropped; {STARTS_EMPTY}"
+_STARTS_EMPTY = "the old job would start it empty"
 _KEY_HAS_NONE = "the key of its operator has no way back"
 _FLINK_DROPS = (
     "unless the job starts in Flink with --allowNonRestoredState: the state is then in no savepoint of its own"
@@ -57,12 +58,19 @@ class WayBack:
     @property
     def drops(self) -> tuple[str, ...]:
         """The paths of what a migration back leaves out."""
-        return dropped(self.findings)
+        return details(self.findings, Flag.DROPS)
 
     @property
     def loss(self) -> str:
-        """The losses of a migration back, in words that follow a comma, or ""."""
-        return lost_words(self.findings)
+        """The losses of a migration back (fields, time stamps, digits), in words that follow a comma, or ""."""
+        told = [f"drops {', '.join(self.drops)}"] if self.drops else []
+        if filled := [one.path for one in self.findings if not one.old and one.verdict is Verdict.REQUIRES_MIGRATION]:
+            told.append(f"fills {', '.join(filled)} with a default")
+        if any(one.rule == "STATE-5" for one in self.findings):
+            told.append("takes the time stamps off")
+        if rounded := [one.path for one in self.findings if Flag.LOSSY in one.flags]:
+            told.append(f"may change {', '.join(rounded)}")
+        return f", which {' and '.join(told)}" if told else ""
 
     @property
     def flagged(self) -> tuple[Finding, ...]:
@@ -92,39 +100,9 @@ class WaysBack:
         return self.states.get(_place(operator, state))
 
 
-def of_another_uid(uid: str) -> str:
-    """Return the note that the old job finds no state of an operator that has another uid."""
-    return f"its operator has the uid {uid} from now on; {STARTS_EMPTY}"
-
-
-def of_another_name(name: str) -> str:
-    """Return the note that the old job does not find a state of another name."""
-    return f"it is called {name} from now on; {STARTS_EMPTY}"
-
-
-def with_key_groups(number: int) -> str:
+def _with_key_groups(number: int) -> str:
     """Return the condition under which the old job starts on another number of key groups."""
     return f"unless it sets a max parallelism: that of the operator is {number:,} from now on"
-
-
-def dropped(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Return the paths of what a migration leaves out."""
-    flags = (flag for finding in findings for flag in finding.flags)
-    return tuple(str(flag).partition(":")[2] for flag in flags if flag.startswith(f"{Flag.DROPS}:"))
-
-
-def lost_words(findings: Iterable[Finding]) -> str:
-    """Return the losses of a migration back in words: dropped fields, defaults filled in, time stamps, digits."""
-    findings = tuple(findings)
-    told = [f"drops {', '.join(drops)}"] if (drops := dropped(findings)) else []
-    if filled := [one.path for one in findings if not one.old and one.verdict is Verdict.REQUIRES_MIGRATION]:
-        told.append(f"fills {', '.join(filled)} with a default")
-    if any(one.rule == "STATE-5" for one in findings):
-        told.append("takes the time stamps off")
-    rounded = [one.path for one in findings if Flag.LOSSY in one.flags]
-    if rounded:
-        told.append(f"may change {', '.join(rounded)}")
-    return f", which {' and '.join(told)}" if told else ""
 
 
 def ways_back(report: CheckReport) -> WaysBack:
@@ -185,10 +163,10 @@ def _has_type_of(code: SerializerDescription | None, stored: SerializerDescripti
 
 def _with_code(operator: OperatorReport, code: JobDescription | None) -> OperatorDescription | None:
     """Return the stored operator of a report as declared by the code that wrote it, if that is known."""
-    return None if operator.was is None else as_declared(operator.was, code)
+    return None if operator.was is None else _as_declared(operator.was, code)
 
 
-def as_declared(was: OperatorDescription, code: JobDescription | None) -> OperatorDescription:
+def _as_declared(was: OperatorDescription, code: JobDescription | None) -> OperatorDescription:
     """Return a stored operator as declared by the code that wrote it, if that is known."""
     found = next((one for one in code.operators if one.operator_id == was.operator_id), None) if code else None
     if found is None:
@@ -198,7 +176,7 @@ def as_declared(was: OperatorDescription, code: JobDescription | None) -> Operat
     return attrs.evolve(was, key=found.key or was.key, states=declared)
 
 
-def _place(operator: OperatorReport, state: StateReport) -> Place:
+def _place(operator: OperatorReport | OperatorPlan, state: StateReport | StatePlan) -> Place:
     return operator.operator_id, state.kind.scope, state.name
 
 
@@ -270,15 +248,26 @@ def _told(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> 
 
 def _moved(operator: OperatorReport, state: StateReport, key: WayBack | None) -> WayBack | None:
     """Return a refusal of a state that the old job does not find, whatever its type; None if it does."""
-    if state.status is Status.DROPPED:
-        return WayBack(Decision.REFUSE, note=DROPPED)
-    if operator.was is not None and operator.was.stored_id:
-        return WayBack(Decision.REFUSE, note=of_another_uid(operator.uid))
-    if state.was is not None and state.was.stored_name:
-        return WayBack(Decision.REFUSE, note=of_another_name(state.name))
+    was = operator.was
+    if found := _not_found(
+        is_dropped=state.status is Status.DROPPED,
+        uid=operator.uid if was is not None and was.stored_id else "",
+        name=state.name if state.was is not None and state.was.stored_name else "",
+    ):
+        return found
     if key is not None and key.decision is Decision.REFUSE and state.kind.is_keyed:
         return WayBack(Decision.REFUSE, note=_KEY_HAS_NONE)
     return None
+
+
+def _not_found(*, is_dropped: bool, uid: str, name: str) -> WayBack | None:
+    """Return the refusal of a state that is dropped, or has a new name or an operator with a new uid, else None."""
+    reasons = [
+        is_dropped and "the state is dropped",
+        uid and f"its operator has the uid {uid} from now on",
+        name and f"it is called {name} from now on",
+    ]
+    return next((WayBack(Decision.REFUSE, note=f"{why}; {_STARTS_EMPTY}") for why in reasons if why), None)
 
 
 def _kept(operator: OperatorReport, state: StateReport) -> WayBack:
@@ -286,5 +275,69 @@ def _kept(operator: OperatorReport, state: StateReport) -> WayBack:
     if operator.status is Status.ORPHANED:
         return WayBack(Decision.START, note=_FLINK_DROPS)
     if operator.max_parallelism and state.kind.is_keyed:
-        return WayBack(Decision.START, note=with_key_groups(operator.max_parallelism))
+        return WayBack(Decision.START, note=_with_key_groups(operator.max_parallelism))
     return WayBack(Decision.START)
+
+
+def ways_back_after(
+    old: JobDescription, plan: MigrationPlan, code: JobDescription | None = None
+) -> dict[Place, WayBack]:
+    """Check for every stored state whether the old job could use it in the result of a plan.
+
+    Without its code, only the snapshots of the old job are known: its defaults and aliases are ignored.
+
+    Args:
+        old: The stored side, before any edits.
+        plan: The migration plan.
+        code: The declarations of the old job's code, if they were recorded.
+
+    Returns:
+        The way back of each state, with the names that are stored.
+    """
+    stored = {operator.operator_id: operator for operator in old.operators}
+    operators = [_after(stored[one.operator_id], one) for one in plan.operators if one.operator_id in stored]
+    after = JobDescription("the new savepoint", tuple(operators), stored_by=plan.target.major or old.stored_by)
+    before = attrs.evolve(old, operators=tuple(_as_declared(one, code) for one in old.operators))
+    try:
+        answers = {_place(*one): one[1] for one in check(after, before.as_probe()).states()}
+    except NothingInCommon:
+        answers = {}
+    return {
+        (place := _place(operator, state)): _in_result(operator, state, answers.get(place))
+        for operator in plan.operators
+        for state in operator.states
+    }
+
+
+def _after(was: OperatorDescription, plan: OperatorPlan) -> OperatorDescription:
+    """Describe an operator as it will be after the migration."""
+    return attrs.evolve(
+        was,
+        operator_id=plan.new_id or was.operator_id,
+        key=_described(plan.key),
+        states=tuple(_state_after(state) for state in plan.states if state.action is not StateAction.DROP),
+        is_reframed=False,
+    )
+
+
+def _state_after(state: StatePlan) -> StateDescription:
+    new, name = state.new, state.new_name or state.name
+    value, key, namespace = SerializerDescription(new.value), _described(new.key), _described(new.namespace)
+    return StateDescription(name, state.kind, value, key, namespace)
+
+
+def _described(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> SerializerDescription | None:
+    return None if snapshot is None else SerializerDescription(snapshot)
+
+
+def _in_result(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) -> WayBack:
+    """Return the way back of a state in the result of a migration."""
+    is_dropped, uid = state.action is StateAction.DROP, operator.uid if operator.new_id else ""
+    if found := _not_found(is_dropped=is_dropped, uid=uid, name=state.new_name):
+        return found
+    if answer is None or answer.was is None:
+        return WayBack(Decision.REFUSE, note=f"the new savepoint does not have it; {_STARTS_EMPTY}")
+    note = answer.note if answer.decision is Decision.REFUSE else ""
+    if answer.decision is Decision.START and operator.max_parallelism and state.kind.is_keyed:
+        note = _with_key_groups(operator.max_parallelism)
+    return _told(answer.decision, answer.result.findings, note)

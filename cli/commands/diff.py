@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from ...compat.structuring import plain
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import all_option, allow_root_option, common_options, import_option, open_savepoint
@@ -63,7 +64,8 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
     differing = [state for state in values or () if not state.is_equal]
     status = Status.DONE if difference.is_equal and not differing else Status.REFUSED
     if with_json:
-        data = to_data(difference) | {"values": _values_data(values)}
+        told = None if values is None else [plain(state) | {"equal": state.is_equal} for state in values]
+        data = to_data(difference) | {"values": told}
         print_json(data | {"equal": status is Status.DONE, "exit_status": int(status)})
         return status
     lines = text_lines(difference, everything=everything)
@@ -72,12 +74,6 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
         lines[0] = [("different", "yellow"), (words, "bold")]
     print_styled([*lines, *_value_lines(values)])
     return status
-
-
-def _values_data(values: Sequence[StateValues] | None) -> list[dict[str, Any]] | None:
-    import attrs
-
-    return None if values is None else [attrs.asdict(state) | {"equal": state.is_equal} for state in values]
 
 
 def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from ...compat.structuring import fields_of
 from ...serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
 from ...serializers.escaping import json_text
 from ...serializers.wording import many
@@ -199,10 +200,7 @@ class _Selection:
 
     def unsupported_data(self) -> list[dict[str, str]]:
         """Return the states that are left out, as plain data; `state` is "" for all states of an operator."""
-        return [
-            {"operator": left_out.operator.title, "state": left_out.state, "why": left_out.why}
-            for left_out in (*self.unsupported, *self.met)
-        ]
+        return [fields_of(one, "operator=operator.title state why") for one in (*self.unsupported, *self.met)]
 
 
 def _is_empty(state: SavepointState) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ...compat.structuring import fields_of
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import common_options
@@ -78,15 +79,7 @@ def history_command(*, folder: Path, with_json: bool) -> int:
 
 
 def _data(revision: RecordedRevision) -> dict[str, Any]:
-    return {
-        "revision": revision.name,
-        "id": revision.id,
-        "parents": list(revision.parents),
-        "created": revision.created.isoformat(),
-        "message": revision.message,
-        "notes": list(revision.notes),
-        "sha256": revision.sha256,
-    }
+    return fields_of(revision, "revision=name id parents created message notes sha256")
 
 
 @click.command(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...compat.structuring import plain
 from ...serializers.errors import values_are_redacted
 from ...serializers.wording import many
 from ..failures import Status
@@ -24,6 +25,12 @@ _COUNTS = (
     Column("quarantined", is_number=True),
 )
 _VALUES = (Column("state", is_name=True), Column("key"), Column("path"), Column("rule"), Column("reason"))
+
+_VALUE = (
+    "operator_id operator state kind key_group key=shown_key user_key=shown_user_key path rule "
+    "reason=shown_reason cause "
+)
+_VALUE_BYTES = "key_bytes value_bytes"
 
 
 @click.command(
@@ -63,7 +70,7 @@ def to_data(place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool)
         "savepoint": place,
         "quarantined": len(values),
         "states": [dict(zip(names, (*state, count), strict=True)) for state, count in _counts(values).items()],
-        "values": [_value_data(value, with_bytes=with_bytes) for value in values],
+        "values": plain(values, _VALUE + _VALUE_BYTES * with_bytes),
     }
 
 
@@ -73,23 +80,6 @@ def _counts(values: Sequence[QuarantinedValue]) -> dict[tuple[str, str, str, str
         state = (value.operator_id, value.operator, value.state, value.kind)
         counts[state] = counts.get(state, 0) + 1
     return counts
-
-
-def _value_data(value: QuarantinedValue, *, with_bytes: bool) -> dict[str, Any]:
-    data = {
-        "operator_id": value.operator_id,
-        "operator": value.operator,
-        "state": value.state,
-        "kind": value.kind,
-        "key_group": value.key_group,
-        "key": value.shown_key,
-        "user_key": value.shown_user_key,
-        "path": value.path,
-        "rule": value.rule,
-        "reason": value.shown_reason,
-        "cause": value.cause,
-    }
-    return data | ({"key_bytes": value.key_bytes.hex(), "value_bytes": value.value_bytes.hex()} if with_bytes else {})
 
 
 def _text_lines(place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool) -> Iterator[str]:

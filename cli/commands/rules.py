@@ -6,9 +6,9 @@ import difflib
 import textwrap
 from typing import TYPE_CHECKING
 
-import attrs
 import click
 
+from ...compat.structuring import plain
 from ..failures import Status
 from ..options import common_options
 from ..output import print_json, print_lines, text_width
@@ -57,7 +57,7 @@ def command(names: tuple[str, ...], *, with_json: bool) -> int:
     rules = [rule for name, rule in rule_book().items() if not names or wanted & {name, _family(name)}]
     flags = [flag for name, flag in flag_book().items() if not names or name in wanted]
     if with_json:
-        print_json({"rules": list(map(attrs.asdict, rules)), "flags": list(map(attrs.asdict, flags))})
+        print_json({"rules": plain(rules), "flags": plain(flags)})
     else:
         print_lines(line for rule in rules for line in _rule_lines(rule))
         print_lines(line for flag in flags for line in _flag_lines(flag))

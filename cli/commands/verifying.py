@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...compat.condensing import FEW
+from ...compat.structuring import fields_of, plain
 from ...serializers.wording import many
 from ..failures import Status
 from ..on_spark import spark_failures_told, spark_options
@@ -69,12 +70,8 @@ def to_data(place: str, report: VerifyReport) -> dict[str, Any]:
     """Return the report as plain data."""
     return {
         "savepoint": place,
-        "ok": report.ok,
-        "by_digests": report.by_digests,
-        "checks": [
-            {"name": check.name, "status": str(check.status), "detail": check.detail, "where": check.where}
-            for check in report.checks
-        ],
+        **fields_of(report, "ok by_digests"),
+        "checks": plain(report.checks, "name status detail where"),
     }
 
 

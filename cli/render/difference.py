@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import alike
 from ...compat.explain import finding_line
-from ...compat.report_data import finding_data
+from ...compat.structuring import fields_of, plain
 from ...compat.type_difference import Kind
 from ...compat.type_text import state_type_text
 from ...serializers.compatibility import Decision
@@ -42,33 +42,27 @@ def to_data(difference: Difference) -> dict[str, Any]:
         it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null if it is not on both sides,
         else `decision`, `verdict`, `findings`.
     """
-    return {
-        "equal": difference.is_equal,
-        "a": difference.a.origin,
-        "b": difference.b.origin,
-        "forwards": difference.forwards and str(difference.forwards),
-        "backwards": difference.backwards and str(difference.backwards),
-        "operators": [_operator_data(operator) for operator in difference.operators],
+    return fields_of(difference, "equal=is_equal a=a.origin b=b.origin forwards backwards") | {
+        "operators": [_operator_data(operator) for operator in difference.operators]
     }
 
 
 def _operator_data(operator: OperatorDifference) -> dict[str, Any]:
-    a, b, groups, key = operator.a, operator.b, operator.max_parallelism, operator.key
+    groups, key = operator.max_parallelism, operator.key
     return {
-        "operator_id": operator.operator_id,
-        "uid": operator.uid,
-        "sides": _sides(a, b),
+        **fields_of(operator, "operator_id uid"),
+        "sides": _sides(operator.a, operator.b),
         "equal": operator.is_equal,
-        "flink_restorable": _both(a and a.is_flink_restorable, b and b.is_flink_restorable),
+        "flink_restorable": fields_of(operator, "a=a.is_flink_restorable b=b.is_flink_restorable"),
         "max_parallelism": None if groups is None else _both(*groups),
-        "unreadable": operator.unreadable or None,
+        **fields_of(operator, "unreadable?"),
         "key": None if key is None else _ways_data(key),
         "states": [
             {
                 "name": state.name,
                 "sides": _sides(state.a, state.b),
                 "equal": state.is_equal,
-                "kind": _both(state.a and str(state.a.kind), state.b and str(state.b.kind)),
+                "kind": fields_of(state, "a=a.kind b=b.kind"),
                 "type": _both(state.a and state_type_text(state.a), state.b and state_type_text(state.b)),
                 **_ways_data(state),
             }
@@ -87,20 +81,10 @@ def _sides(a: object, b: object) -> str:
 
 def _ways_data(state: StateDifference) -> dict[str, Any]:
     return {
-        "changes": [
-            {"path": change.path, "kind": str(change.kind), **_both(change.a or None, change.b or None)}
-            for change in state.changes
-        ],
-        "forwards": _way_data(state.forwards),
-        "backwards": _way_data(state.backwards),
+        "changes": plain(state.changes, "path kind a? b?"),
+        "forwards": plain(state.forwards, "decision verdict findings"),
+        "backwards": plain(state.backwards, "decision verdict findings"),
     }
-
-
-def _way_data(way: Way | None) -> dict[str, Any] | None:
-    if way is None:
-        return None
-    findings = [finding_data(finding) for finding in way.findings]
-    return {"decision": str(way.decision), "verdict": way.verdict.label, "findings": findings}
 
 
 def text_lines(difference: Difference, *, everything: bool = False) -> list[list[Span]]:

@@ -101,10 +101,9 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
     yield f"  {state.name}  {kind}  {types}: {done}{named}"
     if state.transform:
         yield f"    transform: {state.transform.name}"
-    for piece in (state.user_key, state.value):
-        if piece is not None:
-            converter = f"; converter: {piece.converter}" if piece.converter else ""
-            yield f"    ${piece.step}  reader: {piece.source}{converter}"
+    for piece in state.recodings:
+        converter = f"; converter: {piece.converter}" if piece.converter else ""
+        yield f"    {piece.path}  reader: {piece.source}{converter}"
     if state.action is StateAction.CONVERT:
         yield from _stamp_lines(state)
         for path in state.drops:

@@ -10,7 +10,7 @@ from ...compat.explain import finding_line
 from ...compat.gate.asking import KEY
 from ...compat.gate.levels import Direction
 from ...compat.gate.losses import IF_LOST
-from ...compat.report_data import finding_data
+from ...compat.structuring import fields_of, plain
 from ...serializers.compatibility import Decision
 from ...serializers.escaping import github_command, one_line, shell_word
 from ...serializers.wording import many
@@ -18,8 +18,7 @@ from ...serializers.wording import many
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...compat.gate.levels import Failure, GateReport, Override, StateGate
-    from ...compat.gate.losses import Change
+    from ...compat.gate.levels import Failure, GateReport, StateGate
     from ...serializers.compatibility import Finding
 
 Span = tuple[str, str]
@@ -38,6 +37,8 @@ _WAYS_BACK = {
     Decision.MIGRATE: "way back: after migrate --downgrade",
 }
 
+_OVERRIDE = "rule reason expires"
+
 
 def to_data(report: GateReport) -> dict[str, Any]:
     """Return a report as plain data; its field names are stable.
@@ -54,48 +55,22 @@ def to_data(report: GateReport) -> dict[str, Any]:
         "passes": report.passes,
         "accepted": accepted(report),
         "migrates": [state.name for state in report.states if state.is_migrated],
-        "candidate": report.candidate,
-        "revisions": list(report.revisions),
-        "is_recorded": report.is_recorded,
+        **fields_of(report, "candidate revisions is_recorded"),
         "states": [
             {
-                "operator": state.operator,
-                "state": state.state,
-                "level": str(state.level),
-                "set_for": state.set_for,
-                "passes": state.passes,
-                "failures": [_failure_data(failure) for failure in state.failures],
-                "overridden": [_override_data(override) for override in state.overridden],
-                "expired": [_override_data(override) for override in state.expired],
-                "changes": [_change_data(change) for change in state.changes],
+                **fields_of(state, "operator state level set_for passes"),
+                "failures": plain(state.failures, "revision direction strict loses findings against"),
+                "overridden": plain(state.overridden, _OVERRIDE),
+                "expired": plain(state.expired, _OVERRIDE),
+                "changes": [
+                    {"direction": str(Direction.of(is_back=change.is_back))}
+                    | fields_of(change, "decision findings allowed")
+                    for change in state.changes
+                ],
             }
             for state in report.states
         ],
     }
-
-
-def _failure_data(failure: Failure) -> dict[str, Any]:
-    return {
-        "revision": failure.revision,
-        "direction": str(failure.direction),
-        "strict": failure.strict,
-        "loses": failure.loses,
-        "findings": [finding_data(finding) for finding in failure.findings],
-        "against": [finding_data(finding) for finding in failure.against],
-    }
-
-
-def _change_data(change: Change) -> dict[str, Any]:
-    return {
-        "direction": str(Direction.of(is_back=change.is_back)),
-        "decision": str(change.decision),
-        "findings": [finding_data(finding) for finding in change.findings],
-        "allowed": list(change.allowed),
-    }
-
-
-def _override_data(override: Override) -> dict[str, Any]:
-    return {"rule": override.rule, "reason": override.reason, "expires": override.expires.isoformat()}
 
 
 def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Span]]:

@@ -12,7 +12,6 @@ files.
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
 import re
@@ -23,15 +22,17 @@ import attrs
 from ...serializers.compatibility import Flag
 from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
 from ..check import check
+from ..structuring import fields_of
 from .levels import Revision
 from .recorded_text import RecordedText, print_recorded
 from .recording import Parsed, digest, from_recorded, to_data
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ..description import JobDescription
-    from ..json_files import Fields
+    from ..structuring import Fields
 
 FORMAT, SUFFIX = "stateshift revision", ".json"
 _ID_LENGTH, _SLUG_LENGTH = 12, 40
@@ -78,14 +79,8 @@ class RecordedRevision:
 
     def to_json(self) -> str:
         """Return the text of its file."""
-        facts = {
-            "id": self.id,
-            "parents": list(self.parents),
-            "message": self.message,
-            "created": self.created.isoformat(),
-            "notes": list(self.notes),
-        }
-        return print_recorded(FORMAT, facts | to_data(self.description))
+        head = fields_of(self, "id parents message created notes")
+        return print_recorded(FORMAT, head | to_data(self.description))
 
     @classmethod
     def from_json(cls, name: str, text: str | bytes, parsed: Parsed | None = None) -> RecordedRevision:
@@ -140,19 +135,11 @@ class RecordedRevision:
     @classmethod
     def _of_head(cls, name: str, head: Fields, describe: Callable[[], JobDescription]) -> RecordedRevision:
         recorded, parents = head.text("id"), head.texts("parents")
-        message, created, notes = head.text("message"), _date(head), head.texts("notes")
+        message, created, notes = head.text("message"), head.date("created"), head.texts("notes")
         revision = cls(name, parents, message, created, head.text("sha256"), notes, describe)
         if revision.id != recorded:
             raise CorruptFile(f"its id is {recorded}, but its content has the id {revision.id}: it was edited")
         return revision
-
-
-def _date(facts: Fields) -> dt.date:
-    text = facts.text("created")
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError as error:
-        raise CorruptFile(f"{text!r} is not a date") from error
 
 
 @attrs.frozen

@@ -32,7 +32,8 @@ import attrs
 
 from ...serializers.errors import CorruptFile
 from ...serializers.escaping import json_text
-from ..json_files import SEAL, Fields, open_document, parse_checked, require_size, seal_of, unsupported
+from ..json_files import SEAL, open_document, parse_checked, require_size, seal_of, unsupported
+from ..structuring import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,8 +27,9 @@ import attrs
 from ...serializers.errors import CorruptFile, StateShiftError, located, shown
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ..description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
-from ..json_files import MOST_BYTES, Fields, parse_checked
+from ..json_files import MOST_BYTES, parse_checked
 from ..memo import Memo
+from ..structuring import Fields, fields_of
 from ..type_text import type_text
 from .recorded_text import RecordedText, print_recorded
 
@@ -52,9 +53,7 @@ def to_data(description: JobDescription) -> dict[str, Any]:
     """Return a description as plain data, without the file's format and version."""
     operators = sorted(description.operators, key=lambda one: (not one.uid, one.uid, one.operator_id))
     types: dict[str, Any] = {}
-    return {
-        "origin": description.origin,
-        "stored_by": description.stored_by or None,
+    return fields_of(description, "origin stored_by?") | {
         "sha256": digest(description),
         "operators": [_operator_data(operator, types) for operator in operators],
         "types": types,
@@ -112,22 +111,11 @@ def _sorted(states: tuple[StateDescription, ...]) -> list[StateDescription]:
 
 def _operator_data(operator: OperatorDescription, types: dict[str, Any]) -> dict[str, Any]:
     return {
-        "operator_id": operator.operator_id,
-        "uid": operator.uid,
-        "name": operator.name,
-        "parallelism": operator.parallelism or None,
-        "max_parallelism": operator.max_parallelism or None,
-        "unreadable": operator.unreadable or None,
-        "keeps": list(operator.keeps),
+        **fields_of(operator, "operator_id uid name parallelism? max_parallelism? unreadable? keeps"),
         "key": _told(operator.key, types),
         "states": [
-            {
-                "name": state.name,
-                "kind": str(state.kind),
-                "namespace": _told(state.namespace, types),
-                "key": _told(state.key, types),
-                "value": _told(state.value, types),
-            }
+            fields_of(state, "name kind")
+            | {part: _told(getattr(state, part), types) for part in ("namespace", "key", "value")}
             for state in _sorted(operator.states)
         ],
     }

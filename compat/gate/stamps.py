@@ -7,13 +7,17 @@ state_history/stamps.json
 
 from __future__ import annotations
 
-import datetime as dt
 import re
+from typing import TYPE_CHECKING
 
 import attrs
 
 from ...serializers.errors import CorruptFile, DeclarationError, located, shown
 from ..json_files import parse_document, print_sealed
+from ..structuring import plain
+
+if TYPE_CHECKING:
+    import datetime as dt
 
 FILE, FORMAT, VERSION, SEALED_SINCE = "stamps.json", "stateshift stamps", 2, 2
 
@@ -56,12 +60,8 @@ class Stamps:
             facts = parse_document(text, FORMAT, VERSION, sealed_since=SEALED_SINCE)
             stamps = []
             for one in facts.objects("stamps"):
-                name, revision, on = one.text("name"), one.text("revision"), one.text("on")
+                stamps.append(Stamp(one.text("name"), one.text("revision"), one.date("on")))
                 one.require_empty()
-                try:
-                    stamps.append(Stamp(name, revision, dt.date.fromisoformat(on)))
-                except ValueError as error:
-                    raise CorruptFile(f"{on!r} is not a date") from error
             facts.require_empty()
             facts.require_unedited()
             names = [stamp.name for stamp in stamps]
@@ -72,8 +72,7 @@ class Stamps:
 
     def to_json(self) -> str:
         """Return the text of the file."""
-        stamps = [{"name": one.name, "revision": one.revision, "on": one.on.isoformat()} for one in self.stamps]
-        return print_sealed(FORMAT, VERSION, {"stamps": stamps})
+        return print_sealed(FORMAT, VERSION, plain(self))
 
     def stamped(self, name: str, revision: str, on: dt.date) -> Stamps:
         """Return the stamps with one set or moved.

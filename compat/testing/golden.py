@@ -17,7 +17,7 @@ import attrs
 from ...serializers.errors import CorruptFile, located
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataOutputView
-from ..json_files import Fields, parse_document, print_document
+from ..json_files import parse_document, print_document
 from ..type_text import type_text
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..structuring import Fields
 
 FORMAT, VERSION = "stateshift golden", 1
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from ...compat.structuring import plain
 from ...serializers.escaping import log_line, shell_word
 from ...serializers.wording import many
 
@@ -79,7 +80,7 @@ class BootstrapReport:
 
     def to_data(self) -> dict[str, Any]:
         """Return the report as plain data."""
-        return {**attrs.asdict(self), "seconds": round(self.seconds, 3)}
+        return {**plain(self), "seconds": round(self.seconds, 3)}
 
     def to_text(self) -> str:
         """Return the report as text: a summary line, a line for each state, and notes."""

@@ -36,7 +36,7 @@ from ..storage.sink import StoredBytes
 from .tasks import TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from ...compat.plan import MigrationPlan
@@ -120,19 +120,21 @@ class Journal:
         return next((parse_time(time) for time in times if isinstance(time, str)), None)
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        for name in self.folder.names() if self.folder.exists() else ():
-            if name.endswith(SUFFIX):
-                with suppress(CorruptFile):  # cut off when the run died
-                    facts = parse_json(self.folder.read(name))
-                    if isinstance(facts, dict):
-                        yield facts
+        for name in self._entries():
+            with suppress(CorruptFile):  # cut off when the run died
+                facts = parse_json(self.folder.read(name))
+                if isinstance(facts, dict):
+                    yield facts
 
     def is_begun(self) -> bool:
         """Whether a run has finished anything."""
         return bool(self._entries())
 
+    def _names(self) -> Sequence[str]:
+        return self.folder.names() if self.folder.exists() else ()
+
     def _entries(self) -> list[str]:
-        return [name for name in self.folder.names() if name.endswith(SUFFIX)] if self.folder.exists() else []
+        return list(filter(_is_entry, self._names()))
 
     def take_up(self) -> tuple[dict[str, TaskResult], tuple[Redone, ...]]:
         """Return the valid results of a dead run by stream name, and the streams that must be done again.
@@ -147,7 +149,8 @@ class Journal:
         for entry in entries:
             name = entry.removesuffix(SUFFIX)
             if not are_whole.get(name):
-                redone.append(Redone(name, self._why_not(entry)))
+                found = self._read(entry)
+                redone.append(found if isinstance(found, Redone) else Redone(name, _DAMAGED))
                 by_name.pop(name, None)
                 self.folder.delete(entry)
         return by_name, tuple(redone)
@@ -159,33 +162,13 @@ class Journal:
             FileDigest.of_file(self.folder, name) == file.digest for name, file in zip(names, files, strict=True)
         )
 
-    def _why_not(self, entry: str) -> str:
-        """Return why a result is invalid."""
-        try:
-            facts = parse_json(self.folder.read(entry))
-            if facts["run"] != self.run or facts["reference_time"] != self._time:
-                return "it was finished by another plan"
-            if facts["xxh128"] == _digest(facts["result"]):
-                changed = changed_code(facts["code"], self.calls.get(entry.removesuffix(SUFFIX), {}))
-                if changed:
-                    return f"{', '.join(changed)}: {_OTHER_CODE}"
-        except (ValueError, KeyError, TypeError, AttributeError):
-            pass  # cut off when the run died
-        return "its result is damaged or missing"
-
     def finished(self) -> dict[str, TaskResult]:
         """Return the results of finished tasks by stream name; those of other runs are left out.
 
         Only the sizes of files are checked: a run that resumes another one calls `take_up` first.
         """
-        if not self.folder.exists():
-            return {}
-        names = set(self.folder.names())
-        found = {}
-        for name in (name for name in names if name.endswith(SUFFIX)):
-            result = self._read(name)
-            if result is None:
-                continue
+        names, found = set(self._names()), {}
+        for result in self._valid(filter(_is_entry, names)):
             stored = self._found(result.stored, names)
             quarantine = self._found(result.quarantine, names) if result.quarantine is not None else None
             if stored is not None and (quarantine is None) is (result.quarantine is None):
@@ -195,8 +178,10 @@ class Journal:
     def results_of(self, names: Iterable[str]) -> list[TaskResult]:
         """Return the results of those of the named streams that are finished; their files are not checked."""
         there = set(self.folder.names())
-        found = (self._read(name + SUFFIX) for name in names if name + SUFFIX in there)
-        return [result for result in found if result is not None]
+        return list(self._valid(name + SUFFIX for name in names if name + SUFFIX in there))
+
+    def _valid(self, entries: Iterable[str]) -> Iterator[TaskResult]:
+        return (result for result in map(self._read, entries) if isinstance(result, TaskResult))
 
     def _found(self, stored: StoredBytes, names: set[str]) -> StoredBytes | None:
         """Return a task's file under its present name: that of the attempt, or the final one; None if it is missing."""
@@ -204,18 +189,20 @@ class Journal:
             return stored
         return attrs.evolve(stored, attempt="") if self._was_renamed(stored, names) else None
 
-    def _read(self, name: str) -> TaskResult | None:
-        try:
-            facts = parse_json(self.folder.read(name))
+    def _read(self, entry: str) -> TaskResult | Redone:
+        """Return the result in an entry, or why it is not valid."""
+        name = entry.removesuffix(SUFFIX)
+        with suppress(ValueError, KeyError, TypeError, AttributeError):  # cut off when the run died
+            facts = parse_json(self.folder.read(entry))
             if facts["run"] != self.run or facts["reference_time"] != self._time:
-                return None
-            is_same_code = facts["code"] == self.calls.get(name.removesuffix(SUFFIX), {})
-            if not is_same_code or facts["xxh128"] != _digest(facts["result"]):
-                return None
-            result = _from_data(facts["result"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None  # cut off when the run died: the task is done again
-        return result if result.stored.name + SUFFIX == name else None
+                return Redone(name, "it was finished by another plan")
+            if facts["xxh128"] == _digest(facts["result"]):
+                if changed := changed_code(facts["code"], self.calls.get(name, {})):
+                    return Redone(name, f"{', '.join(changed)}: the code, or what it calls, has changed since")
+                result = _from_data(facts["result"])
+                if result.stored.name == name:
+                    return result
+        return Redone(name, _DAMAGED)
 
     def _is_whole(self, stored: StoredBytes, names: set[str]) -> bool:
         return stored.attempt in names and self.folder.size(stored.attempt) == stored.size
@@ -238,8 +225,8 @@ class Journal:
         Raises:
             CorruptSavepoint: The run published its savepoint, which is damaged now.
         """
-        names = self.folder.names() if self.folder.exists() else ()
-        if METADATA not in names or not any(self._read(name) for name in names if name.endswith(SUFFIX)):
+        names = self._names()
+        if METADATA not in names or not any(self._valid(filter(_is_entry, names))):
             return None
         data = self.folder.read(METADATA)
         lineage = read_lineage(self.folder, data)
@@ -267,7 +254,11 @@ class Journal:
                 )
 
 
-_OTHER_CODE = "the code, or what it calls, has changed since"
+_DAMAGED = "its result is damaged or missing"
+
+
+def _is_entry(name: str) -> bool:
+    return name.endswith(SUFFIX)
 
 
 def changed_code(before: Calls, now: Calls) -> list[str]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from ...compat.edits import Edits, NewIdentity
 from ...compat.plan import BadValues, Compression
 from ...compat.policy import Policy
-from ...compat.reference_time import parse_time, time_text
+from ...compat.reference_time import parse_time
 from ...compat.repartition import Merge, Repartition
+from ...compat.structuring import Fields, fields_of, plain
 from ...compat.targets import Target
 from ...serializers.errors import CorruptFile, DeclarationError, StateShiftError
 from ..repartition import NotLoaded
@@ -22,16 +21,14 @@ from .options import MigrationOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ...compat.json_files import Fields
+    from datetime import datetime
 
 
 def _edits_data(edits: Edits) -> dict[str, Any]:
     return {
-        "drop": list(edits.drop),
-        "rename_states": [list(pair) for pair in edits.rename_states],
+        **fields_of(edits, "drop rename_states"),
         "rename_uids": [[old, identity.uid] for old, identity in edits.rename_operators],
-        "convert": list(edits.convert),
+        **fields_of(edits, "convert"),
     }
 
 
@@ -84,10 +81,6 @@ def _repartition(facts: Fields, name: str) -> Repartition | None:
     return Repartition(max_parallelism=numbers, merge=named)
 
 
-def _policy_data(policy: Policy) -> dict[str, Any]:
-    return {"forbid": sorted(policy.forbid), "allow_empty": list(policy.allow_empty)}
-
-
 def _policy(facts: Fields, name: str) -> Policy:
     given = facts.required(name)
     policy = Policy(given.texts("forbid"), given.texts("allow_empty"))
@@ -95,60 +88,42 @@ def _policy(facts: Fields, name: str) -> Policy:
     return policy
 
 
-@attrs.frozen
-class _Form:
-    """The functions that convert an option to plain data, and read it from the fields of the options."""
-
-    write: Callable[[Any], Any]
-    read: Callable[[Fields, str], Any]
+def _word(kind: Callable[[str], Any]) -> Callable[[Fields, str], Any]:
+    return lambda facts, name: kind(facts.text(name))
 
 
-def _plain(value: Any) -> Any:
-    return value
+def _time(facts: Fields, name: str) -> datetime | None:
+    text = facts.text(name, optional=True)
+    return parse_time(text) if text else None
 
 
-_NUMBER = _Form(_plain, lambda facts, name: facts.number(name) or None)
-_FLAG = _Form(_plain, lambda facts, name: facts.flag(name))
-
-_FORMS: dict[str, _Form] = {
-    "restore_target": _Form(str, lambda facts, name: Target(facts.text(name))),
-    "edits": _Form(_edits_data, _edits),
-    "parallelism": _NUMBER,
-    "compression": _Form(str, lambda facts, name: Compression(facts.text(name))),
-    "repartition": _Form(_repartition_data, _repartition),
-    "reference_time": _Form(
-        lambda time: time_text(time) if time is not None else None,
-        lambda facts, name: parse_time(text) if (text := facts.text(name, optional=True)) else None,
-    ),
-    "trust_stored_serializers": _FLAG,
-    "trust": _Form(list, lambda facts, name: facts.texts(name)),
-    "source_digests": _FLAG,
-    "policy": _Form(_policy_data, _policy),
-    "bad_values": _Form(str, lambda facts, name: BadValues(facts.text(name))),
-    "max_bad_values": _Form(_plain, lambda facts, name: facts.number(name)),
+_READ: dict[str, Callable[[Fields, str], Any]] = {
+    "restore_target": _word(Target),
+    "edits": _edits,
+    "parallelism": lambda facts, name: facts.number(name) or None,
+    "compression": _word(Compression),
+    "reference_time": _time,
+    "repartition": _repartition,
+    "trust_stored_serializers": Fields.flag,
+    "trust": Fields.texts,
+    "source_digests": Fields.flag,
+    "policy": _policy,
+    "bad_values": _word(BadValues),
+    "max_bad_values": Fields.number,
 }
-_DEFAULTS = MigrationOptions()
+"""The functions that read an option from the fields of the options, in the order of the file."""
+
+_WRITE: dict[str, Callable[[Any], Any]] = {"edits": _edits_data, "repartition": _repartition_data}
+"""The functions that return an option as plain data, unless that is simply its value."""
 
 
 def options_to_data(options: MigrationOptions) -> dict[str, Any]:
     """Return options as plain data, in the order in which they are declared.
 
     Raises:
-        DeclarationError: An option that is not at its default cannot be written to a file.
+        DeclarationError: A merge function of the options cannot be written to a file.
     """
-    data = {}
-    for field in attrs.fields(MigrationOptions):
-        value = getattr(options, field.name)
-        form = _FORMS.get(field.name)
-        if form is not None:
-            data[field.name] = form.write(value)
-        elif value != getattr(_DEFAULTS, field.name):
-            raise DeclarationError(
-                f"the option {field.name} cannot be written to a plan file",
-                advice="migrate without a plan file, or leave the option out",
-                written="Nothing was written.",
-            )
-    return data
+    return {name: _WRITE.get(name, plain)(getattr(options, name)) for name in _READ}
 
 
 def options_from_data(facts: Fields) -> MigrationOptions:
@@ -157,7 +132,7 @@ def options_from_data(facts: Fields) -> MigrationOptions:
     Raises:
         CorruptFile: An option is unknown, or has an invalid value.
     """
-    given = {name: _value(form, facts, name) for name, form in _FORMS.items() if name in facts}
+    given = {name: _value(read, facts, name) for name, read in _READ.items() if name in facts}
     facts.require_empty()
     try:
         return MigrationOptions(**given)
@@ -165,9 +140,9 @@ def options_from_data(facts: Fields) -> MigrationOptions:
         raise CorruptFile(f"the options are not valid: {error}") from error
 
 
-def _value(form: _Form, facts: Fields, name: str) -> Any:
+def _value(read: Callable[[Fields, str], Any], facts: Fields, name: str) -> Any:
     try:
-        return form.read(facts, name)
+        return read(facts, name)
     except CorruptFile:
         raise
     except (StateShiftError, ValueError, TypeError) as error:

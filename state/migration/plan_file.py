@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ...compat.json_files import parse_document, print_document
+from ...compat.structuring import plain
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
 from ...serializers.stored_names import in_known_names
 from ..savepoint.metadata import METADATA
@@ -24,7 +25,7 @@ from .options_data import options_from_data, options_to_data
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...compat.json_files import Fields
+    from ...compat.structuring import Fields
     from ..storage.files import Folder
 
 FORMAT, VERSION = "stateshift plan", 1
@@ -122,7 +123,7 @@ class PlanFile:
         """Return the plan as plain data, without the file's format and version; equal plans have equal data."""
         return {
             "stateshift": self.stateshift,
-            "source": attrs.asdict(self.source),
+            "source": plain(self.source),
             "new_types": self.new_types.to_data(),
             "options": options_to_data(self.options),
             "summary": self.summary,

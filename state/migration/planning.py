@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ... import __version__
+from ...compat.explain import finding_line
 from ...compat.old_reader import ReaderSource
-from ...compat.plan import OperatorAction, StateAction
+from ...compat.plan import StateAction
 from ...compat.plan_data import rekeying_data, to_data
 from ...compat.reference_time import time_text
 from ...compat.report import worst_decision
-from ...compat.report_data import finding_data
-from ...compat.rollback import rollback_of
 from ...compat.rules import rule_book
+from ...compat.structuring import fields_of, plain
 from ...compat.type_text import type_text
+from ...compat.way_back import ways_back_after
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, PlanChanged
 from ..job import load_job
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ...compat.description import JobDescription
     from ...compat.header_snapshots import Labels
     from ...compat.plan import MigrationPlan, OperatorPlan, Recoding, StatePlan
-    from ...compat.rollback import Rollback
+    from ...compat.way_back import Place, WayBack
     from ...serializers.compatibility import Finding
     from ..job import Job
     from ..savepoint.reader import SavepointOperator
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from .preparation import Preparation
 
 AT_RUN = "when the run begins"
-_FROM_FINDINGS = ("ways_out", "forbidden")
-"""The facts of a finding that only a check reports, and not an accepted plan."""
 
 
 def make_plan(
@@ -113,7 +112,7 @@ def plan_of(
     """
     savepoint, plan = prepared.savepoint, prepared.plan
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
-    rollbacks = rollback_of(stored, plan)
+    backs = ways_back_after(stored, plan)
     actions = Counter(str(state.action) for operator in plan.operators for state in operator.states)
     copies = sum(isinstance(task, CopyTask) for task in prepared.tasks)
     summary = {
@@ -135,11 +134,11 @@ def plan_of(
         summary=summary,
         rollback={
             "source": "untouched: the old job can start on it at any time",
-            "old_job_on_result": str(worst_decision(one.decision for one in rollbacks.values())),
+            "old_job_on_result": str(worst_decision(one.decision for one in backs.values())),
             RECORDED: None if plan.is_empty else _recorded_rollback(stored, plan, code_of(stored)),
         },
         operators=[
-            _operator_data(savepoint.operator(one.operator_id), one, rollbacks) | {"plan_sha256": _digest(data)}
+            _operator_data(savepoint.operator(one.operator_id), one, backs) | {"plan_sha256": _digest(data)}
             for one, data in zip(plan.operators, to_data(plan)["operators"], strict=True)
         ],
     )
@@ -259,41 +258,31 @@ def _sums(operators: list[dict[str, Any]]) -> dict[str, int | None]:
     }
 
 
-def _operator_data(
-    stored: SavepointOperator, plan: OperatorPlan, rollbacks: dict[tuple[str, str, str], Rollback]
-) -> dict[str, Any]:
-    is_rewritten = plan.action is OperatorAction.REWRITE
-    becomes = new_parallelism(stored.stored, plan) if is_rewritten and plan.rewrites_keyed else stored.parallelism
+def _operator_data(stored: SavepointOperator, plan: OperatorPlan, backs: dict[Place, WayBack]) -> dict[str, Any]:
+    becomes = new_parallelism(stored.stored, plan) if plan.is_rewritten and plan.rewrites_keyed else stored.parallelism
     key = None
     if plan.key is not None and stored.key is not None:
         key = {
             "old": type_text(stored.key),
             "new": type_text(plan.key),
             "relabelled": plan.relabels_key,
-            "rekeying": None if plan.rekeying is None else rekeying_data(plan.rekeying),
+            "rekeying": rekeying_data(plan.rekeying),
         }
     return {
         "operator_id": plan.operator_id,
         "uid": stored.uid or plan.uid,
         "new_uid": plan.uid if plan.new_id else None,
-        "new_operator_id": plan.new_id or None,
-        "action": str(plan.action),
-        "in_job": plan.in_job,
+        **fields_of(plan, "new_operator_id=new_id? action in_job"),
         "parallelism": {"old": stored.parallelism, "new": plan.parallelism or becomes},
         "max_parallelism": {"old": stored.max_parallelism, "new": plan.max_parallelism or stored.max_parallelism},
-        "compression": str(plan.compression),
-        "reframed": plan.is_reframed,
-        "bad_values": str(plan.bad_values),
+        **fields_of(plan, "compression reframed=is_reframed bad_values"),
         "flink_restorable": {
             "old": stored.description.is_flink_restorable,
             "new": None if stored.unreadable else plan.is_flink_restorable,
         },
-        "unreadable": stored.unreadable or None,
-        "keeps": list(stored.keeps),
+        **fields_of(stored, "unreadable? keeps"),
         "key": key,
-        "states": [
-            _state_data(state, rollbacks[plan.operator_id, state.kind.scope, state.name]) for state in plan.states
-        ],
+        "states": [_state_data(state, backs[plan.operator_id, state.kind.scope, state.name]) for state in plan.states],
     }
 
 
@@ -309,39 +298,40 @@ def _recorded_rollback(
     if code is None:
         return None
     names = {operator.operator_id: operator.uid or operator.operator_id for operator in plan.operators}
-    found = rollback_of(stored, plan, code)
+    found = ways_back_after(stored, plan, code)
     return {
         "by": code.origin,
         "old_job_on_result": str(worst_decision(one.decision for one in found.values())),
         "reasons": [
             f"{names[operator_id]}/{state}: {reason}"
             for (operator_id, _, state), one in found.items()
-            for reason in one.reasons
+            for reason in _reasons(one)
             if one.decision is not Decision.START
         ],
     }
 
 
-def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:
-    pieces = [piece for piece in (state.user_key, state.value) if piece is not None]
-    lived = state.former_time_to_live
+def _state_data(state: StatePlan, back: WayBack) -> dict[str, Any]:
     return {
-        "name": state.name,
-        "new_name": state.new_name or None,
-        "kind": str(state.kind),
-        "transform": {"name": state.transform.name, "from": str(state.transform.old_kind)} if state.transform else None,
-        "action": str(state.action),
-        "entries": None,
-        "bytes": None,
-        "tried": None,
-        "former_time_to_live_s": None if lived is None else lived.total_seconds(),
+        **fields_of(state, "name new_name? kind"),
+        "transform": plain(state.transform, "name from=old_kind"),
+        **fields_of(state, "action"),
+        **dict.fromkeys(("entries", "bytes", "tried")),
+        **fields_of(state, "former_time_to_live_s=former_time_to_live"),
         "old": _types(state.old),
         "new": _types(state.new),
-        "rewrites": [_rewrite_data(piece) for piece in pieces],
+        "rewrites": [_rewrite_data(piece) for piece in state.recodings],
         "findings": [_finding_data(finding) for finding in state.findings],
         "code": dict(state.code),
-        "old_job": {"decision": str(rollback.decision), "reasons": list(rollback.reasons)},
+        "old_job": {"decision": str(back.decision), "reasons": _reasons(back)},
     }
+
+
+def _reasons(back: WayBack) -> list[str]:
+    """Return why the old job cannot use a state as it is, or what has to be reviewed."""
+    if back.decision is Decision.MIGRATE:
+        return [f"only after a migration back{back.loss}"]
+    return [finding_line(one) for one in back.findings] or [back.note] * bool(back.note)
 
 
 def _types(labels: Labels) -> dict[str, str | None]:
@@ -359,15 +349,12 @@ def _rewrite_data(piece: Recoding) -> dict[str, str | None]:
     reader = piece.source
     if reader != ReaderSource.SNAPSHOT:
         reader = f"{reader} {type(piece.reader).__module__}.{type(piece.reader).__qualname__}"
-    return {
-        "path": f"${piece.step}",
-        "reader": reader,
-        "converter": piece.converter or None,
-        "writer": type(piece.writer).__name__,
-    }
+    writer = type(piece.writer).__name__
+    return {"path": piece.path, "reader": reader, "converter": piece.converter or None, "writer": writer}
 
 
 def _finding_data(finding: Finding) -> dict[str, Any]:
+    """Return a finding without what only a check reports, and not an accepted plan."""
     rule = rule_book().get(finding.rule)
-    data = {name: fact for name, fact in finding_data(finding).items() if name not in _FROM_FINDINGS}
+    data = fields_of(finding, "path rule verdict old new reason flags")
     return data | {"conversion": (rule.conversion if rule is not None else "") or None}

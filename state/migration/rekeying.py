@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
+from ...compat.structuring import plain
 from ...serializers.errors import MigrationFailed, located
 from ..key_groups import subtask_of
 from ..savepoint.keyed_readers import open_keyed
@@ -93,7 +94,7 @@ def read_batches(
         yield from work.batches(reading.key_groups)
         if 0 in streams:
             told = {
-                "counts": [attrs.asdict(count) for count in work.counts()],
+                "counts": plain([*work.counts()]),
                 "quarantine": [line.decode() for line in work.aside.lines],
             }
             yield ShuffleBatch(streams[0], BEGIN, BEGIN, json.dumps(told).encode())

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.plan import MigrationPlan, OperatorAction, StateAction
+from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
+from ...compat.structuring import fields_of, plain
 from ..transcode.choice import TIMES_SLOWER
 from .tasks import CopyTask
 
@@ -166,40 +167,18 @@ class MigrationReport:
 
     def to_data(self) -> dict[str, Any]:
         """Return the report as plain data, for `--json`."""
-        operators = [
-            {
-                "operator_id": operator.operator_id,
-                "uid": operator.uid,
-                "rewritten": operator.action is OperatorAction.REWRITE,
-            }
-            for operator in self.plan.operators
-        ]
         return {
-            "source": self.source,
-            "target": self.target,
-            "dry_run": self.dry_run,
-            "copied_only": self.copied_only,
-            "streams_rewritten": self.tasks,
-            "files_copied": self.copies,
-            "streams_resumed": self.resumed,
-            "streams_redone": [attrs.asdict(stream) for stream in self.redone],
-            "estimate": None if self.estimate is None else attrs.asdict(self.estimate),
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
+            **fields_of(self, "source target dry_run copied_only streams_rewritten=tasks files_copied=copies"),
+            **fields_of(self, "streams_resumed=resumed streams_redone=redone estimate bytes_read bytes_written"),
             "seconds": round(self.seconds, 3),
             "phases": {phase: round(seconds, 3) for phase, seconds in self.phases.items()},
-            "operators": operators,
-            "states": [attrs.asdict(count) for count in self.states],
-            "dropped_fields": [attrs.asdict(one) for one in self.dropped_fields],
-            "quarantined": self.quarantined,
-            "source_quarantined": self.source_quarantined,
+            "operators": plain(self.plan.operators, "operator_id uid rewritten=is_rewritten"),
+            **fields_of(self, "states dropped_fields quarantined source_quarantined"),
             "tried": [
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()
             ],
-            "unseen_damage": self.unseen_damage or None,
-            "slowness": self.slowness or None,
-            "unread": self.unread,
+            **fields_of(self, "unseen_damage? slowness? unread"),
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),

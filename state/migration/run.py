@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
+from ...compat.plan import MigrationPlan, OperatorPlan, StateAction, StatePlan
 from ...compat.plan_data import to_data
 from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
 from ..key_groups import key_group_range
@@ -93,7 +93,7 @@ def split(savepoint: Savepoint, plan: MigrationPlan) -> tuple[Task, ...]:
 
 
 def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan | None) -> Iterator[Task]:
-    rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
+    rewrites = plan if plan is not None and plan.is_rewritten else None
     if rewrites is not None and rewrites.rewrites_keyed:
         handles = list(keyed_handles(stored))
         _require_reachable(savepoint, stored, handles)
@@ -119,7 +119,7 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
 
 def _look_at_inline(stored: OperatorState, plan: OperatorPlan | None) -> None:
     """Check the unchanged state inside `_metadata`, which no task copies."""
-    rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
+    rewrites = plan if plan is not None and plan.is_rewritten else None
     for subtask in stored.subtasks:
         for part, handle in _copied_streams(subtask, rewrites):
             if isinstance(handle.stream, InlineHandle) and part in _LOOKED_AT:
@@ -346,7 +346,7 @@ def _new_operator(
 ) -> OperatorState:
     operator_id = stored.operator_id.hex()
     plan = migration.operator(operator_id)
-    rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
+    rewrites = plan if plan is not None and plan.is_rewritten else None
     keyed: dict[int, KeyedHandle] = {}
     parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
     subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, streams) for subtask in stored.subtasks}

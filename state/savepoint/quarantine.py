@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.json_files import parse_json
+from ...compat.structuring import plain
 from ...serializers.errors import CorruptSavepoint, shown, values_are_redacted
 
 if TYPE_CHECKING:
@@ -95,10 +96,7 @@ class QuarantinedValue:
 
     def to_line(self) -> bytes:
         """Return the value as a line of a quarantine file."""
-        facts = attrs.asdict(self)
-        for name in ("key_bytes", "value_bytes"):
-            facts[name] = facts[name].hex()
-        return json.dumps(facts).encode() + b"\n"
+        return json.dumps(plain(self)).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> QuarantinedValue:
