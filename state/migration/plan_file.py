@@ -4,7 +4,8 @@
      "summary": …, "rollback": …, "operators": [ … {"states": [ … ]} ]}
 
 A run reads from it the origin of the new types and the options, makes the plan again, and compares the rest of the file
-with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed.
+with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed. Sentences
+are not compared: they explain facts that are, and another release may have other words.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from ...compat.called_code import DEFAULTS_IN_ORDER
 from ...compat.json_files import parse_document, print_document
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
 from ...serializers.stored_names import in_known_names
@@ -34,8 +36,11 @@ RECORDED = "recorded"
 """The field of a rollback with the result according to the old job's code, if the project's history has that code."""
 _MEASURED: Final = frozenset({"entries", "bytes", "tried", RECORDED})
 """The fields that a run does not compare: counts of entries, which `_metadata` fixes, and the project's history."""
+_SENTENCES: Final = frozenset({"reason", "reasons", "ways_out", "conversion", "unreadable", "source", "plan_sha256"})
+"""The fields with sentences, and the digest of them, which a run does not compare."""
+_MERGES = "merges"
+"""The field whose names are those of states, so that none of them is a sentence."""
 _MOST_DIFFERENCES = 30
-_DIGEST = "plan_sha256"
 CODE = "code"
 _NOTHING_WRITTEN = "Nothing was written."
 
@@ -230,18 +235,14 @@ def _operator_differences(planned: list[dict[str, Any]], now: list[dict[str, Any
         if one is None or other is None:
             yield f"{title}: {_presence(one)}"
             continue
-        found = [*_fact_differences(title, _without(one), _without(other))]
-        found += _state_differences(title, one.get("states"), other.get("states"))
-        if not found and one.get(_DIGEST) != other.get(_DIGEST):
-            found = [f"{title}: {_DIGEST}: {_text(one.get(_DIGEST))} in the plan, {other.get(_DIGEST)} here"]
-        yield from found
+        yield from _fact_differences(title, _without_states(one), _without_states(other))
+        yield from _state_differences(title, one.get("states"), other.get("states"))
     if len(ours) < len(planned):
         yield "operators: one is listed twice in the plan"
 
 
-def _without(operator: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of an operator without its states."""
-    return {name: fact for name, fact in operator.items() if name not in {"states", _DIGEST}}
+def _without_states(operator: dict[str, Any]) -> dict[str, Any]:
+    return {name: fact for name, fact in operator.items() if name != "states"}
 
 
 def _presence(planned: object) -> str:
@@ -267,10 +268,11 @@ def _state_differences(title: str, planned: Any, now: Any) -> Iterator[str]:
 def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Iterator[str]:
     """Yield a text for each innermost fact that differs."""
     if isinstance(planned, dict) and isinstance(now, dict):
+        ignored = _MEASURED | _SENTENCES if not name else frozenset() if name.endswith(_MERGES) else _SENTENCES
         for key in dict.fromkeys([*planned, *now]):
             if key == CODE:
                 yield from _code_differences(where, planned.get(key), now.get(key))
-            elif key not in _MEASURED or name:
+            elif key not in ignored:
                 inner = f"{name}.{key}" if name else _text(key)
                 yield from _fact_differences(where, planned.get(key), now.get(key), inner)
     elif isinstance(planned, list) and isinstance(now, list):
@@ -294,6 +296,8 @@ def _code_differences(where: str, planned: Any, now: Any) -> Iterator[str]:
     """Yield a text for each function whose code differs."""
     ours, theirs = (side if isinstance(side, dict) else {} for side in (planned, now))
     for name in dict.fromkeys([*ours, *theirs]):
+        if name == DEFAULTS_IN_ORDER and name not in ours:
+            continue  # plans of earlier releases do not have it
         if ours.get(name) != theirs.get(name):
             one, other = _text(ours.get(name)), _text(theirs.get(name))
             yield f"{where}: code of {_text(name)}, or what it calls: {one} in the plan, {other} here"
