@@ -60,7 +60,8 @@ def new_side_options(function: F) -> F:
         "job_place",
         default="",
         metavar="MODULE:ATTRIBUTE",
-        help="The job with the new types, such as accounts:job. The current folder is searched first.",
+        help="The job with the new types, such as accounts:job or jobs/accounts.py:job. The current folder is searched "
+        "first.",
     )(function)
 
 

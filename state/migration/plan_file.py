@@ -4,8 +4,8 @@
      "summary": …, "rollback": …, "operators": [ … {"states": [ … ]} ]}
 
 A run reads from it the origin of the new types and the options, makes the plan again, and compares the rest of the file
-with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed. Sentences
-are not compared: they explain facts that are, and another release may have other words.
+with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed.
+Sentences are not compared: they explain facts that are, and another release may have other words.
 """
 
 from __future__ import annotations
