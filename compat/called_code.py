@@ -1,4 +1,4 @@
-"""The user code that a plan calls, with fingerprints, so that a run can tell whether it is still the same.
+"""The user code that a plan calls, with fingerprints, so that a run can check whether it is still the same.
 
 It consists of converters, merges and transforms; custom serializers, fallback deserializers and the classes of records;
 defaults, and the factories of defaults.

@@ -1,4 +1,4 @@
-"""Fingerprints of code: they tell whether a function is the same as in another process, on another day.
+"""Fingerprints of code: they show whether a function is the same as in another process, on another day.
 
 Two objects have the same fingerprint if a call cannot tell them apart: the bytecode of a function, its constants and
 the names it uses, its defaults, its closure, the globals that it names, and the same for everything that it calls,

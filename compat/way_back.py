@@ -31,7 +31,7 @@ STARTS_EMPTY = "the old job would start it empty"
 DROPPED = f"the state is dropped; {STARTS_EMPTY}"
 _KEY_HAS_NONE = "the key of its operator has no way back"
 _FLINK_DROPS = (
-    "unless the job starts in Flink with --allowNonRestoredState: the state is then in no savepoint of its own"
+    "unless the job starts in Flink with --allowNonRestoredState: its own savepoints then do not contain the state"
 )
 
 Place = tuple[str, str, str]
@@ -94,17 +94,17 @@ class WaysBack:
 
 def of_another_uid(uid: str) -> str:
     """Return the note that the old job finds no state of an operator that has another uid."""
-    return f"its operator has the uid {uid} from now on; {STARTS_EMPTY}"
+    return f"its operator now has the uid {uid}; {STARTS_EMPTY}"
 
 
 def of_another_name(name: str) -> str:
     """Return the note that the old job does not find a state of another name."""
-    return f"it is called {name} from now on; {STARTS_EMPTY}"
+    return f"it is now called {name}; {STARTS_EMPTY}"
 
 
 def with_key_groups(number: int) -> str:
     """Return the condition under which the old job starts on another number of key groups."""
-    return f"unless it sets a max parallelism: that of the operator is {number:,} from now on"
+    return f"unless it sets a max parallelism: that of the operator is now {number:,}"
 
 
 def dropped(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def lost_words(findings: Iterable[Finding]) -> str:
     if filled := [one.path for one in findings if not one.old and one.verdict is Verdict.REQUIRES_MIGRATION]:
         told.append(f"fills {', '.join(filled)} with a default")
     if any(one.rule == "STATE-5" for one in findings):
-        told.append("takes the time stamps off")
+        told.append("removes the time stamps")
     rounded = [one.path for one in findings if Flag.LOSSY in one.flags]
     if rounded:
         told.append(f"may change {', '.join(rounded)}")
@@ -220,7 +220,7 @@ def _answers(
         (answer,) = check(after, before.as_probe()).operators
     except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way; the check can do without
         why = error.what if isinstance(error, StateShiftError) else cause_text(error)
-        untold = WayBack(Decision.REFUSE, note=f"it cannot be told: {why}")
+        untold = WayBack(Decision.REFUSE, note=f"it is not known: {why}")
         return {_place(operator, state): untold for state in asked}, None
     key = _told(answer.key.decision, answer.key.result.findings) if answer.key and key_differs else None
     found = {

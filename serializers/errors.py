@@ -32,7 +32,7 @@ _redacted = False
 
 
 def redact_values(enabled: bool = True) -> None:  # noqa: FBT001, FBT002 - reads as a switch
-    """Keep keys and values out of messages from now on (`--redact`, for personal data)."""
+    """Keep keys and values out of all later messages (`--redact`, for personal data)."""
     global _redacted  # noqa: PLW0603 - one switch for the process, set once by the command line
     _redacted = enabled
 

@@ -279,15 +279,15 @@ def _on_spark(
     tell: Callable[[Progress], None],
 ) -> list[TaskResult]:
     """Run tasks on Spark: those that rewrite keys with a shuffle, all others one by one."""
-    keyed_anew = [task for task in tasks if isinstance(task, RekeyTask)]
+    rekeyed = [task for task in tasks if isinstance(task, RekeyTask)]
     others = [task for task in tasks if not isinstance(task, RekeyTask)]
     results: list[TaskResult] = []
     if others:
         results += carry_out(others, source, journal, session=session, py_files=py_files, progress=tell)
-    if keyed_anew:
-        from .repartition import write_keys_anew
+    if rekeyed:
+        from .repartition import rewrite_keys
 
-        results += write_keys_anew(keyed_anew, source, journal, session=session, py_files=py_files, progress=tell)
+        results += rewrite_keys(rekeyed, source, journal, session=session, py_files=py_files, progress=tell)
     return results
 
 

@@ -52,7 +52,7 @@ _BATCH_BYTES = 4 << 20
 _TASKS_PER_CORE = 2
 
 
-def write_keys_anew(
+def rewrite_keys(
     tasks: Sequence[RekeyTask],
     source: Folder,
     journal: Journal,
@@ -78,7 +78,7 @@ def write_keys_anew(
     tell = progress or (lambda _: None)
     tell(Progress("starting Spark", 0, 1))
     spark = with_sql(session())
-    refuse_connect(spark, "to write keys anew")
+    refuse_connect(spark, "rewriting keys")
     context = spark.sparkContext
     failures: Any = context.accumulator([], Failures())  # type: ignore[arg-type]
     work = _Work(

@@ -96,7 +96,7 @@ class StateDescriptor(ABC):
         time_to_live: Whether the state has TTL, as after Flink's `enable_time_to_live`: Flink stores each value, each
             element of list state and each value of map state with the time of its last access. The duration is not
             stored.
-        former_time_to_live: For a state that had TTL and has none from now on: how long values lived after their last
+        former_time_to_live: For a state that had TTL and no longer has it: how long values lived after their last
             access. A migration then drops and counts the values that have expired by its reference time (rule STATE-5);
             without it nothing is dropped, because the duration is not stored. It has no effect where no stamps are
             stored.

@@ -313,5 +313,5 @@ def _made(function: Callable[[], object], place: str) -> object:
     except Exception as error:
         raise JobNotFound(
             f"{place} was called to get the job, and failed: {type(error).__name__}: {error}",
-            advice="give a Job, or a function without arguments that returns one",
+            advice="name a Job, or a function without arguments that returns one",
         ) from error

@@ -171,7 +171,7 @@ def _block(block: Words | Differences) -> Line | Table:
 
 
 def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
-    """Return the lines that tell what to do next."""
+    """Return the lines on what to do next."""
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
     from .migrating import command as migrate

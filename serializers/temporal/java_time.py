@@ -22,6 +22,7 @@ from ..primitives.numeric import BASE
 from ..registry import register_snapshot
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, converter_that, incompatible, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from ..wording import one
 from .values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class TemporalSerializer(TypeSerializer[Any]):
             return CompatibilityResult.compatible(*self._remarks(own))
         old, new = snapshot.meaning, own.meaning
         if old.what != new.what:
-            reason = f"a {old.what} is no {new.what}"
+            reason = f"{one(old.what)} is not {one(new.what)}"
             return incompatible(self, snapshot, "TIME-5", reason, KEEP_OLD_TYPE, CONVERTER)
         if old.zone != new.zone:
             reason = (

@@ -55,13 +55,13 @@ def carry_out_here(
 
 def _pieces(tasks: Sequence[Task]) -> Iterator[list[Task]]:
     """Yield the units of work: a single task, or all rekeying tasks of an operator, which is read only once."""
-    anew: dict[str, list[Task]] = {}
+    by_operator: dict[str, list[Task]] = {}
     for task in tasks:
         if isinstance(task, RekeyTask):
-            anew.setdefault(task.plan.operator_id, []).append(task)
+            by_operator.setdefault(task.plan.operator_id, []).append(task)
         else:
             yield [task]
-    yield from anew.values()
+    yield from by_operator.values()
 
 
 def _tried(tasks: list[Task], source: Folder, journal: Journal, executor: ExecutorName) -> list[TaskResult]:
@@ -84,7 +84,7 @@ def _tried(tasks: list[Task], source: Folder, journal: Journal, executor: Execut
 
 
 def _done(tasks: list[Task], source: Folder, target: Folder, executor: ExecutorName) -> list[TaskResult]:
-    anew = [task for task in tasks if isinstance(task, RekeyTask)]
-    if anew:
-        return rekeyed_here(anew, source, target, executor)
+    rekeyed = [task for task in tasks if isinstance(task, RekeyTask)]
+    if rekeyed:
+        return rekeyed_here(rekeyed, source, target, executor)
     return [perform(task, source, target, executor) for task in tasks]

@@ -91,7 +91,7 @@ def _guarded(step: Callable[[], T], value: object) -> T:
     except Exception as error:
         raise ValueNotConvertible(
             f"{shown(value)} cannot be written: {cause_text(error)}",
-            advice="give a value of the declared type",
+            advice="pass a value of the declared type",
         ) from error
 
 
@@ -160,7 +160,7 @@ class SavepointWriter:
             values = _guarded(lambda: entry_values(kind, serializer, value), value)
             if parts in slot.taken:
                 raise ValueNotConvertible(
-                    "the key has a value in this state already", advice="give each key of a state once"
+                    "the key has a value in this state already", advice="write each key of a state once"
                 )
             if values:
                 slot.taken.add(parts)
@@ -244,7 +244,7 @@ class SavepointWriter:
             name = _guarded(lambda: encode_each(serializer, (key,), "<key>")[0], key)
             if name in draft.broadcast[state]:
                 raise ValueNotConvertible(
-                    "the key has a value in this state already", advice="give each key of a state once"
+                    "the key has a value in this state already", advice="write each key of a state once"
                 )
             draft.broadcast[state][name] = _guarded(lambda: encode_each(values, (value,), "{}")[0], value)
 

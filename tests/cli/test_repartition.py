@@ -34,7 +34,7 @@ def test_a_check_says_refuse_without_the_option_and_migrate_with_it(run, orders)
     accepted = run("check", orders, "--job", "keys_job:job", "--repartition", "--max-parallelism", "1000")
 
     assert (1, 4) == (refused.status, accepted.status)
-    assert "key all state of the operator anew: stateshift migrate --repartition" in refused.stdout
+    assert "rekey the operator: stateshift migrate --repartition" in refused.stdout
     assert "  key  long: migrate (requires_migration; converter: builtins.str)" in accepted.stdout
     command = "stateshift migrate sp NEW_SAVEPOINT --job keys_job:job --repartition --max-parallelism 1000"
     assert f"next: {command}\n" in accepted.stdout

@@ -163,7 +163,7 @@ def test_time_stamps_that_a_migration_back_takes_off_are_reported():
     old = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int)])])
     new = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int, time_to_live=True)])])
 
-    assert ", which takes the time stamps off" == backs(stored(old), new.describe())["open"].loss
+    assert ", which removes the time stamps" == backs(stored(old), new.describe())["open"].loss
 
 
 def test_under_another_key_no_keyed_state_has_a_way_back():

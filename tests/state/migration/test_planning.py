@@ -244,7 +244,7 @@ class TestRollback:
 
         plan = make_plan(savepoint, None, options, NewTypes(stay=True))
 
-        reason = "unless it sets a max parallelism: that of the operator is 1,000 from now on"
+        reason = "unless it sets a max parallelism: that of the operator is now 1,000"
         assert {"decision": "start", "reasons": [reason]} == state(plan, "account")["old_job"]
 
     def test_a_key_of_another_type_does_not_go_back(self, savepoint):

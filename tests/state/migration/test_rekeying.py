@@ -507,7 +507,7 @@ def test_raw_keyed_state_and_finished_subtasks_keep_their_keys(tmp_path, change,
     changed = attrs.evolve(operator, subtasks=(change(first), *others))
     source.folder.write("_metadata", write_metadata(attrs.evolve(source.metadata, operators=(changed,))))
 
-    with pytest.raises(IncompatibleState, match=f"its keys have to stay: .*{why}"):
+    with pytest.raises(IncompatibleState, match=f"its keys cannot be changed: .*{why}"):
         prepared(source.place, max_parallelism=64)
 
 

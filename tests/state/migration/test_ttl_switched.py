@@ -181,7 +181,7 @@ def test_without_the_length_nothing_is_dropped_and_the_finding_says_so_state_5(t
     new = migrate(old, tmp_path / "new", job_of(ValueStateDescriptor("s", int)), reference_time=AT)
 
     ((_, _, finding),) = report.findings()
-    assert "how long values lived is not stored, so that none is left out as expired" in finding.reason
+    assert "the savepoint does not store how long values live, so none counts as expired" in finding.reason
     assert {1: 5} == values_of(new)
 
 
