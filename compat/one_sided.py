@@ -75,7 +75,7 @@ def _with_likely_name(state: StateReport, operator: OperatorReport, policy: Poli
     if len(like) != 1:
         return state
     name = like[0].name
-    reason = f"the job's state would start empty, although the stored state {name!r}, which the job does not take, is like it"
+    reason = f"the job's state would start empty, although the stored state {name!r}, which is like it, is not taken"
     way = f"if it is that state: --rename-state {shell_word(f'{name}={state.name}')}"
     return _refused(state, operator, like[0].old, reason, way)
 

@@ -45,7 +45,7 @@ class TestNames:
 
         assert REFUSE == ran.status
         assert "; 1 stored state is not taken; 1 state starts empty\n" in ran.stdout
-        assert "nobody takes the stored state 'version-free', which is like it  [STATE-7]" in ran.stdout
+        assert "although the stored state 'version-free', which is like it, is not taken  [STATE-7]" in ran.stdout
         assert "--rename-state version-free=versionfree; or if it is meant to start empty: --allow-empty" in ran.stdout
 
     def test_suggestions_are_made_for_each_side(self, check):

@@ -324,8 +324,8 @@ def test_a_migration_that_nothing_can_read_is_refused_with_all_reasons_read_4(ju
     assert (Decision.REFUSE, [("$", "READ-4"), ("$", "TEST-1")]) == (report.decision, found(report))
     reason = report.result.findings[0].reason
     assert "the class is gone" in reason
-    assert "the savepoint holds none" in reason
-    assert "fallback: none" in reason
+    assert "the savepoint has none" in reason
+    assert "fallback: the job has none" in reason
 
 
 def test_a_removed_field_that_nothing_can_read_takes_a_fallback_rec_4_read_4(judged, make):

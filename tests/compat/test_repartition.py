@@ -137,7 +137,7 @@ def test_unreadable_keys_are_refused(make, stored):
     report = check(old, make.job(key=make.Layout(2, "migrates")), repartition=ALLOWED)
 
     assert Decision.REFUSE == report.operators[0].key.decision
-    assert "cannot be judged" in report.operators[0].key.result.findings[0].reason
+    assert "cannot be compared" in report.operators[0].key.result.findings[0].reason
 
 
 @pytest.mark.parametrize(

@@ -226,10 +226,10 @@ class TestRollback:
         ("edits", "reason"),
         [
             ({"drop": ["account"]}, "the state is dropped; the old job would start it empty"),
-            ({"rename_states": ["account=konto"]}, "it is called konto from now on; the old job would start it empty"),
+            ({"rename_states": ["account=konto"]}, "it is now called konto; the old job would start it empty"),
             (
                 {"rename_uids": ["account-state=accounts"]},
-                "its operator has the uid accounts from now on; the old job would start it empty",
+                "its operator now has the uid accounts; the old job would start it empty",
             ),
         ],
     )

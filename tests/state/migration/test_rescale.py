@@ -220,7 +220,7 @@ class TestRefused:
         savepoint = Savepoint.open(folder)
         job = Job([Operator("account-state", key=int)])
 
-        with pytest.raises(IncompatibleState, match=r"its states cannot be told: .*Snapshoy"):
+        with pytest.raises(IncompatibleState, match=r"its states are not known: .*Snapshoy"):
             reshape(savepoint, plan_for(savepoint, job), parallelism=3)
         assert reshape(savepoint, plan_for(savepoint, job), compression=Compression.SNAPPY).is_empty
 
