@@ -79,6 +79,6 @@ def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:
     if bool(job_place) is bool(like):
         if job_place:
             raise click.UsageError("--job and --like both determine the new types; give one of them")
-        wanted = "give the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
+        wanted = "specify the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
         raise click.UsageError(f"{wanted}; {or_else}" if or_else else wanted)
     return NewSide(job_place, like)

@@ -1,4 +1,4 @@
-"""The sides of a comparison: savepoints, jobs and recorded snapshots, which are told apart by their spelling."""
+"""The sides of a comparison: savepoints, jobs and recorded snapshots, which are distinguished by their spelling."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class UnsupportedFormat(StateShiftError, NotImplementedError):
 class SavepointNotFound(StateShiftError, FileNotFoundError):
     """There is no savepoint at that place, or a file that its metadata names is missing."""
 
-    advice = "give the folder that holds _metadata; a moved savepoint must keep the files beside it"
+    advice = "name the folder that contains _metadata; a moved savepoint must keep the files beside it"
 
 
 class StorageFailed(StateShiftError, OSError):

@@ -51,7 +51,7 @@ def _checked_length(descriptor: Any, _: Any, lived: timedelta | None) -> None:
     if not isinstance(lived, timedelta) or lived < timedelta(milliseconds=1):
         raise DeclarationError(
             f"the former time to live of state {descriptor.name!r} is {shown(lived)}",
-            advice="give a timedelta of a millisecond or more, such as former_time_to_live=timedelta(days=7)",
+            advice="pass a timedelta of a millisecond or more, such as former_time_to_live=timedelta(days=7)",
         )
     if descriptor.time_to_live:
         raise DeclarationError(
@@ -123,7 +123,7 @@ class StateDescriptor(ABC):
         if isinstance(serializer, TtlSerializer):
             raise DeclarationError(
                 f"the state {self.name!r} has time_to_live, but its serializer already writes time stamps",
-                advice="give the type of the value without time stamps",
+                advice="declare the type of the value without time stamps",
             )
         return TtlSerializer(serializer)
 

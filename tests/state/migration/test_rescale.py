@@ -198,7 +198,10 @@ class TestRefused:
         [
             (lambda subtask: attrs.evolve(subtask, raw_keyed=subtask.managed_keyed), "raw state"),
             (lambda subtask: attrs.evolve(subtask, raw_operator=subtask.managed_operator), "raw state"),
-            (lambda subtask: attrs.evolve(subtask, finished=True, managed_keyed=None, managed_operator=None), "end"),
+            (
+                lambda subtask: attrs.evolve(subtask, finished=True, managed_keyed=None, managed_operator=None),
+                "finished",
+            ),
         ],
         ids=["raw keyed", "raw operator", "finished"],
     )

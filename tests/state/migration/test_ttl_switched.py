@@ -191,7 +191,7 @@ def test_with_the_length_the_finding_says_what_goes_state_5(tmp_path):
 
     ((_, _, finding),) = check(Savepoint.open(old).describe(), new.describe()).findings()
 
-    assert "what has expired, 90 days 12:00:00 after its last access, goes, and is counted" in finding.reason
+    assert "what has expired, 90 days 12:00:00 after its last access, is left out and counted" in finding.reason
 
 
 def test_a_new_type_comes_in_the_same_run_state_4_and_5_e20(tmp_path, migrate):
