@@ -9,7 +9,7 @@ without a stable form (a socket, a generator) gets a fingerprint that equals no 
 Bytecode differs between versions of Python, and so do fingerprints of code: they begin with the version.
 
 All reachable objects form a graph. Each node has a label; then every node repeatedly gets a colour made of its own
-colour and the colours of the nodes it refers to, until no more nodes can be distinguished. So the result does not depend
+colour and the colours of the nodes it refers to, until no further nodes differ. So the result does not depend
 on cycles, on the order in which sets and modules are walked, or on whether two equal values are one object.
 """
 

@@ -44,7 +44,7 @@ def test_a_key_without_rule_and_function_is_reported_with_advice(run, orders):
     ran = run("check", orders, "--job", "keys_job:bare", "--repartition")
 
     assert 1 == ran.status
-    assert "say what becomes of a key with a key_converter of the operator" in ran.stdout
+    assert "declare a key_converter of the operator, and migrate with --repartition" in ran.stdout
 
 
 def test_json_shows_the_reader_and_the_converter_of_keys(run, orders):
