@@ -246,16 +246,17 @@ def import_user_module(name: str) -> ModuleType:
     except StateShiftError:
         raise
     except (Exception, SystemExit) as error:
-        lacks_module = isinstance(error, ModuleNotFoundError)
-        missing = lacks_module and not is_file and f"{name}.".startswith(f"{error.name}.")
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        is_itself = bool(missing) and not is_file and f"{name}.".startswith(f"{missing}.")
         last = traceback.extract_tb(error.__traceback__)[-1]
-        where = "" if missing else f" ({last.filename}, line {last.lineno})"
-        advice = "run in the folder that contains it, or add that folder to PYTHONPATH"
-        if is_file and lacks_module:
-            missing, advice = True, "add the folder of the missing module to PYTHONPATH, or fix the import"
+        where = "" if is_itself else f" ({last.filename}, line {last.lineno})"
+        advice = "fix the module"
+        if is_itself:
+            advice = "run in the folder that contains it, or add that folder to PYTHONPATH"
+        elif missing and is_file:
+            advice = f"add the folder of {missing} to PYTHONPATH, or fix the module"
         raise JobNotFound(
-            f"the module {name!r} cannot be imported: {type(error).__name__}: {error}{where}",
-            advice=advice if missing else "fix the module",
+            f"the module {name!r} cannot be imported: {type(error).__name__}: {error}{where}", advice=advice
         ) from error
 
 
