@@ -12,7 +12,7 @@ try:
     from .app import main
 
     gc.freeze()
-except KeyboardInterrupt:  # within the first tenths of a second; a traceback of imports helps nobody
+except KeyboardInterrupt:  # within the first tenths of a second; a traceback of imports does not help
     from .output import print_notice
 
     print_notice("", "interrupted.")

@@ -60,7 +60,8 @@ def new_side_options(function: F) -> F:
         "job_place",
         default="",
         metavar="MODULE:ATTRIBUTE",
-        help="The job with the new types, such as accounts:job. The current folder is searched first.",
+        help="The job with the new types, such as accounts:job or jobs/accounts.py:job. The current folder is searched "
+        "first.",
     )(function)
 
 
@@ -78,6 +79,6 @@ def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:
     if bool(job_place) is bool(like):
         if job_place:
             raise click.UsageError("--job and --like both determine the new types; give one of them")
-        wanted = "give the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
+        wanted = "specify the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
         raise click.UsageError(f"{wanted}; {or_else}" if or_else else wanted)
     return NewSide(job_place, like)

@@ -175,7 +175,8 @@ def import_option(function: F) -> F:
         expose_value=False,
         callback=_import,
         metavar="MODULE",
-        help="Import a module that registers snapshots of your own; the current folder is searched first.",
+        help="Import a module that registers snapshots of your own, by its name or the path of its .py file; the "
+        "current folder is searched first.",
     )(function)
 
 

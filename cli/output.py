@@ -56,7 +56,7 @@ def prepare_streams() -> None:
 
 
 def close_output() -> None:
-    """Flush stdout while a closed pipe can still be told from a defect."""
+    """Flush stdout while a closed pipe can still be distinguished from a defect."""
     with _writing():
         sys.stdout.flush()
 

@@ -29,7 +29,7 @@ def watched() -> Iterator[Callable[[Progress], None]]:
 
 
 def _now_and_then() -> Callable[[], bool]:
-    """Return a function that tells whether a log line is due: never in a short run, every half minute in a long one."""
+    """Return a check whether a log line is due: never in a short run, every half minute in a long one."""
     last = time.monotonic()
 
     def is_due() -> bool:

@@ -1,4 +1,4 @@
-"""The sides of a comparison: savepoints, jobs and recorded snapshots, which are told apart by their spelling."""
+"""The sides of a comparison: savepoints, jobs and recorded snapshots, which are distinguished by their spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .options import load_job_here, open_savepoint
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
 
-_JOB = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
+_JOB = re.compile(r"([^\W\d][\w.]*|.+\.py):[^\W\d]\w*")
 RECORDED = ".json"
 _KINDS = (
     "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote, with -o or -m"

@@ -70,7 +70,7 @@ class OutputFile:
         if folder is not None:
             raise TargetExists(
                 f"{self.path} lies in {folder}, which holds state: only a migration writes there",
-                advice="give a name outside of it with -o; --force does not override this",
+                advice="choose a name outside of it with -o; --force does not override this",
             )
         mode = _mode(self.path)
         if not mode or _is_stream(mode):

@@ -1,4 +1,4 @@
-"""The user code that a plan calls, with fingerprints, so that a run can tell whether it is still the same.
+"""The user code that a plan calls, with fingerprints, so that a run can check whether it is still the same.
 
 It consists of converters, merges and transforms; custom serializers, fallback deserializers and the classes of records;
 defaults, and the factories of defaults.
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DEFAULTS = "defaults"
 """The name of constants that fill fields missing in stored records."""
+DEFAULTS_IN_ORDER = "defaults in their order"
+"""The name of the same constants if there are unequal ones: two fields that swap theirs have equal `DEFAULTS`."""
 
 
 def called_code(
@@ -43,6 +45,8 @@ def called_code(
     found: dict[str, list[str]] = {}
     for name, thing in _named(recodings, transform, merges, serializers):
         found.setdefault(name, []).append(fingerprint(thing))
+    if len(set(found.get(DEFAULTS, ()))) > 1:
+        found[DEFAULTS_IN_ORDER] = [fingerprint(tuple(found[DEFAULTS]))]
     return tuple((name, fingerprint_of_all(found[name])) for name in sorted(found))
 
 

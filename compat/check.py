@@ -273,7 +273,7 @@ class _Matched:
         """Refuse a state that an unreadable probe may or may not have."""
         finding = Finding(
             "$<state>", "SNAP-6", Verdict.INCOMPATIBLE, old.describe(), "(unreadable)",
-            f"the operator's state cannot be told in the probe: {self.becomes.unreadable}",
+            f"the operator's state in the probe is not known: {self.becomes.unreadable}",
             ("register a snapshot class for it", "check against a job in Python, with --job"),
         )  # fmt: skip
         result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
@@ -282,7 +282,7 @@ class _Matched:
     def _unreadable(self, new: StateDescription) -> StateReport:
         finding = Finding(
             "$<state>", "SNAP-6", Verdict.INCOMPATIBLE, "(unreadable)", new.describe(),
-            f"the operator's state cannot be told: {self.was.unreadable}",
+            f"the operator's state is not known: {self.was.unreadable}",
             ("register a snapshot class for it", "give the operator a new uid: it then starts empty"),
         )  # fmt: skip
         result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
@@ -380,6 +380,6 @@ def _not_judged(new: SerializerDescription, error: OldReaderUnavailable, role: s
     """Return a refusal of a type that only a snapshot describes and this release cannot read, so it cannot judge."""
     return Finding(
         "$" + role, "READ-4", Verdict.INCOMPATIBLE, "", new.describe(),
-        f"it differs from what is stored, and cannot be judged: {error.what}",
+        f"it differs from what is stored, and cannot be compared: {error.what}",
         (KEEP_OLD_TYPE, "leave the state out of the probe: it is then kept as it is"),
     )  # fmt: skip

@@ -145,7 +145,7 @@ class SerializerDescription:
         unread: The reason why this release cannot read stored values although the snapshot may be restored, or "".
         declared: Declarations beyond the snapshot, if the side is a record of code (`declared_facts`).
         sha256: The digest of the snapshot's bytes as recorded, in hexadecimal; "" if the side is not a record.
-        is_unconverted: Whether the user says that values were not converted yet, if the type does not tell (STATE-8).
+        is_unconverted: Whether the user says that values are not converted yet, if the type does not show it (STATE-8).
         done: One-time changes according to the lineage: names of converters, and of column orders (`done_once`).
     """
 
@@ -238,7 +238,7 @@ class SerializerDescription:
     def repeats(self, old: SerializerDescription) -> bool:
         """Whether this side has only a snapshot, equal to the stored one, so that no serializer has to be asked.
 
-        A stored side that is code is an exception: it may write nulls that the snapshot does not tell of.
+        A stored side that is code is an exception: it may write nulls that the snapshot does not mention.
         """
         if self.knows_code or holds_nulls(old.told):
             return False

@@ -121,7 +121,7 @@ class OperatorDifference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether there is no difference; False if it cannot be told."""
+        """Whether there is no difference; False if it is not known."""
         return not self.is_different and not self.unreadable
 
 
@@ -146,7 +146,7 @@ class Difference:
 
     @property
     def is_different(self) -> bool:
-        """Whether a difference is known; where it cannot be told, this is False, and so is `is_equal`."""
+        """Whether a difference is known; where it is not known, this is False, and so is `is_equal`."""
         return any(operator.is_different for operator in self.operators)
 
     @property

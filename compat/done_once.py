@@ -1,7 +1,8 @@
-"""Declared changes that must be made only once, where the type does not tell whether they were made (STATE-8).
+"""Declared changes that must be made only once, where the type does not show whether they were made (STATE-8).
 
 A converter of a state whose type stays, and the names of stored columns whose types already fit the new ones, stay in
-the code after their migration. So the user has to say that a savepoint is not converted yet, unless its lineage tells.
+the code after their migration. So the user has to say that a savepoint is not converted yet, unless its lineage says
+so.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def about_converter(converter: Converter, old: SerializerDescription, path: str,
         words: Both types in words.
     """
     if converter.name in old.done:
-        reason = f"the converter {converter.name} was called already, as the lineage of the savepoint tells"
+        reason = f"the converter {converter.name} was called already, according to the lineage of the savepoint"
         return Finding(path, "STATE-8", Verdict.COMPATIBLE, *words, reason)
     if old.is_unconverted:
         ways = (f"migrate the state: {converter.name} is called", "leave --convert out")
-        reason = f"the converter {converter.name} is called, though the type does not change: it is asked for"
+        reason = f"the converter {converter.name} is called, although the type does not change: --convert requests it"
         return Finding(path, "STATE-8", Verdict.REQUIRES_MIGRATION, *words, reason, ways)
-    reason = f"the converter {converter.name} is declared, and the type does not tell whether it was called already"
+    reason = f"the converter {converter.name} is declared, and the type does not show whether it was called already"
     ways = (_NOT_YET, "if it was: take the converter out of the job")
     return Finding(path, "STATE-8", Verdict.INCOMPATIBLE, *words, reason, ways)
 
@@ -52,10 +53,10 @@ def about_columns(result: CompatibilityResult[Any], old: SerializerDescription) 
     known = [one for one in told if columns_written(one.path, one.new) in old.done]
     if old.is_unconverted and not known:
         return result
-    reason = "the columns may have been written in their new order already: their types do not tell"
+    reason = "the columns may have been written in their new order already: their types do not show it"
     ways: tuple[str, ...] = (_NOT_YET, _LEAVE_OUT)
     if known:
-        reason = "the columns were written in their new order already, as the lineage of the savepoint tells"
+        reason = "the columns were written in their new order already, according to the lineage of the savepoint"
         ways = (_LEAVE_OUT,)
     refusals = (
         Finding(one.path, "STATE-8", Verdict.INCOMPATIBLE, one.old, one.new, reason, ways) for one in known or told

@@ -41,7 +41,7 @@ class Edits:
         drop: The states to leave out of the new savepoint.
         rename_states: The new names of states, by stored name.
         rename_operators: The new identities of operators, by stored uid or id.
-        convert: The states that were not converted yet, if their type does not tell (rule STATE-8); the key of an
+        convert: The states that were not converted yet, if their type does not show it (rule STATE-8); the key of an
             operator is `UID/<key>`.
     """
 

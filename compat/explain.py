@@ -229,7 +229,7 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]
     if operator.was is not None and operator.was.keeps:
         yield Words(2, ((f"also kept as is: {', '.join(operator.was.keeps)}", "dim"),))
     if operator.max_parallelism and operator.key is None:
-        number = f"max parallelism {operator.max_parallelism:,} from now on; it has no keyed state to redistribute"
+        number = f"max parallelism becomes {operator.max_parallelism:,}; it has no keyed state to redistribute"
         yield Words(2, ((number, ""),))
     if (
         operator.status is Status.MATCHED

@@ -65,9 +65,9 @@ def _without_null(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer
 
 def _told(snapshot: TypeSerializerConfigSnapshot[Any], major: str, path: str) -> Finding:
     java, form, hint = _FORMS[_without_null(snapshot).kind]
-    reason, ways = f"Flink 2 itself makes {form} of a {java}", (f"declare the field as {hint}",)
+    reason, ways = f"Flink 2 by itself describes a {java} as {form}", (f"declare the field as {hint}",)
     if major == "1":
-        reason, ways = f"Flink 1 itself leaves a {java} to Kryo", ("name the type in the class, with @TypeInfo",)
-    reason += "; it restores this form only where the class names it (@TypeInfo), and else refuses the state"
+        reason, ways = f"Flink 1 by itself leaves a {java} to Kryo", ("name the type in the class, with @TypeInfo",)
+    reason += "; it restores this form only where the class names it (@TypeInfo), and otherwise refuses the state"
     described = snapshot.describe()
     return Finding(path, "TARGET-FLINK", Verdict.COMPATIBLE, "", described, reason, ways, (Flag.UNVERIFIED,))

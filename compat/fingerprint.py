@@ -1,4 +1,4 @@
-"""Fingerprints of code: they tell whether a function is the same as in another process, on another day.
+"""Fingerprints of code: they show whether a function is the same as in another process, on another day.
 
 Two objects have the same fingerprint if a call cannot tell them apart: the bytecode of a function, its constants and
 the names it uses, its defaults, its closure, the globals that it names, and the same for everything that it calls,
@@ -9,7 +9,7 @@ without a stable form (a socket, a generator) gets a fingerprint that equals no 
 Bytecode differs between versions of Python, and so do fingerprints of code: they begin with the version.
 
 All reachable objects form a graph. Each node has a label; then every node repeatedly gets a colour made of its own
-colour and the colours of the nodes it refers to, until no more nodes can be told apart. So the result does not depend
+colour and the colours of the nodes it refers to, until no further nodes differ. So the result does not depend
 on cycles, on the order in which sets and modules are walked, or on whether two equal values are one object.
 """
 

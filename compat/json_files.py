@@ -103,7 +103,7 @@ def open_document(text: str | bytes, form: str) -> tuple[dict[str, Any], Fields,
     if not isinstance(document, dict) or document.get("format") != form:
         found = document.get("format") if isinstance(document, dict) else None
         what = f"its format is {shown(found)}" if found is not None else "it has no format"
-        raise CorruptFile(f"it is not a {form} file: {what}", advice=f"give a file with the format {form!r}")
+        raise CorruptFile(f"it is not a {form} file: {what}", advice=f"name a file with the format {form!r}")
     facts = Fields(document, "the document")
     facts.text("format")
     return document, facts, facts.number("version")

@@ -36,7 +36,10 @@ def kind_changed(old: StateDescription, new: StateDescription) -> Finding:
     """Refuse a change of kind (rule STATE-1)."""
     ways: tuple[str, ...] = ("keep the kind of the state", _OTHER_NAME)
     if {old.kind, new.kind} <= _TRANSFORMABLE:
-        ways = (f"say what becomes of it: transform=StateTransform.from_{old.kind}(…) of the state's descriptor", *ways)
+        ways = (
+            f"declare what it becomes: transform=StateTransform.from_{old.kind}(…) of the state's descriptor",
+            *ways,
+        )
     reason = f"entries of {old.kind} state are not entries of {new.kind} state"
     if new.transform is not None:
         reason += f"; its transform {new.transform.name} takes {new.transform.old_kind} state"
@@ -50,16 +53,18 @@ def judge(old: StateDescription, new: StateDescription) -> Judgement:
     assert new.transform is not None  # noqa: S101 - is_transformed was checked
     parts = _parts(old, new)
     if not parts or not isinstance(new.value.new_side(), _WHOLE.get(new.kind, object)):
-        reason = "the entries of list and map state are its pieces, and a serializer of another kind does not tell them"
+        reason = (
+            "the entries of list and map state are its parts, and a serializer of another kind does not expose them"
+        )
         return _refused(old, new, reason, "describe list and map state with stateshift's own serializers")
     if _has_ttl(old.kind, old.value.snapshot) is not _has_ttl(new.kind, new.value.snapshot):
-        reason = "one side has ttl and the other has not, and a transform does not say what becomes of the time stamps"
-        return _refused(old, new, reason, "change the kind first, and ttl in a migration of its own")
+        reason = "only one side has TTL, and a transform does not convert time stamps"
+        return _refused(old, new, reason, "change the kind first, and TTL in a separate migration")
     if old.value.unread:
         return Judgement(CompatibilityResult.incompatible(unread(old, new)))
     finding = Finding(
         "$<state>", "STATE-2", Verdict.REQUIRES_MIGRATION, _words(old), _words(new),
-        f"the transform {new.transform.name} says what becomes of all that a key has",
+        f"the transform {new.transform.name} converts all that a key has",
         ("migrate the state: each key is transformed", "keep the kind of the state"),
     )  # fmt: skip
     return with_readers(Judgement(CompatibilityResult.requires_migration(finding), parts))
@@ -76,7 +81,7 @@ def _refused(old: StateDescription, new: StateDescription, reason: str, way: str
 
 
 def _parts(old: StateDescription, new: StateDescription) -> tuple[Part, ...]:
-    """Return the stored parts of an entry, each to be read; empty if they cannot be told."""
+    """Return the stored parts of an entry, each to be read; empty if they are not known."""
     snapshot, stored, fallback = without_ttl_awareness(old.value.snapshot), old.value.stored, new.value.fallback
     rewritten: CompatibilityResult[Any] = CompatibilityResult.requires_migration()
     serializer = new.value.new_side()

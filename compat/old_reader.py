@@ -66,7 +66,7 @@ def find_old_reader(
         reasons.append(f"snapshot: {_told(error)}")
         ways += [_RESTORE] if is_gone(snapshot) else []
     if stored is None:
-        reasons.append("stored serializer: the savepoint holds none")
+        reasons.append("stored serializer: the savepoint has none")
     else:
         try:
             return OldReader(stored(), ReaderSource.STORED, tuple(reasons))
@@ -80,7 +80,7 @@ def find_old_reader(
         except Exception as error:  # noqa: BLE001 - its nested readers may fail in any way
             reasons.append(f"fallback: {_told(error)}")
     if not given:
-        reasons.append("fallback: none was given")
+        reasons.append("fallback: the job has none")
     raise OldReaderUnavailable(
         f"nothing can read the stored values of type {snapshot.describe()}",
         reasons=tuple(reasons),

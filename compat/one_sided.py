@@ -45,7 +45,10 @@ def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], 
     names = {state.name for state in stored.states}
     title = stored.title
     way = f"if it is that operator: --rename-uid {shell_word(f'{title}={report.uid}')}"
-    reason = f"the job's operator would begin empty, while nobody takes the stored operator {title!r}, which has it"
+    reason = (
+        f"the job's operator would start empty, although the stored operator {title!r}, which is not in the job, has "
+        "this state"
+    )
     states = (
         _refused(state, report, "", reason, way)
         if state.name in names and not policy.allows_empty(report, state.name)
@@ -72,7 +75,7 @@ def _with_likely_name(state: StateReport, operator: OperatorReport, policy: Poli
     if len(like) != 1:
         return state
     name = like[0].name
-    reason = f"the job's state would begin empty, while nobody takes the stored state {name!r}, which is like it"
+    reason = f"the job's state would start empty, although the stored state {name!r}, which is like it, is not taken"
     way = f"if it is that state: --rename-state {shell_word(f'{name}={state.name}')}"
     return _refused(state, operator, like[0].old, reason, way)
 
@@ -98,7 +101,7 @@ def is_like(was: StateDescription, becomes: StateDescription) -> bool:
 
 def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: str) -> StateReport:
     name = shell_word(f"{operator.uid}/{state.name}" if operator.uid else state.name)
-    ways = (way, f"if it is meant to begin empty: --allow-empty {name}")
+    ways = (way, f"if it is meant to start empty: --allow-empty {name}")
     finding = Finding("$<state>", "STATE-7", Verdict.INCOMPATIBLE, old, state.new, reason, ways)
     result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
     return attrs.evolve(state, result=result, decision=Decision.REFUSE)

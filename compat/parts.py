@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .description import Converter, SerializerDescription, StateDescription
 
 ELEMENT, USER_KEY, MAP_VALUE = "[]", "<key>", "{}"
-_OFF_WAYS = ("migrate the state: the stamps are taken off", "declare the state with time to live, as it was stored")
+_OFF_WAYS = ("migrate the state: the time stamps are removed", "declare the state with time to live, as it was stored")
 
 
 @attrs.frozen
@@ -179,7 +179,7 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
 
 def _unwritten(judged: Judgement, old: StateDescription, new: StateDescription) -> Iterator[Finding]:
     """Refuse to rewrite values that the new side can read in place, but does not write (REC-14)."""
-    ways = ("decorate the class with @record", "say by an alias which registered subclass takes its values")
+    ways = ("decorate the class with @record", "declare by an alias which registered subclass takes its values")
     results = (judged.result, *(part.result for part in judged.parts))
     reasons = [one.reason for result in results for one in result.obstacles if one.is_of_writer]
     for reason in dict.fromkeys(reasons):
@@ -277,7 +277,7 @@ def _without_parts(result: CompatibilityResult[Any], old: StateDescription, new:
     """Refuse a migration of entries without known parts: a custom serializer is used for the list or map."""
     finding = Finding(
         "$", "STATE-3", Verdict.INCOMPATIBLE, old.describe(), new.describe(),
-        f"the entries of {new.kind} state are its pieces, and {type(new.value.new_side()).__name__} does not tell them",
+        f"the entries of {new.kind} state are its parts, which {type(new.value.new_side()).__name__} does not expose",
         (f"describe {new.kind} state with stateshift's own {new.kind} serializer", KEEP_OLD_TYPE),
     )  # fmt: skip
     return Judgement(CompatibilityResult.incompatible(finding, *result.findings))
@@ -352,14 +352,19 @@ def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
     def told(finding: Finding) -> Finding:
         part = parts.get(finding.path)
         if finding.rule == "STATE-4" and part is not None and part.nullable and not part.stamps_nulls:
-            reason = f"{finding.reason}; a null, for which the type has no form, gets none, and Flink does not list it"
+            reason = (
+                f"{finding.reason}; a null that the type cannot encode gets no time stamp, and Flink does not list it"
+            )
             return attrs.evolve(finding, reason=reason, flags=(Flag.LOSSY,))
         if finding.rule == "STATE-5" and part is not None and new.kind.is_keyed:
             lived = new.former_time_to_live
             if lived is None:  # expired values come back, and cannot be identified
                 return attrs.evolve(finding, flags=(*finding.flags, Flag.UNVERIFIED))
-            reason = f"time to live is switched off; what has expired, {length_text(lived)} after its last access, goes"
-            return attrs.evolve(finding, reason=f"{reason}, and is counted", ways_out=_OFF_WAYS)
+            reason = (
+                "time to live is switched off; what has expired, "
+                f"{length_text(lived)} after its last access, is left out and counted"
+            )
+            return attrs.evolve(finding, reason=reason, ways_out=_OFF_WAYS)
         return finding
 
     findings = tuple(map(told, judged.result.findings))

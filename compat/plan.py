@@ -94,7 +94,7 @@ class Recoding:
         conversion: Converts the old object to the new one; None: the object stays.
         writer: Writes the new bytes.
         nullable: Whether the entry's own null flag may be set (values of map state).
-        converter: The name of the user's function behind the conversion, or "".
+        converter: The name of the converter behind the conversion, or "".
         expired_until_ms: The latest time of last access, in milliseconds since 1970 UTC, of values that count as
             expired and are left out when their time stamps are removed (rule STATE-5); None: no value is left out.
         null_stamp_ms: The time stamp for a null of map state if values get time stamps and their type can encode a null
@@ -134,7 +134,7 @@ class Transformation:
 
     Attributes:
         old_kind: The kind of the stored state.
-        name: The name of the user's function.
+        name: The name of the state transform.
         function: A function from the stored state of a key to its new state.
     """
 
@@ -189,7 +189,7 @@ class StatePlan:
 
     @property
     def calls_users_code(self) -> bool:
-        """Whether a user's function is called with every value, so that the run time cannot be estimated."""
+        """Whether a converter or state transform is called with every value, so the run time cannot be estimated."""
         return self.transform is not None or (self.value is not None and bool(self.value.converter))
 
     @property

@@ -168,7 +168,7 @@ def _recoding(part: Part, converter: str) -> Recoding | None:
     """Return how a part of a converted state is rewritten or checked; None if all stored bytes fit as they are.
 
     A converted state is read as a whole: beside a part that changes, another part is checked by its reader in the new
-    job, as snapshots do not tell of every null.
+    job, as snapshots do not mention every null.
     """
     if part.reader is None:
         serializer = part.effective_serializer

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .targets import Target
 
 _RULE = "ROLE-4"
-_NOTE = "keyed anew, with all state of its operator"
+_NOTE = "rekeyed, with all state of its operator"
 _KEEP_GROUPS = "leave its max parallelism as it is"
 
 
@@ -68,7 +68,7 @@ class RekeyingOptions:
             raise DeclarationError(
                 f"the operator {was.uid or was.operator_id!r} is not in the job, so it keeps its "
                 f"{was.max_parallelism} key groups",
-                advice="give operators of the job; or migrate without a job, which keeps all types",
+                advice="name operators of the job; or migrate without a job, which keeps all types",
                 written="Nothing was written.",
             )
 
@@ -79,7 +79,9 @@ class RekeyingOptions:
         why = was.unreadable or was.bound
         if not why:
             return None  # no keyed state: only the number of key groups changes
-        return _refused("(unreadable)" if was.unreadable else "", "", f"its keys have to stay: {why}", _KEEP_GROUPS)
+        return _refused(
+            "(unreadable)" if was.unreadable else "", "", f"its keys cannot be changed: {why}", _KEEP_GROUPS
+        )
 
     def judge(
         self, role: RoleReport, was: OperatorDescription, becomes: OperatorDescription, target: Target
@@ -94,7 +96,7 @@ class RekeyingOptions:
         if role.result.is_incompatible() or not (groups or role.result.is_migration_required()):
             return role
         if why := was.bound or was.unreadable:
-            return _refused(role.old, role.new, f"its keys have to stay: {why}", KEEP, _KEEP_GROUPS)
+            return _refused(role.old, role.new, f"its keys cannot be changed: {why}", KEEP, _KEEP_GROUPS)
         was.key.snapshot.restore_serializer()  # needed to find the end of a stored key
         label = label_after(role.result, was.key, becomes.key)
         for_flink = target.is_flink or (was.is_flink_restorable and becomes.is_flink_restorable)
@@ -105,7 +107,7 @@ class RekeyingOptions:
             return role
         finding = Finding(
             "$" + KEY, _RULE, Verdict.REQUIRES_MIGRATION, f"{was.max_parallelism:,} key groups", f"{groups:,}",
-            "every key gets its key group anew", ("migrate the state with --repartition", _KEEP_GROUPS),
+            "every key gets a new key group", ("migrate the state with --repartition", _KEEP_GROUPS),
         )  # fmt: skip
         result = attrs.evolve(role.result, findings=(finding, *role.result.findings))
         return attrs.evolve(role, result=result, decision=Decision.MIGRATE)
@@ -129,7 +131,7 @@ def _rekeyed(state: StateReport) -> StateReport:
     if unknown is not None:
         finding = Finding(
             "$" + NAMESPACE, _RULE, Verdict.INCOMPATIBLE, was.describe(), state.new or was.describe(),
-            f"where the key of an entry ends cannot be told: {unknown}", (KEEP, "drop the state"),
+            f"the end of the key of an entry cannot be found: {unknown}", (KEEP, "drop the state"),
         )  # fmt: skip
         result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
         return attrs.evolve(state, result=result, values=None, decision=Decision.REFUSE)

@@ -50,7 +50,7 @@ _STATUS_WORDS = {
     Status.NEW: "only in the job: starts empty",
     Status.UNREADABLE: "not readable in the savepoint",
     Status.NOT_IN_PROBE: "not in the probe: kept",
-    Status.DROPPED: "dropped, as asked for",
+    Status.DROPPED: "dropped, as requested",
 }
 
 

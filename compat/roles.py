@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 KEY, NAMESPACE = "<key>", "<namespace>"
 
 _REASONS = {
-    KEY: "a key's bytes decide its key group and so its place; in place, rewritten keys would be lost or merged",
+    KEY: "a key's bytes decide its key group, and so the place of its entries; rewritten in place, keys would be lost "
+    "or merged",
     NAMESPACE: "a namespace is part of an entry's address; rewritten namespaces would be lost or merged",
 }
 _RULES = {KEY: "ROLE-2", NAMESPACE: "ROLE-5"}
 _FOR_VALUES_ONLY = ("migrate the state", REGISTER_CONVERTER)
-KEEP, NEW_UID = "keep the old type", "give the operator a new uid, and fill its state anew"
-REPARTITION = "key all state of the operator anew: stateshift migrate --repartition"
-CONVERT = "say what becomes of a key with a key_converter of the operator, and migrate with --repartition"
+KEEP, NEW_UID = "keep the old type", "give the operator a new uid, and build its state again"
+REPARTITION = "rekey the operator: stateshift migrate --repartition"
+CONVERT = "declare a key_converter of the operator, and migrate with --repartition"
 
 
 def judge_role(
@@ -52,14 +53,12 @@ def judge_role(
         result = result.preceded_by(about_converter(new.converter, old, "$", words))
         is_converted = result.is_migration_required()
     if repartition and result.verdict >= Verdict.REQUIRES_MIGRATION and is_converted:
-        return _written_anew(result, old, new)
+        return _rewritten(result, old, new)
     strict = address_only(result, role, *words, convertible=is_converted)
     return RoleReport(strict, strict.verdict.decision, *words)
 
 
-def _written_anew(
-    result: CompatibilityResult[Any], old: SerializerDescription, new: SerializerDescription
-) -> RoleReport:
+def _rewritten(result: CompatibilityResult[Any], old: SerializerDescription, new: SerializerDescription) -> RoleReport:
     """Accept a key that is converted, by a rule or by the operator's function (ROLE-4)."""
     words = old.describe(), new.describe()
     reader = find_old_reader(old.snapshot, stored=old.stored)
@@ -74,7 +73,7 @@ def _written_anew(
         )
     finding = Finding(
         "$" + KEY, "ROLE-4", Verdict.REQUIRES_MIGRATION, *words,
-        "all state of the operator is keyed anew; two keys that become one abort the run, unless they are merged",
+        "all state of the operator is rekeyed; two keys that become one abort the run, unless they are merged",
         ("migrate the state with --repartition", KEEP), (Flag.COLLISION_CHECK,),
     )  # fmt: skip
     rekeyed: CompatibilityResult[Any] = CompatibilityResult.requires_migration(finding, *below, conversion=conversion)

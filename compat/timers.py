@@ -32,7 +32,7 @@ def judge_timers(old: StateDescription, new: StateDescription, *, rekeyed: bool 
     if rekeyed and changed == [KEY]:
         finding = Finding(
             "$" + KEY, "ROLE-4", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
-            "the key of a timer is that of its operator, and is written anew with it", (KEEP,),
+            "the key of a timer is that of its operator, and is rewritten with it", (KEEP,),
         )  # fmt: skip
         return Judgement(CompatibilityResult.requires_migration(finding))
     role = NAMESPACE if NAMESPACE in changed and (rekeyed or changed == [NAMESPACE]) else KEY

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _STARTS_EMPTY = "the old job would start it empty"
 _KEY_HAS_NONE = "the key of its operator has no way back"
 _FLINK_DROPS = (
-    "unless the job starts in Flink with --allowNonRestoredState: the state is then in no savepoint of its own"
+    "unless the job starts in Flink with --allowNonRestoredState: its own savepoints then do not contain the state"
 )
 
 Place = tuple[str, str, str]
@@ -67,7 +67,7 @@ class WayBack:
         if filled := [one.path for one in self.findings if not one.old and one.verdict is Verdict.REQUIRES_MIGRATION]:
             told.append(f"fills {', '.join(filled)} with a default")
         if any(one.rule == "STATE-5" for one in self.findings):
-            told.append("takes the time stamps off")
+            told.append("removes the time stamps")
         if rounded := [one.path for one in self.findings if Flag.LOSSY in one.flags]:
             told.append(f"may change {', '.join(rounded)}")
         return f", which {' and '.join(told)}" if told else ""
@@ -102,7 +102,7 @@ class WaysBack:
 
 def _with_key_groups(number: int) -> str:
     """Return the condition under which the old job starts on another number of key groups."""
-    return f"unless it sets a max parallelism: that of the operator is {number:,} from now on"
+    return f"unless it sets a max parallelism: that of the operator is now {number:,}"
 
 
 def ways_back(report: CheckReport) -> WaysBack:
@@ -198,7 +198,7 @@ def _answers(
         (answer,) = check(after, before.as_probe()).operators
     except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way; the check can do without
         why = error.what if isinstance(error, StateShiftError) else cause_text(error)
-        untold = WayBack(Decision.REFUSE, note=f"it cannot be told: {why}")
+        untold = WayBack(Decision.REFUSE, note=f"it is not known: {why}")
         return {_place(operator, state): untold for state in asked}, None
     key = _told(answer.key.decision, answer.key.result.findings) if answer.key and key_differs else None
     found = {
@@ -264,8 +264,8 @@ def _not_found(*, is_dropped: bool, uid: str, name: str) -> WayBack | None:
     """Return the refusal of a state that is dropped, or has a new name or an operator with a new uid, else None."""
     reasons = [
         is_dropped and "the state is dropped",
-        uid and f"its operator has the uid {uid} from now on",
-        name and f"it is called {name} from now on",
+        uid and f"its operator now has the uid {uid}",
+        name and f"it is now called {name}",
     ]
     return next((WayBack(Decision.REFUSE, note=f"{why}; {_STARTS_EMPTY}") for why in reasons if why), None)
 

@@ -64,7 +64,7 @@ State = dict[Any, Any]
 def state_of(flights: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], State]:
     """Fold this version's own code over the history: by operator and state, the value of each key.
 
-    It shares nothing with version 1, with Spark or with the migration, and so can tell whether they are right.
+    It shares nothing with version 1, with Spark or with the migration, and so can check whether they are right.
     """
     aircraft: State = {}
     destinations: State = {}

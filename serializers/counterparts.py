@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Convert = Callable[[Any], Any]
 
-MIGRATE = "migrate the state: each value is written again"
+MIGRATE = "migrate the state: each value is rewritten"
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ def across_families(
     result = asked.ensure_compatibility(stored)
     if stored.kind != asked.snapshot_configuration().kind and result.is_incompatible():
         return attrs.evolve(result, children=())
-    reason = "the same type in another family, whose bytes are others"
+    reason = "the same type in another family, with other bytes"
     finding = Finding(
         "$", "FAM-4", Verdict.REQUIRES_MIGRATION, snapshot.describe(), new.describe(), reason, (MIGRATE, *ways_out)
     )

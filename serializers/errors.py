@@ -32,7 +32,7 @@ _redacted = False
 
 
 def redact_values(enabled: bool = True) -> None:  # noqa: FBT001, FBT002 - reads as a switch
-    """Keep keys and values out of messages from now on (`--redact`, for personal data)."""
+    """Keep keys and values out of all later messages (`--redact`, for personal data)."""
     global _redacted  # noqa: PLW0603 - one switch for the process, set once by the command line
     _redacted = enabled
 
@@ -178,7 +178,7 @@ class UnsupportedFormat(StateShiftError, NotImplementedError):
 class SavepointNotFound(StateShiftError, FileNotFoundError):
     """There is no savepoint at that place, or a file that its metadata names is missing."""
 
-    advice = "give the folder that holds _metadata; a moved savepoint must keep the files beside it"
+    advice = "name the folder that contains _metadata; a moved savepoint must keep the files beside it"
 
 
 class StorageFailed(StateShiftError, OSError):

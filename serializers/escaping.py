@@ -6,7 +6,7 @@ too, line and paragraph separators, formatting characters, surrogates, unassigne
 one) is written as Python would: `\n`, `\x1b`, `\u202e`.
 
     one_line        a line, or a part of one, wherever people read it: messages, tables, SARIF, JUnit, Spark's pages
-    log_line        a whole line that is printed: a CI system takes no command from it either
+    log_line        a whole line that is printed: a CI system does not take it for a command either
     github_command  a workflow command of GitHub
     json_text       JSON, whose strings read back as they were
     shell_word      a word of a command that a person copies

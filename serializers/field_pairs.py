@@ -103,6 +103,6 @@ def _refuse_swaps(present: Mapping[str, _Declared]) -> None:
         if field.name in reached:
             raise DeclarationError(
                 f"the aliases of {', '.join(map(repr, sorted(reached)))} swap them, and all of these are stored:"
-                " nothing tells whether their values were swapped before",
+                " it cannot be known whether their values were swapped before",
                 advice="remove the aliases, and let a converter swap the values once",
             )

@@ -122,7 +122,7 @@ def _unknown(hint: object) -> DeclarationError:
             "a generic type hint needs type arguments", advice="write it with its types: Array[int]"
         )
     if isinstance(hint, str):
-        return DeclarationError(f"{hint!r} is a string, not a type", advice="give the type itself, without quotes")
+        return DeclarationError(f"{hint!r} is a string, not a type", advice="write the type itself, without quotes")
     return DeclarationError(
         f"no serializer is known for {name}",
         advice=f"use one of {_SUPPORTED}; or register_serializer({name}, …); or Annotated[{name}, YourSerializer()]",

@@ -144,16 +144,20 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
         )  # fmt: skip
     primitives = {"boolean", "number", "char", "string", "bytes"}
     if old in primitives and new in primitives:
-        reason = "a char becomes nothing else by itself" if "char" in {old, new} else "no conversion keeps the meaning"
+        reason = (
+            "no conversion between a char and another type is defined"
+            if "char" in {old, new}
+            else "no conversion keeps the meaning"
+        )
         return incompatible(serializer, snapshot, "PRIM-4", reason)
     sequences = {"array", "list", "set", "tuple"}
     if old in sequences and new in sequences:
         return incompatible(serializer, snapshot, "LIST-3", "order and duplicates have no agreed translation")
     if "map" in {old, new}:
-        return incompatible(serializer, snapshot, "MAP-4", "a map becomes nothing else, and nothing else a map")
+        return incompatible(serializer, snapshot, "MAP-4", "a map and another type have no agreed translation")
     if "enum" in {old, new} and {old, new} & primitives:
         return incompatible(serializer, snapshot, "ENUM-8", "an enum and a plain value have no agreed translation")
     if (old, new) == ("row", "record"):
-        reason = "the stored row does not tell the names of its columns, by which fields are found"
+        reason = "the stored row does not have the names of its columns, by which fields are found"
         return incompatible(serializer, snapshot, "FAM-2", reason)
     return incompatible(serializer, snapshot, "FAM-2", "the two are of different kinds")

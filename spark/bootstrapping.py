@@ -84,7 +84,7 @@ def write_from_rows(
     check_target(folder)
     with ExitStack() as until_published:
         if session is not None:
-            refuse_connect(session, "to make a savepoint from rows")
+            refuse_connect(session, "making a savepoint from rows")
         given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
         resolved = resolve(job, [(source, arrow_schema(source.data.schema)) for source in given])
         names = names_of(operator.id for operator in job.operators)
@@ -116,7 +116,7 @@ def _given(
     given: list[StateSource] = [made] if isinstance(made, StateSource) else list(made)
     for source in given:
         _check_frame(source)
-        refuse_connect(source.data.sparkSession, "to make a savepoint from rows")
+        refuse_connect(source.data.sparkSession, "making a savepoint from rows")
     if not given:
         raise DeclarationError("no sources were given", advice="pass a StateSource for each state to fill")
     if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):

@@ -72,7 +72,7 @@ def write_rekeyed(
     tell = progress or (lambda _: None)
     tell(Progress("starting Spark", 0, 1))
     spark = with_sql(session())
-    refuse_connect(spark, "to write keys anew")
+    refuse_connect(spark, "rewriting keys")
     context, settings = spark.sparkContext, Settings.of(spark)
     work = _Work(tuple(tasks), _readings(tasks), source, journal, settings, share_of(tasks, context.defaultParallelism))
 

@@ -96,7 +96,7 @@ def _hand_out(session: Driver, file: Path) -> Path:
     if not file.is_file() or file.suffix not in _KINDS:
         what = f"{file} cannot be sent to the workers: it is not a file of kind {', '.join(_KINDS)}"
         raise StateShiftError(
-            what, advice="give a module file, or a zip file of modules", written="Nothing was written."
+            what, advice="name a module file, or a zip file of modules", written="Nothing was written."
         )
     if file.suffix == ".whl":
         # Spark puts a .zip on the workers' path, but not a .whl, which has the same format.

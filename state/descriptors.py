@@ -51,7 +51,7 @@ def _checked_length(descriptor: Any, _: Any, lived: timedelta | None) -> None:
     if not isinstance(lived, timedelta) or lived < timedelta(milliseconds=1):
         raise DeclarationError(
             f"the former time to live of state {descriptor.name!r} is {shown(lived)}",
-            advice="give a timedelta of a millisecond or more, such as former_time_to_live=timedelta(days=7)",
+            advice="pass a timedelta of a millisecond or more, such as former_time_to_live=timedelta(days=7)",
         )
     if descriptor.time_to_live:
         raise DeclarationError(
@@ -96,7 +96,7 @@ class StateDescriptor(ABC):
         time_to_live: Whether the state has TTL, as after Flink's `enable_time_to_live`: Flink stores each value, each
             element of list state and each value of map state with the time of its last access. The duration is not
             stored.
-        former_time_to_live: For a state that had TTL and has none from now on: how long values lived after their last
+        former_time_to_live: For a state that had TTL and no longer has it: how long values lived after their last
             access. A migration then drops and counts the values that have expired by its reference time (rule STATE-5);
             without it nothing is dropped, because the duration is not stored. It has no effect where no stamps are
             stored.
@@ -123,7 +123,7 @@ class StateDescriptor(ABC):
         if isinstance(serializer, TtlSerializer):
             raise DeclarationError(
                 f"the state {self.name!r} has time_to_live, but its serializer already writes time stamps",
-                advice="give the type of the value without time stamps",
+                advice="declare the type of the value without time stamps",
             )
         return TtlSerializer(serializer)
 

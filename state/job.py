@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
+import sys
 import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -224,36 +227,72 @@ class Job:
         return JobDescription(origin, tuple(operator.describe() for operator in self.operators))
 
 
+_FILE = ".py"
+
+
 def import_user_module(name: str) -> ModuleType:
-    """Import a user module.
+    """Import a user module by its name, or by the path of its file.
+
+    Args:
+        name: The name; or a path that ends in `.py`. The file becomes the module of its own name, `accounts` for
+            `jobs/accounts.py`, as if it were imported from its folder. That folder is not searched for other modules.
 
     Raises:
         JobNotFound: The module does not exist, or its import fails; the message has the reason and the failing line.
     """
+    is_file = name.endswith(_FILE)
     try:
-        return importlib.import_module(name)
+        return _loaded(Path(name).resolve(), name) if is_file else importlib.import_module(name)
     except StateShiftError:
         raise
     except (Exception, SystemExit) as error:
-        missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        is_itself = bool(missing) and not is_file and f"{name}.".startswith(f"{missing}.")
         last = traceback.extract_tb(error.__traceback__)[-1]
-        where = "" if missing else f" ({last.filename}, line {last.lineno})"
-        advice = "run in the folder that contains it, or add that folder to PYTHONPATH"
+        where = "" if is_itself else f" ({last.filename}, line {last.lineno})"
+        advice = "fix the module"
+        if is_itself:
+            advice = "run in the folder that contains it, or add that folder to PYTHONPATH"
+        elif missing and is_file:
+            advice = f"add the folder of {missing} to PYTHONPATH, or fix the module"
         raise JobNotFound(
-            f"the module {name!r} cannot be imported: {type(error).__name__}: {error}{where}",
-            advice=advice if missing else "fix the module",
+            f"the module {name!r} cannot be imported: {type(error).__name__}: {error}{where}", advice=advice
         ) from error
+
+
+def _loaded(file: Path, spelled: str) -> ModuleType:
+    """Return the module of a file, which is loaded once."""
+    name = file.stem
+    if not file.is_file():
+        raise JobNotFound(f"there is no file {spelled}", advice="check the path: it starts in the current folder")
+    loaded = sys.modules.get(name)
+    if loaded is not None and Path(getattr(loaded, "__file__", None) or "").resolve() == file:
+        return loaded
+    spec = importlib.util.spec_from_file_location(name, file)
+    if loaded is not None or not name.isidentifier() or spec is None or spec.loader is None:
+        why = f"another module {name!r} is loaded already" if loaded else f"{name!r} is not a valid name of a module"
+        raise JobNotFound(f"the file {spelled} cannot be loaded: {why}", advice="rename the file")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def load_job(place: str) -> Job:
     """Import the job at `module:attribute`; the attribute is a `Job` or a function without arguments that returns one.
 
+    The module may also be given as a path that ends in `.py`, such as `jobs/accounts.py:job`.
+
     Raises:
         JobNotFound: The module cannot be imported, or has no such job; the message has the reason.
     """
-    module_name, separator, attribute = place.partition(":")
-    if not separator or not module_name or not attribute:
-        raise JobNotFound(f"{place!r} does not name a job", advice="write module:attribute, such as accounts:job")
+    module_name, _, attribute = place.rpartition(":")
+    if not module_name or not attribute:
+        advice = "write module:attribute, such as accounts:job or jobs/accounts.py:job"
+        raise JobNotFound(f"{place!r} does not name a job", advice=advice)
     module = import_user_module(module_name)
     try:
         job = getattr(module, attribute)
@@ -275,5 +314,5 @@ def _made(function: Callable[[], object], place: str) -> object:
     except Exception as error:
         raise JobNotFound(
             f"{place} was called to get the job, and failed: {type(error).__name__}: {error}",
-            advice="give a Job, or a function without arguments that returns one",
+            advice="name a Job, or a function without arguments that returns one",
         ) from error

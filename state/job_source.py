@@ -223,7 +223,7 @@ def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Ite
     """Yield the comments above an operator: its name, and the parts that are not declared."""
     if not operator.uid:
         yield from comment(
-            "The savepoint does not tell this operator's uid. Once you know it, write it in place of the id: "
+            "The savepoint does not contain this operator's uid. Once you know it, replace the id with it: "
             'Operator("the-uid", ...).'
         )
     elif operator.name and operator.name != operator.uid:

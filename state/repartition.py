@@ -55,15 +55,15 @@ def _merge(text: str) -> tuple[str, Merge]:
 
 
 def _is_place(text: str) -> bool:
-    module_name, _, name = text.partition(":")
+    module_name, _, name = text.rpartition(":")
     return bool(module_name and name)
 
 
 def _loaded(place: str) -> Merge:
-    module_name, _, name = place.partition(":")
+    module_name, _, name = place.rpartition(":")
     function = getattr(import_user_module(module_name), name, None)
     if not callable(function):
-        raise JobNotFound(f"{module_name} has no function {name!r}", advice="give a function of two values")
+        raise JobNotFound(f"{module_name} has no function {name!r}", advice="name a function of two values")
     return Merge(place, function)
 
 

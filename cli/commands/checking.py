@@ -101,8 +101,8 @@ def command(
 ) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
 
-    The job is told in Python, or by a savepoint that the new Java job wrote. With --against, the job is held against
-    what was recorded of its earlier revisions instead, before any savepoint is at stake.
+    The job is declared in Python, or known by a savepoint that the new Java job wrote. With --against, the job is
+    compared with its recorded revisions instead, before any savepoint is at stake.
     Nothing is run, and nothing is written.
     """
     from ...compat import explain
@@ -171,7 +171,7 @@ def _block(block: Words | Differences) -> Line | Table:
 
 
 def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
-    """Return the lines that tell what to do next."""
+    """Return the lines on what to do next."""
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
     from .migrating import command as migrate

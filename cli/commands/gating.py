@@ -212,8 +212,8 @@ def _drift(report: GateReport, kept: History) -> str:
 def _file_of(candidate: JobDescription, project: Project) -> str:
     """Return the file for annotations: the module of the job, as a path from the current folder, or ""."""
     origin = candidate.origin.removeprefix("job ") if candidate.origin.startswith("job ") else project.job
-    name = origin.partition(":")[0]
-    loaded = getattr(sys.modules.get(name), "__file__", None)
+    name = origin.rpartition(":")[0]
+    loaded = getattr(sys.modules.get(Path(name).stem if name.endswith(".py") else name), "__file__", None)
     if loaded and Path(loaded).is_relative_to(Path.cwd()):
         return Path(loaded).relative_to(Path.cwd()).as_posix()
     module = name.replace(".", "/")

@@ -232,7 +232,7 @@ def _headline(report: MigrationReport) -> str:
         return f"{done}: every entry as it was, in {report.target}"
     if "convert" not in actions and "rekey" in actions:
         entries = sum(count.written for count in report.states if count.action == "rekey")
-        return f"keyed anew: {many(entries, 'entry', 'entries')}, in {report.target}"
+        return f"rekeyed: {many(entries, 'entry', 'entries')}, in {report.target}"
     if "convert" not in actions and "drop" in actions:
         return f"rewritten without {many(by_action['drop'], 'state')}: every other entry as it was, in {report.target}"
     if "convert" not in actions:

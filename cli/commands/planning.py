@@ -70,7 +70,7 @@ def command(
     options: MigrationOptions,
     with_json: bool,
 ) -> int:
-    """Plan the migration of SAVEPOINT to the types of a job: who reads, converts and writes each state, and how much.
+    """Plan the migration of SAVEPOINT to the types of a job: what reads, converts and writes each state, and how much.
 
     One entry of each state that changes is converted as a trial. Needs no Spark; the savepoint is only read.
     """

@@ -49,7 +49,8 @@ machine that has neither the savepoint nor the classes.""",
     "job_place",
     default="",
     metavar="MODULE:ATTRIBUTE",
-    help="Instead of SAVEPOINT: a job in Python. The current folder is searched first.",
+    help="Instead of SAVEPOINT: a job in Python, such as accounts:job or jobs/accounts.py:job. The current folder is "
+    "searched first.",
 )
 @click.option("-m", "--message", default="", help="Record a revision in the project's history, with this message.")
 @click.option(

@@ -43,9 +43,9 @@ def _headline(migration: MigrationPlan) -> str:
     converted = sum(state.action is StateAction.CONVERT for state in states)
     relabelled = sum(state.action is StateAction.RELABEL for state in states)
     rekeyed = sum(state.action is StateAction.REKEY for state in states)
-    keyed_anew = f"{rekeyed:,} keyed anew, " if rekeyed else ""
+    rekeyed_first = f"{rekeyed:,} rekeyed, " if rekeyed else ""
     whole = many(len(states), "state")
-    return f"of {whole}, {converted:,} converted, {relabelled:,} relabelled, {keyed_anew}the rest copied as bytes"
+    return f"of {whole}, {converted:,} converted, {relabelled:,} relabelled, {rekeyed_first}the rest copied as bytes"
 
 
 def _operator_lines(operator: OperatorPlan) -> Iterator[str]:

@@ -26,7 +26,7 @@ Span = tuple[str, str]
 
 
 _NO_WAY_BACK = ("keep the type as it is there", "give up the way back: a level of BACKWARD")
-"""The ways out if the failure is that of an old job, which nobody will change any more."""
+"""The ways out if the failure is that of an old job, which will not be changed any more."""
 
 _BECOMES = {
     Decision.START: "the job can use it as it is",

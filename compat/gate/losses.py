@@ -157,7 +157,7 @@ def _is_unlooked_for(finding: Finding) -> bool:
 
 
 def is_doubt(finding: Finding) -> bool:
-    """Whether a finding only says that the stored type does not tell of nulls, which is no doubt if code does."""
+    """Whether a finding only says that the stored type does not mention nulls, which is no doubt if the code does."""
     is_told = finding.old.startswith(_OPTIONAL) or finding.forbidden
     return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.verdict is Verdict.COMPATIBLE and not is_told
 

@@ -32,7 +32,7 @@ _SECOND_LAYOUT = 2
 @register_snapshot
 @attrs.define
 class HarnessSnapshot(TypeSerializerConfigSnapshot[int]):
-    """The snapshot of all these serializers, which it tells apart by name."""
+    """The snapshot of all these serializers, which it distinguishes by name."""
 
     snapshot_id: ClassVar[str] = "stateshift/harness"
 

@@ -50,7 +50,7 @@ class Upgrade:
         value: The stored value as the new code sees it; after a migration, the value that it becomes.
         fallback: The new code's deserializer for bytes whose serializer no longer exists, or None.
         converter: The new code's converter, or None.
-        restored: A function that tells whether a value read by the restored snapshot is the stored one, or None.
+        restored: A function that returns whether a value read by the restored snapshot is the stored one, or None.
     """
 
     release: str
@@ -80,7 +80,7 @@ class UpgradeCase:
         setup: The file of the old code, beside the test. It defines `serializer`, and a `value` to write.
         verifier: The file of the new code. It defines `serializer`; `value`, the old value as the new code sees it;
             `verdict`, either one or a dict with one for each release; if needed, `fallback` and `converter`; and
-            `restored`, a function that tells whether a value which the snapshot read without any class is the stored
+            `restored`, a function that returns whether a value which the snapshot read without any class is the stored
             one.
         releases: The releases with golden files, the oldest first; the last one is the current one.
         golden: The folder of golden files, beside the test.

@@ -155,7 +155,7 @@ def _legal(name: str, cls: type) -> str:
     if "<" in name:
         raise DeclarationError(
             f"{name} has no name in Avro",
-            advice=f"declare {cls.__name__} at the top level of a module, or give a schema",
+            advice=f"declare {cls.__name__} at the top level of a module, or pass a schema",
         )
     return name
 
@@ -176,7 +176,7 @@ def _json(value: Any, where: str) -> Any:
     if isinstance(kind, dict):
         return avro_logical.to_raw(parse(json.dumps(kind)), value)
     raise DeclarationError(
-        f"{where}: the default {shown(value)} cannot be expressed in a schema", advice="give a schema"
+        f"{where}: the default {shown(value)} cannot be expressed in a schema", advice="pass a schema"
     )
 
 

@@ -242,7 +242,7 @@ def _may_fail(rule: str, reason: str) -> Limit:
 
 _NO_DECIMAL_BOUND = _refused(
     "DEC-3",
-    "the stored decimals have no bound on their digits, and the new type has",
+    "the stored decimals have no bound on their digits, but the new type has",
     "store text or bytes of your own",
 )
 _NO_SIZE = _refused("AV-3", "fixed_size_mismatch: stored bytes are of any length", 'take "bytes"')

@@ -125,7 +125,7 @@ class _Resolution:
     def misnamed(self, old: Node, new: Node, path: str) -> None:
         shape = [(f.name, f.node.describe()) for f in old.fields] == [(f.name, f.node.describe()) for f in new.fields]
         same = shape and old.symbols == new.symbols and old.size == new.size
-        rule, alike = ("AV-10", "; that the two look alike does not make them one") if same else ("AV-2", "")
+        rule, alike = ("AV-10", "; looking alike does not make them one type") if same else ("AV-2", "")
         self.refuse(
             path, rule, old, new, f"name_mismatch: {old.name!r} is stored, not {new.name!r}{alike}",
             f'if it was renamed: "aliases": ["{old.name}"] in the new schema', CONVERTER,
@@ -134,13 +134,13 @@ class _Resolution:
     def promotion(self, old: Node, new: Node, path: str) -> None:
         pair = (old.type, new.type)
         if new.type not in PROMOTIONS.get(old.type, ()):
-            self.refuse(path, "AV-3", old, new, f"type_mismatch: Avro reads no {new.type} from {old.type}")
+            self.refuse(path, "AV-3", old, new, f"type_mismatch: Avro cannot read {old.type} as {new.type}")
             return
         if old.logical != new.logical and not _is_finer(old, new):
             if old.logical and new.logical:
                 self.meaning(old, new, path)
             else:
-                self.refuse(path, "AV-8", old, new, "the type and what it means change at once")
+                self.refuse(path, "AV-8", old, new, "the type and its meaning both change")
             return
         if pair in _SAME_BYTES:
             self.note(path, old, new, f"{old.type} and {new.type} have the same bytes")
@@ -160,7 +160,7 @@ class _Resolution:
             reason = "the same bytes are read with another logical type"
             flags: tuple[str, ...] = ()
             if not old.logical and not _holds_all(new):
-                reason += "; one that it does not hold fails"
+                reason += "; a value that it cannot represent fails"
                 flags = (Flag.MAY_FAIL_PER_VALUE,)
             self.add(path, "AV-8", Verdict.COMPATIBLE, old.describe(), new.describe(), reason, (), flags)
         else:
@@ -209,7 +209,7 @@ class _Resolution:
             reason = f"{', '.join(missing)} become the enum's default {new.default} (AV-7)"
             self.rewrite(path, old, new, reason, Flag.LOSSY)
         elif new.symbols[: len(old.symbols)] != old.symbols:
-            self.rewrite(path, old, new, "the symbols have other places")
+            self.rewrite(path, old, new, "the symbols are in other places")
         elif new.symbols != old.symbols:
             self.note(path, old, new, f"appended: {', '.join(new.symbols[len(old.symbols) :])}")
 
@@ -223,7 +223,7 @@ class _Resolution:
             self.check(old, new.branches[place], path + "?" if new.is_optional else path)
             return
         if new.type != "union":
-            self.rewrite(path, old, new, "the number of the branch goes away")
+            self.rewrite(path, old, new, "the number of the branch is removed")
         moved: list[str] = []
         taken: dict[int, Node] = {}
         for place, branch in enumerate(old.branches):
@@ -239,13 +239,13 @@ class _Resolution:
                 self.rewrite(below, branch, new.branches[found] if new.branches else new, reason, Flag.LOSSY)
             self.check(branch, new.branches[found] if new.type == "union" else new, below)
         if new.type == "union" and moved:
-            self.rewrite(path, old, new, f"branches have other places: {', '.join(moved)}")
+            self.rewrite(path, old, new, f"branches are in other places: {', '.join(moved)}")
         elif new.type == "union" and len(new.branches) > len(old.branches):
             added = ", ".join(branch.describe() for branch in new.branches[len(old.branches) :])
             self.note(path, old, new, f"appended: {added}")
 
     def missing_branch(self, branch: Node, new: Node, path: str) -> None:
-        reason = f"missing_union_branch: nothing takes {branch.describe()}, even if no value was of it"
+        reason = f"missing_union_branch: nothing takes {branch.describe()}, even if no stored value has it"
         if new.type != "union":
             kind = "name_mismatch" if branch.type == new.type else "type_mismatch"
             reason = f"{kind}, {reason}"

@@ -5,7 +5,7 @@ There are two ways to read, with equal results. `tell` converts one value, as th
 for each value; rows that it does not support (a subclass, a nested non-ASCII character, damage) are *odd*: the caller
 reads only those rows with the serializer, which also raises the errors.
 
-There are two ways to write, too. `taker` gives a function that converts one value from Arrow to what the serializer
+There are two ways to write, too. `taker` returns a function that converts one value from Arrow to what the serializer
 accepts. `encode` makes the bytes of a column without an object for each value; rows that it does not support (a
 non-ASCII character, a number that may not fit, a null) are *declined*: the caller writes only those rows with the
 serializer. The serializers thus remain the only authority on bytes.

@@ -119,7 +119,7 @@ class OptionalSerializer(TypeSerializer[T | None]):
         )
 
     def _from_required(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T | None]:
-        reason = "values may be null from now on, which takes a flag before each"
+        reason = "values may be null, so a flag is stored before each"
         ways = ("migrate the state: each value gets its flag", KEEP_OLD_TYPE)
         finding = Finding(
             "$", "OPT-1", Verdict.REQUIRES_MIGRATION, snapshot.describe(), self.describe(), reason, ways

@@ -86,7 +86,7 @@ def from_other_sequence(
         flags = (Flag.MAY_FAIL_PER_VALUE,)
     finding = Finding(
         "$", "FAM-4", Verdict.REQUIRES_MIGRATION, snapshot.describe(), new.describe(), reason,
-        ("migrate the state: each element is written again", KEEP_OLD_TYPE), flags,
+        ("migrate the state: each element is rewritten", KEEP_OLD_TYPE), flags,
     )  # fmt: skip
     return compose(
         outer_result((finding,)),

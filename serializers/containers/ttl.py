@@ -206,9 +206,9 @@ def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapsho
     stored = snapshot.children()[1]
     finding = Finding(
         "$", "STATE-5", Verdict.REQUIRES_MIGRATION, snapshot.describe(), value.describe(),
-        "time to live is switched off; how long values lived is not stored, so that none is left out as expired",
-        ("migrate the state: the stamps are taken off",
-         f"say how long values lived ({FORMER_TIME_TO_LIVE} of the descriptor): what has expired is then dropped",
+        "time to live is switched off; the savepoint does not store how long values live, so none counts as expired",
+        ("migrate the state: the time stamps are removed",
+         f"declare how long values lived ({FORMER_TIME_TO_LIVE} of the descriptor): expired values are then dropped",
          "declare the state with time to live, as it was stored"),
     )  # fmt: skip
     return compose(

@@ -19,6 +19,7 @@ from ..records.recursive import RecordReference
 from ..records.serializers import DescribedRecordSerializer
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from ..views import DataInputView, DataOutputView
+from ..wording import one
 from .opened import FromPickle, parts_within, pickle_names, records_within, sources_of
 from .rules import obstacles
 from .serializers import PickleSerializer
@@ -60,21 +61,21 @@ def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> Compatibility
     if not own:
         plain = _BY_KIND.get(new.snapshot_configuration().kind, ())
         if name not in plain:
-            return incompatible(new, old, "FAM-2", f"values of {new.describe()} are no {found.name}")
+            return incompatible(new, old, "FAM-2", f"a pickled {found.name} cannot become {one(new.describe())}")
     needs = obstacles(old)
     trust = " ".join(f"--trust {need.lifted_by}" for need in needs if need.lifted_by)
     findings = [
         Finding(
             "$", "FAM-1", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
-            "each pickle is opened, and written as what is described; the types of its fields are seen then",
+            "each pickle is opened, and its value is written as the described type; its fields are checked then",
             (f"migrate the state: {trust}", KEEP_OLD_TYPE), (Flag.MAY_FAIL_PER_VALUE,),
         )
     ]  # fmt: skip
     if own and name not in own:
-        reason = f"the class {found.name} is none of the job's"
+        reason = f"the class {found.name} is not in the job"
         ways = (f"if it has the same fields: @record(aliases=[{found.name!r}])", CONVERTER)
         findings.append(Finding("$", "PKL-6", Verdict.REQUIRES_MIGRATION, found.name, own[0], reason, ways))
-        needs = (*needs, Obstacle(f"the class {found.name} is none of the job's"))
+        needs = (*needs, Obstacle(f"the class {found.name} is not in the job"))
     shapes = {shape.name: shape for shape in found.classes}
     findings += _field_findings(new, shapes, "$", records_within(new))
     verdict = worst([finding.verdict for finding in findings])
@@ -104,7 +105,7 @@ def _members_gone(cls: type, new: TypeSerializer[Any], shapes: Mapping[str, Shap
     shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
     gone = [member for member in shape.fields if member not in shape_of(cls).fields] if shape is not None else []
     if gone:
-        reason = f"the member {gone[0]} is gone or has another value, and pickles tell members by their value"
+        reason = f"the member {gone[0]} is gone or has another value, and pickles identify members by their value"
         ways = ("keep the member and its value until the state is moved", CONVERTER)
         yield Finding(path, "ENUM-4", Verdict.INCOMPATIBLE, str(shape), str(shape_of(cls)), reason, ways)
 
@@ -117,7 +118,10 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
     for field in added:
         where, kind = f"{path}.{field.name}", field.describe()
         if field.default is None:
-            ways: tuple[str, ...] = ("give it a default", f"say its former name: Field(aliases=[…]) on {field.name}")
+            ways: tuple[str, ...] = (
+                "give it a default",
+                f"declare its former name: Field(aliases=[…]) on {field.name}",
+            )
             reason = f"the field is new and has no default; pickled objects have no value for it{hint}"
             yield Finding(where, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways)
             continue
@@ -134,7 +138,7 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
     for field in new.fields:
         was = sources.get(field.name)
         if was is not None and was not in {field.name, field.attribute}:
-            reason = "renamed; the alias says so"
+            reason = "renamed, according to the alias"
             yield Finding(
                 f"{path}.{field.name}", "REC-6", Verdict.REQUIRES_MIGRATION, was, field.name, reason,
                 ("migrate the state: the value moves to its new name",),
@@ -155,7 +159,7 @@ def to_pickle(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]
         return CompatibilityResult.incompatible(*result.findings)
     finding = Finding(
         "$", "FAM-3", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
-        "each value becomes a pickle, of which nothing can be told afterwards",
+        "each value becomes a pickle, whose content cannot be checked afterwards",
         ("migrate the state: each value is pickled", f"keep it described: {described.describe()}"),
         (Flag.UNVERIFIED_AFTER,),
     )  # fmt: skip

@@ -36,7 +36,7 @@ def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) ->
     if result.is_migration_required():
         needs = obstacles(old)
         if any(finding.rule == "PKL-6" for finding in result.findings):
-            needs += (Obstacle(f"the class {old.fingerprint.name} is none of the job's"),)
+            needs += (Obstacle(f"the class {old.fingerprint.name} is not in the job"),)
         return attrs.evolve(result, conversion=Repickle(new), obstacles=needs)
     if result.is_compatible_after_reconfiguration():
         return CompatibilityResult.compatible_after_reconfiguration(attrs.evolve(new), *result.findings)
@@ -82,7 +82,7 @@ def obstacles(old: PickledSnapshot) -> tuple[Obstacle, ...]:
 
 def _other_byte_code(found: Fingerprint) -> str:
     was, here = (".".join(map(str, version)) for version in (found.python, running_python()))
-    return f"its pickles hold byte code of Python {was}, which Python {here} cannot run"
+    return f"its pickles contain byte code of Python {was}, which Python {here} cannot run"
 
 
 @attrs.frozen
@@ -123,16 +123,16 @@ class _Comparison:
         was, becomes = self.was.name, self.new.name
         missing = [old for old, _ in self.old.former if old not in self.redirects]
         if missing:
-            reason = f"stored pickles may still use the former name {missing[0]}, and no alias says what it is"
+            reason = f"stored pickles may still use the former name {missing[0]}, and no alias declares it"
             ways = (f"keep the alias {missing[0]!r}", "store it as a described type")
             return [self._finding("PKL-3", Verdict.INCOMPATIBLE, reason, *ways)]
         if self.redirects.get(was, was) == becomes:
             return [*self._moved(), *self._listed()]
         same = f"if it is the same class: aliases=({was!r},)"
         if was.rpartition(".")[2] == becomes.rpartition(".")[2]:
-            reason = "the class stands in another module, and no alias says that it moved there"
+            reason = "the class is in another module, and no alias declares the move"
             return [self._finding("PKL-3", Verdict.INCOMPATIBLE, reason, same, KEEP_OLD_TYPE)]
-        reason = f"the class {was} is none of the job's"
+        reason = f"the class {was} is not in the job"
         return [self._finding("PKL-6", Verdict.REQUIRES_MIGRATION, reason, same, _FALLBACK)]
 
     def _moved(self) -> list[Finding]:
@@ -142,10 +142,10 @@ class _Comparison:
         return [self._finding("PKL-3", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, reason)] if moved else []
 
     def _listed(self) -> list[Finding]:
-        """Check PKL-1 for added classes: stored pickles hold none of them, and the snapshot lists them from now on."""
+        """Check PKL-1 for added classes: stored pickles hold none of them, and the new snapshot lists them."""
         stored = {self.redirects.get(name, name) for name in self.was.names}
         further = [name for name in self.new.names if name not in stored]
-        reason = f"values may also hold {', '.join(further)} from now on"
+        reason = f"values may now also hold {', '.join(further)}"
         return [self._finding("PKL-1", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, reason)] if further else []
 
     def _shapes(self) -> list[Finding]:
@@ -166,11 +166,11 @@ class _Comparison:
         if self.has_hook:
             return [
                 self._finding(
-                    "PKL-4", Verdict.REQUIRES_MIGRATION, f"{reason}; the class or its upgrade takes the old shape",
-                    "migrate the state: each value is opened and pickled anew", flags=(Flag.UNVERIFIED_AFTER,),
+                    "PKL-4", Verdict.REQUIRES_MIGRATION, f"{reason}; the class or its upgrade accepts the old shape",
+                    "migrate the state: each value is opened and pickled again", flags=(Flag.UNVERIFIED_AFTER,),
                 )
             ]  # fmt: skip
-        reason += "; unpickling fills nothing in, so that it would surface later"
+        reason += "; unpickling fills in no defaults, so an error would come later"
         ways = ("give the class a __setstate__ that takes the old state, or the serializer an upgrade=…", CONVERTER)
         described = (f"store it as a record: {self.new.name} for the state's type",) if self.is_described else ()
         return [self._finding("PKL-4", Verdict.INCOMPATIBLE, reason, *described, *ways)]
@@ -189,9 +189,9 @@ class _Comparison:
         """Return the finding PKL-1 or PKL-2: equal fingerprints do not prove equal contents."""
         flags = (Flag.UNVERIFIED,)
         if (self.was.protocol, self.was.python) != (self.new.protocol, self.new.python):
-            reason = "another pickle protocol or Python, which reads what was written"
+            reason = "another pickle protocol or Python, which can read the stored pickles"
             return self._finding("PKL-2", Verdict.COMPATIBLE, reason, flags=flags)
-        return self._finding("PKL-1", Verdict.COMPATIBLE, "the same shape from outside; not opened", flags=flags)
+        return self._finding("PKL-1", Verdict.COMPATIBLE, "the same shape; pickles are not opened", flags=flags)
 
 
 def _difference(was: Shape, becomes: Shape | None) -> str:
@@ -205,7 +205,7 @@ def _difference(was: Shape, becomes: Shape | None) -> str:
     if was.pickled_by is PickledBy.SYMBOL:
         new = []  # older pickles hold no new members
     if was.pickled_by is PickledBy.ORDER and not gone and not new and was.fields != becomes.fields:
-        return f"the fields of {becomes.name} stand in another order, by which it is pickled"
+        return f"the fields of {becomes.name} are in another order, and it is pickled by position"
     words = [f"{becomes.name} lost {', '.join(gone)}"] if gone else []
     return " and ".join([*words, *([f"{becomes.name} has the new {', '.join(new)}"] if new else [])])
 

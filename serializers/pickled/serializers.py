@@ -195,7 +195,7 @@ class PickleSerializer(TypeSerializer[T]):
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.python_class, type):
-            raise DeclarationError(f"{shown(self.python_class)} is not a class", advice="give the class of the values")
+            raise DeclarationError(f"{shown(self.python_class)} is not a class", advice="pass the class of the values")
         if not _OLDEST_PROTOCOL <= self.protocol <= PROTOCOL:
             raise DeclarationError(f"pickle protocol {self.protocol} cannot be written", advice="choose 2 to 5")
         for one in self.references:

@@ -227,7 +227,7 @@ def _with_copies(
             for answer in found
         ]  # fmt: skip
         if any(_by_itself(one) != _by_itself(ways_to_read[0]) for one in ways_to_read):
-            reason = f"{name} is stored in several ways, and a copy within itself reads one of them"
+            reason = f"{name} is stored in several ways, and one serializer reads only one of them"
             ways = ("migrate the state: all of it is written in one way", KEEP_OLD_TYPE)
             finding = Finding("$", "COMP-4", Verdict.REQUIRES_MIGRATION, name, name, reason, ways)
             return CompatibilityResult.requires_migration(finding, *result.findings, conversion=result.conversion)

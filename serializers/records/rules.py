@@ -108,7 +108,7 @@ def come_back(
 def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
     """Return the finding for a retired name whose former type differs or is not declared (REC-16)."""
     reason = "the name is retired and must not come back"
-    ways: tuple[str, ...] = ("take another name", "take it off the retired names")
+    ways: tuple[str, ...] = ("choose another name", "remove it from the retired names")
     if was:
         reason += f" as {one(becomes)}: it was {one(was)}"
     else:
@@ -173,7 +173,7 @@ def _order_and_names(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> 
         findings.append(Finding(f"$.{field.name}", "REC-6", verdict, stored.name, field.name, reason, ways))
     if not in_order and not findings:
         if new.sorted_fields:
-            verdict, reason = Verdict.REQUIRES_MIGRATION, "the stored fields lie in another order than Flink's"
+            verdict, reason = Verdict.REQUIRES_MIGRATION, "the stored fields are in another order than Flink's"
             ways = ("migrate the state: the fields are written in alphabetical order",)
         else:
             verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the stored order of the fields is kept"
@@ -201,7 +201,7 @@ def _declaring_classes(
             continue
         reason = "another class declares the field; Flink finds a field by that class, and would drop the values"
         ways = (
-            f"say so: Field(declared_by={was!r}) on {field.name}",
+            f"declare it: Field(declared_by={was!r}) on {field.name}",
             f"declare it in a base class with @record(java_class={was!r})",
         )
         yield Finding(path, "REC-11", Verdict.INCOMPATIBLE, was, becomes, reason, ways)
@@ -252,7 +252,7 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
             flags = (Flag.MAY_FAIL_PER_VALUE,)
             return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), NULLS_UNTOLD, (declare,), flags)
         reason = f"a stored null becomes {field.on_none.describe()}; Flink does not say whether there is one"
-        once = "migrate the state, and take on_none off then: else it is migrated each time"
+        once = "migrate the state, and remove on_none afterwards: otherwise it is migrated each time"
         flags = (Flag.LOSSY,)
         return Finding("$", "REC-10", Verdict.REQUIRES_MIGRATION, old, field.describe(), reason, (once, declare), flags)
     if field.on_none is not None:

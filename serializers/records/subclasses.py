@@ -101,7 +101,7 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
         name = snapshot.record_name()
         match = takers.get(name)
         if match is None and (match := _no_longer_registered(new, name)) is not None:
-            reason = f"{name} is no registered subclass of {new.name} any more, and so it is not written anew"
+            reason = f"{name} is no longer a registered subclass of {new.name}, so its values cannot be rewritten"
             obstacles.append(Obstacle(reason, is_of_writer=True))
         if match is None:
             reason = "values of this subclass may be stored, and the new type knows no such subclass"
@@ -133,7 +133,7 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
 def _merged(name: str, becomes: str, others: Mapping[str, RecordSnapshot], snapshot: RecordSnapshot) -> Finding:
     """Return the finding that several stored subclasses become one: a copy could not tell their tags apart (REC-14)."""
     if name in others and type_digest(others[name]) != type_digest(snapshot):
-        reason = "the savepoint lists the subclass twice, with fields that differ, so that values do not tell which"
+        reason = "the savepoint lists the subclass twice, with different fields, and a value does not show which it has"
         ways = ("use a savepoint from before the two became one", CONVERTER)
         return Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, becomes, reason, ways)
     stored = ", ".join(dict.fromkeys((*others, name)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Convert = Callable[[Any], Any]
 
-_SAY_STORED = "say how the stored columns are called, in their order: row_of(…, stored=(…))"
+_SAY_STORED = "name the stored columns, in their order: row_of(…, stored=(…))"
 
 
 @attrs.frozen
@@ -50,14 +50,14 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
     if not new.stored_names and len(new.columns) != len(old.nested):
         counts = f"the number of columns differs ({len(old.nested)} stored and {len(new.columns)} declared)"
         if new.names:
-            reason = f"{counts}, and the savepoint does not tell their names"
+            reason = f"{counts}, and the savepoint does not store their names"
             return incompatible(new, old, "ROW-7", reason, _SAY_STORED, KEEP_OLD_TYPE)
         reason = f"{counts}, and unnamed columns are paired by position"
         return incompatible(new, old, "ROW-5", reason, KEEP_OLD_TYPE, f"name the columns (row_of), or {CONVERTER}")
     pairs, findings = _by_name(new, old) if new.stored_names else _by_position(new, old)
     if any(finding.verdict is Verdict.REQUIRES_MIGRATION for finding in findings) and _fits_already(new, old):
-        reason = "the stored types are those of the new columns already, so that they do not tell whether this was done"
-        ways = ("leave `stored=` out where the savepoint has the new columns already", KEEP_OLD_TYPE)
+        reason = "the stored types already are those of the new columns, so they do not show whether this was done"
+        ways = ("leave `stored=` out if the savepoint already has the new columns", KEEP_OLD_TYPE)
         names = ", ".join(new.stored_names), ", ".join(new.names)
         findings.append(Finding("$", "ROW-8", Verdict.REQUIRES_MIGRATION, *names, reason, ways, (Flag.UNVERIFIED,)))
     retired = come_back(new.columns, new.retired, new.retired_types)
@@ -79,15 +79,15 @@ def _by_position(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_
         return pairs, []
     moved = [name for place, name in enumerate(old.names) if name in new.names and new.names[place] != name]
     if moved:
-        reason = "no savepoint tells the names of columns, so that they are paired by position: values would be swapped"
+        reason = "savepoints do not store names of columns, so they are paired by position: values would be swapped"
         ways = (f"{_SAY_STORED}, and migrate", "keep the order of the columns")
         order = ", ".join(old.names), ", ".join(new.names)
         return pairs, [Finding("$", "ROW-6", Verdict.INCOMPATIBLE, *order, reason, ways)]
-    reason = "the savepoint does not tell the names of the columns; they are paired by position"
+    reason = "the savepoint does not store the names of the columns, so they are paired by position"
     names = ", ".join(new.names)
     finding = Finding(
         "$", "ROW-7", Verdict.COMPATIBLE, old.describe(), names, reason,
-        (f"if their order was another one, {_SAY_STORED}",), (Flag.UNVERIFIED,),
+        (f"if their order was different, {_SAY_STORED}",), (Flag.UNVERIFIED,),
     )  # fmt: skip
     return pairs, [finding]
 
@@ -116,7 +116,7 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
     reads = {name: place for place, name in enumerate(new.stored_names)}
     pairs = [_Pair(column, places[column.name], reads[was.name]) for column, was in pairing.paired]
     if not pairing.added and not pairing.removed and pairing.stored_order != list(new.names):
-        reason = "the columns lie in another order, which no snapshot tells; who restores pairs them by position"
+        reason = "the columns are in another order; snapshots do not store it, and Flink pairs columns by position"
         ways = ("migrate the state: the columns are written in their new order", "keep the order of the columns")
         order = ", ".join(new.stored_names), ", ".join(new.names)
         findings.append(Finding("$", "ROW-2", Verdict.REQUIRES_MIGRATION, *order, reason, ways))

@@ -20,6 +20,7 @@ from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, incompatible, unrelated
 from .values import FIRST_SECOND, LAST_SECOND, Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
+from ..wording import one
 
 if TYPE_CHECKING:
     from ..snapshot import TypeSerializerConfigSnapshot
@@ -134,7 +135,7 @@ class TemporalSerializer(ScalarSerializer[Any]):
             return CompatibilityResult.compatible(*self._remarks())
         old, new = stored.meaning, self.row.meaning
         if old.what != new.what:
-            reason = f"a {old.what} is no {new.what}"
+            reason = f"{one(old.what)} is not {one(new.what)}"
             return incompatible(self, snapshot, "TIME-5", reason, KEEP_OLD_TYPE, CONVERTER)
         if old.zone != new.zone:
             reason = (

@@ -61,7 +61,7 @@ def number(options: Options, name: str) -> int | None:
     if not value:
         return None
     if not value.isdecimal() or len(value) > _MOST_DIGITS or not int(value):
-        raise DeclarationError(f"the option {name!r} is {value!r}", advice="give a positive integer")
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice="use a positive integer")
     return int(value)
 
 

@@ -99,7 +99,7 @@ class SavepointDataSource(DataSource):
             titles = ", ".join(operator.title for operator in operators) or "none"
             raise StateShiftError(
                 f"option('operator', …) is missing; operators with state are: {titles}",
-                advice="give a uid or id; option('state', '*') lists all states",
+                advice="pass a uid or id; option('state', '*') lists all states",
                 savepoint=self._place(),
             )
         return StateTable.of(operators[0], name, exact=flag(self.options, "exact"))

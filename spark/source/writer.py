@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 from typing import TYPE_CHECKING
 
 import attrs
@@ -21,7 +20,7 @@ from ...serializers.registry import registry
 from ...state.columnar.row_files import RowFile
 from ...state.columnar.state_types import FROM_ROWS, Wanted
 from ...state.columnar.state_write import StateWrite, settle
-from ...state.job import load_job
+from ...state.job import import_user_module, load_job
 from ...state.migration.retry import may_be_mended
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
@@ -59,7 +58,8 @@ class StateWriter(DataSourceArrowWriter):
         try:
             settled = _settled(options, schema, overwrite=overwrite)
             if job := options.get("job"):
-                send_by_value([sys.modules[job.partition(":")[0]]], set())  # its record classes are sent with it
+                module = import_user_module(job.rpartition(":")[0])
+                send_by_value([module], set())  # its record classes are sent with it
             parent = os.getppid()  # it lives as long as Spark's driver, while this process ends with the planning
             self._write = settled.prepare(parent)
             renew_apart(self._write.claim, parent)

@@ -85,7 +85,7 @@ class RowEncoder:
     Attributes:
         source: The state to write, and the columns that it is written from.
         max_parallelism: The number of key groups.
-        make_row: The factory of the rows that are passed to the user's functions.
+        make_row: The factory of the rows that are passed to functions for rows.
     """
 
     source: ResolvedSource
@@ -330,7 +330,7 @@ def _name_of(function: Callable[[Any], Any]) -> str:
 
 @contextmanager
 def _given_by(function: Callable[[Any], Any], serializer: TypeSerializer[Any]) -> Iterator[None]:
-    """Add advice about the expected result of a user's function to errors that have none."""
+    """Add advice about the expected result of a function for rows to errors that have none."""
     try:
         yield
     except StateShiftError as error:

@@ -180,10 +180,10 @@ class _Sampler:
 
     def sample_of(self, task: KeyedTask | RekeyTask, source: Folder) -> _Sample:
         """Return the measures of a stream, from its first entries."""
-        return self._sampled(task, source) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
+        return self._sampled(task, source) if isinstance(task, KeyedTask) else _rekeyed(task, source)
 
     def _sampled(self, task: KeyedTask, source: Folder) -> _Sample:
-        """Convert the first entries of a stream; the user's functions are not called before the run.
+        """Convert the first entries of a stream; converters and state transforms are not called before the run.
 
         CPU time is measured, since a sample of a few entries would look slow on a busy machine. For a giant value the
         time is derived from its size, and only its beginning is converted, to find how it grows.
@@ -227,7 +227,7 @@ class _Sampler:
         return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))
 
 
-def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
+def _rekeyed(task: RekeyTask, source: Folder) -> _Sample:
     """Return the measures for rewriting the keys of a stream, from the size of its first entries."""
     entries = size = 0
     with suppress(StateShiftError), open_keyed(task.handles[0], source, task.stored_max_parallelism) as reader:

@@ -1,4 +1,4 @@
-"""Merging of the values of keys that become one, by a user's function.
+"""Merging of the values of keys that become one, by a merge function.
 
 Source: rule ROLE-4.
 """
@@ -30,7 +30,7 @@ _WAY_OUT = "correct the merge function, or let the key_converter of the operator
 
 @attrs.frozen
 class Merger:
-    """Merges the stored values of entries by a user's function."""
+    """Merges the stored values of entries by a merge function."""
 
     merging: Merging
 

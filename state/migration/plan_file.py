@@ -5,6 +5,7 @@
 
 A run reads from it the origin of the new types and the options, makes the plan again, and compares the rest of the file
 with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed.
+Sentences are not compared: they explain facts that are, and another release may have other words.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from ...compat.called_code import DEFAULTS_IN_ORDER
 from ...compat.json_files import parse_document, print_document
 from ...compat.structuring import plain
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
@@ -35,8 +37,12 @@ RECORDED = "recorded"
 """The field of a rollback with the result according to the old job's code, if the project's history has that code."""
 _MEASURED: Final = frozenset({"entries", "bytes", "tried", RECORDED})
 """The fields that a run does not compare: counts of entries, which `_metadata` fixes, and the project's history."""
+_DIGEST: Final = frozenset({"plan_sha256"})
+_SENTENCES: Final = _DIGEST | {"reason", "reasons", "ways_out", "conversion", "unreadable", "source"}
+"""The fields with sentences, and the digest over them: a difference in these alone is none."""
+_MERGES = "merges"
+"""The field whose names are those of states, so that none of them is a sentence."""
 _MOST_DIFFERENCES = 30
-_DIGEST = "plan_sha256"
 CODE = "code"
 _NOTHING_WRITTEN = "Nothing was written."
 
@@ -204,13 +210,11 @@ class PlanFile:
         Raises:
             PlanChanged: The plans differ; the error lists the differences, by operator, state and field.
         """
-        differences = [
-            *_fact_differences("summary", self.summary, now.summary),
-            *_fact_differences("rollback", self.rollback, now.rollback),
-            *_operator_differences(self.operators, now.operators),
-        ]
+        differences = self._differences(now, _SENTENCES)
         if not differences:
             return
+        if self.stateshift == now.stateshift:  # the same words, so that a sentence that differs explains a difference
+            differences = self._differences(now, _DIGEST)
         shown = differences[:_MOST_DIFFERENCES]
         if len(differences) > len(shown):
             shown.append(f"and {len(differences) - len(shown):,} more")
@@ -221,8 +225,17 @@ class PlanFile:
             written=_NOTHING_WRITTEN,
         )
 
+    def _differences(self, now: PlanFile, ignored: frozenset[str]) -> list[str]:
+        return [
+            *_fact_differences("summary", self.summary, now.summary, ignored),
+            *_fact_differences("rollback", self.rollback, now.rollback, ignored),
+            *_operator_differences(self.operators, now.operators, ignored),
+        ]
 
-def _operator_differences(planned: list[dict[str, Any]], now: list[dict[str, Any]]) -> Iterator[str]:
+
+def _operator_differences(
+    planned: list[dict[str, Any]], now: list[dict[str, Any]], ignored: frozenset[str]
+) -> Iterator[str]:
     ours, theirs = ({_text(operator.get("operator_id")): operator for operator in side} for side in (planned, now))
     for operator_id in dict.fromkeys([*ours, *theirs]):
         one, other = ours.get(operator_id), theirs.get(operator_id)
@@ -231,25 +244,21 @@ def _operator_differences(planned: list[dict[str, Any]], now: list[dict[str, Any
         if one is None or other is None:
             yield f"{title}: {_presence(one)}"
             continue
-        found = [*_fact_differences(title, _without(one), _without(other))]
-        found += _state_differences(title, one.get("states"), other.get("states"))
-        if not found and one.get(_DIGEST) != other.get(_DIGEST):
-            found = [f"{title}: {_DIGEST}: {_text(one.get(_DIGEST))} in the plan, {other.get(_DIGEST)} here"]
-        yield from found
+        yield from _fact_differences(title, _without_states(one), _without_states(other), ignored)
+        yield from _state_differences(title, one.get("states"), other.get("states"), ignored)
     if len(ours) < len(planned):
         yield "operators: one is listed twice in the plan"
 
 
-def _without(operator: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of an operator without its states."""
-    return {name: fact for name, fact in operator.items() if name not in {"states", _DIGEST}}
+def _without_states(operator: dict[str, Any]) -> dict[str, Any]:
+    return {name: fact for name, fact in operator.items() if name != "states"}
 
 
 def _presence(planned: object) -> str:
     return "not in the plan" if planned is None else "only in the plan"
 
 
-def _state_differences(title: str, planned: Any, now: Any) -> Iterator[str]:
+def _state_differences(title: str, planned: Any, now: Any, ignored: frozenset[str]) -> Iterator[str]:
     if not isinstance(planned, list) or not all(isinstance(state, dict) for state in planned):
         yield f"{title}: the plan has no list of states"
         return
@@ -260,20 +269,23 @@ def _state_differences(title: str, planned: Any, now: Any) -> Iterator[str]:
         if one is None or other is None:
             yield f"{where}: {_presence(one)}"
         else:
-            yield from _fact_differences(where, one, other)
+            yield from _fact_differences(where, one, other, ignored)
     if len(ours) < len(planned):
         yield f"{title}: a state is listed twice in the plan"
 
 
-def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Iterator[str]:
-    """Yield a text for each innermost fact that differs."""
+def _fact_differences(where: str, planned: Any, now: Any, ignored: frozenset[str], name: str = "") -> Iterator[str]:
+    """Yield a text for each innermost fact that differs; `ignored` names facts that do not count."""
     if isinstance(planned, dict) and isinstance(now, dict):
+        skipped = ignored if name else ignored | _MEASURED
+        if name.endswith(_MERGES):
+            skipped = frozenset()
         for key in dict.fromkeys([*planned, *now]):
             if key == CODE:
                 yield from _code_differences(where, planned.get(key), now.get(key))
-            elif key not in _MEASURED or name:
+            elif key not in skipped:
                 inner = f"{name}.{key}" if name else _text(key)
-                yield from _fact_differences(where, planned.get(key), now.get(key), inner)
+                yield from _fact_differences(where, planned.get(key), now.get(key), ignored, inner)
     elif isinstance(planned, list) and isinstance(now, list):
         ours, theirs = _labelled(planned), _labelled(now)
         for label in dict.fromkeys([*ours, *theirs]):
@@ -281,7 +293,7 @@ def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Ite
             if one is None or other is None:
                 yield f"{where}: {name}: {label}: {_presence(one)}"
             else:
-                yield from _fact_differences(where, one, other, f"{name}: {label}")
+                yield from _fact_differences(where, one, other, ignored, f"{name}: {label}")
     elif _known(planned) != _known(now) or isinstance(planned, bool) is not isinstance(now, bool):
         yield f"{where}: {name}: {_text(planned)} in the plan, {_text(now)} here"
 
@@ -295,6 +307,8 @@ def _code_differences(where: str, planned: Any, now: Any) -> Iterator[str]:
     """Yield a text for each function whose code differs."""
     ours, theirs = (side if isinstance(side, dict) else {} for side in (planned, now))
     for name in dict.fromkeys([*ours, *theirs]):
+        if name == DEFAULTS_IN_ORDER and name not in ours:
+            continue  # plans of earlier releases do not have it
         if ours.get(name) != theirs.get(name):
             one, other = _text(ours.get(name)), _text(theirs.get(name))
             yield f"{where}: code of {_text(name)}, or what it calls: {one} in the plan, {other} here"

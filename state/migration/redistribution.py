@@ -155,7 +155,7 @@ def joined_headers(headers: Iterable[OperatorStreamHeader]) -> OperatorStreamHea
             merged, disagreed = merged_info(known, info)
             if disagreed or known.options != info.options or info.name in other:
                 raise UnsupportedFormat(
-                    f"the subtasks describe the operator state {info.name!r} differently: it cannot be dealt out anew",
+                    f"the subtasks describe the operator state {info.name!r} differently: it cannot be redistributed",
                     advice="leave the parallelism as it is",
                     state=info.name,
                 )

@@ -106,10 +106,10 @@ def _rescaled(plan: OperatorPlan, stored: OperatorState, parallelism: int, unrea
 def _why_bound(stored: OperatorState, unreadable: str) -> str:
     """Return why the state cannot be redistributed to another number of subtasks, or ""."""
     if any(subtask.raw_keyed or subtask.raw_operator for subtask in stored.subtasks):
-        return "the operator has raw state, which only its own code can take apart"
+        return "the operator has raw state, which only its own code can read"
     if any(subtask.finished for subtask in stored.subtasks):
-        return "some of them had come to their end, which holds for these alone"
-    return f"its states cannot be told: {unreadable}" if unreadable else ""
+        return "some of them have finished, so the state cannot be redistributed"
+    return f"its states are not known: {unreadable}" if unreadable else ""
 
 
 def _is_compressed_otherwise(folder: Folder, stored: OperatorState, wanted: Compression) -> bool:

@@ -104,7 +104,7 @@ def _temporary() -> Iterator[IO[str]]:
     try:
         yield file
     finally:
-        with suppress(OSError):  # of a full disk, which was told when it was written to
+        with suppress(OSError):  # of a full disk, which was reported when it was written to
             file.close()
 
 

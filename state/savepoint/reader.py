@@ -215,9 +215,9 @@ class SavepointOperator:
     def _bound(self) -> str:
         """Why keys cannot be moved to other key groups or subtasks, or ""."""
         if any(subtask.raw_keyed for subtask in self.stored.subtasks):
-            return "the operator has raw keyed state, which only its own code can take apart"
+            return "the operator has raw keyed state, which only its own code can read"
         if any(subtask.finished for subtask in self.stored.subtasks):
-            return "some subtasks of the operator had come to their end, which holds for these alone"
+            return "some subtasks of the operator have finished, so its state cannot be redistributed"
         return ""
 
     @property

@@ -304,7 +304,7 @@ def _state(
     )
     reason = hidden.get(info.name, "")
     if kind is StateKind.TIMERS and not isinstance(info.value, TimerSerializerSnapshot):
-        reason = reason or f"the queue holds {info.value.describe()}, and no timers"
+        reason = reason or f"the queue contains {info.value.describe()} instead of timers"
     elif info.kind is MetaInfoKind.KEY_VALUE_V2:
         reason = _ASYNC
     return SavepointState(info.name, kind, description, stored, folder, key, reason, info.name in hidden)
@@ -312,7 +312,9 @@ def _state(
 
 def _unread(name: str, hidden: dict[str, str]) -> str:
     """Return why the state cannot be rewritten, or "": a hidden state prevents the conversion of a native stream."""
-    others = "".join(f"the state {other!r} cannot be told from the rest: {why}" for other, why in [*hidden.items()][:1])
+    others = "".join(
+        f"the state {other!r} cannot be separated from the others: {why}" for other, why in [*hidden.items()][:1]
+    )
     return hidden.get(name, others)
 
 

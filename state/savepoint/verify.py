@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import StateShiftError, located
+from ...serializers.errors import StateShiftError, StorageFailed, located
 from ...serializers.wording import many
 from ..storage.lineage import LINEAGE
 from ..storage.prefetch import cores
@@ -116,6 +116,8 @@ def verify(
     Raises:
         SavepointNotFound, CorruptSavepoint, UntrustedPlace, UnsupportedFormat: `open_savepoint` refuses the given
             place. Damage in an open savepoint is reported as a failed check.
+        StorageFailed: The savepoint's store fails, for example rejects the credentials, so that nothing can be said
+            about the savepoint.
     """
     if not isinstance(savepoint, Savepoint):
         savepoint = open_savepoint(savepoint)
@@ -187,7 +189,9 @@ def _proofs(
 
 
 def _problem(answer: Answer) -> str:
-    """Return the problem of a file, or the reason why it cannot be read."""
+    """Return the problem of a file, or the reason why it cannot be read; a failure of its store is raised."""
+    if isinstance(answer, StorageFailed):
+        raise answer
     return in_one_line(answer) if isinstance(answer, StateShiftError) else str(answer)
 
 
@@ -261,6 +265,8 @@ def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator
     try:
         with located(savepoint=operator.folder.place, operator=operator.title):
             return list(look())
+    except StorageFailed:
+        raise
     except StateShiftError as error:
         places = [
             f"{place} {error.where[place]}" for place in ("state", "file", "offset", "key") if place in error.where
@@ -348,6 +354,8 @@ def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
     expected = savepoint.lineage.quarantined if savepoint.lineage is not None else 0
     try:
         found = sum(1 for _ in savepoint.quarantine())
+    except StorageFailed:
+        raise
     except StateShiftError as error:
         yield Check("quarantine", Outcome.FAILED, in_one_line(error), str(error.where.get("file", "")))
         return

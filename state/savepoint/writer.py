@@ -84,7 +84,7 @@ class _Slot:
 
 def _guarded(step: Callable[[], T], value: object) -> T:
     """Call a serializer, which may be a user's; convert foreign exceptions to `ValueNotConvertible`."""
-    return called(step, lambda: f"{shown(value)} cannot be written", "give a value of the declared type")
+    return called(step, lambda: f"{shown(value)} cannot be written", "pass a value of the declared type")
 
 
 class SavepointWriter:
@@ -152,7 +152,7 @@ class SavepointWriter:
             values = _guarded(lambda: entry_values(kind, serializer, value), value)
             if parts in slot.taken:
                 raise ValueNotConvertible(
-                    "the key has a value in this state already", advice="give each key of a state once"
+                    "the key has a value in this state already", advice="write each key of a state once"
                 )
             if values:
                 slot.taken.add(parts)
@@ -236,7 +236,7 @@ class SavepointWriter:
             name = _guarded(lambda: encode_each(serializer, (key,), "<key>")[0], key)
             if name in draft.broadcast[state]:
                 raise ValueNotConvertible(
-                    "the key has a value in this state already", advice="give each key of a state once"
+                    "the key has a value in this state already", advice="write each key of a state once"
                 )
             draft.broadcast[state][name] = _guarded(lambda: encode_each(values, (value,), "{}")[0], value)
 

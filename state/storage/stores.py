@@ -39,7 +39,7 @@ _FAILURES = (
     (
         re.compile(r"Unrecognized filesystem type"),
         "this kind of store is not supported",
-        "give a local path, or a URI that begins with s3://, gs://, abfs:// or hdfs://",
+        "use a local path, or a URI that begins with s3://, gs://, abfs:// or hdfs://",
     ),
     (
         re.compile(r"NO_SUCH_BUCKET|Bucket '[^']*' not found"),

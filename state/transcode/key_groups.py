@@ -1,6 +1,6 @@
 """Rewriting of whole key groups as they lie in a stream, without running Python code between their small blocks.
 
-    u16 state id, entries, u16 next state id, entries, ..., 0xFFFF; a key's first byte tells where the state ends
+    u16 state id, entries, u16 next state id, entries, ..., 0xFFFF; a key's first byte shows where the state ends
 
 It is all or nothing: if any entry is unusual (odd, of another key group, damaged), the result is None, and the caller
 goes block by block to handle or report it. Only machine code does this. It accounts for an eighth of the speed of a

@@ -23,7 +23,7 @@ def test_a_check_shows_what_would_be_dropped(run, savepoint_of):
     answer = run("check", savepoint_of("rocksdb-account-v1"), *ACCOUNTS, "--drop", "version-free")
 
     assert answer.status == 4
-    assert "version-free  value  long: dropped, as asked for" in answer.stdout
+    assert "version-free  value  long: dropped, as requested" in answer.stdout
 
 
 def test_a_dry_run_reports_new_names(run, savepoint_of, tmp_path):

@@ -87,14 +87,14 @@ class TestWhatIsNoFile:
             assert "Traceback" not in ran.stderr
             assert told_of(words) in ran.stderr + ran.stdout
         assert not (tmp_path / "target" / "_metadata").exists()
-        assert_refused(run("verify", savepoint), told_of(words), statuses=(1, 2))
+        assert_refused(run("verify", savepoint), told_of(words), statuses=(2, 3))
 
     def test_as_the_target_of_a_handle_it_is_refused_at_once(self, run, savepoint_copy, special, tmp_path):
         savepoint = savepoint_copy("hashmap-string-p2-m128-files")
         words = special(savepoint / "target")
         with_streams(savepoint, lambda _: AbsoluteFileHandle((savepoint / "target").as_uri(), 7))
 
-        assert_refused(run("verify", savepoint), told_of(words), statuses=(1, 2))
+        assert_refused(run("verify", savepoint), told_of(words), statuses=(2, 3))
         assert_refused(run("export", savepoint), told_of(words), statuses=(2, 3))
 
     @pytest.mark.parametrize("name", ["_stateshift.json", "_serializers.json"])

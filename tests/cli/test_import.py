@@ -1,5 +1,7 @@
 """`--import`: savepoints under snapshots defined by a user are read where the module that registers them is named."""
 
+import os
+import shutil
 import subprocess
 import sys
 
@@ -52,6 +54,10 @@ from import_test_cents import CentsSerializer
 from stateshift import Job, Operator, ValueStateDescriptor
 
 job = Job([Operator("purses", key=str, states=[ValueStateDescriptor("purse", CentsSerializer())])])
+
+
+def larger(first, second):
+    return max(first, second)
 """
 
 
@@ -64,9 +70,14 @@ def purse(tmp_path):
     return tmp_path
 
 
-def stateshift(folder, *arguments):
+def stateshift(folder, *arguments, path=""):
     return subprocess.run(
-        [sys.executable, "-m", "stateshift", *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "stateshift", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(path)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -127,3 +138,33 @@ def test_an_interrupt_while_the_program_is_loaded_is_reported_without_a_trace():
     ran = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, check=False)
 
     assert (130, "", "\ninterrupted.\n") == (ran.returncode, ran.stdout, ran.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", "savepoint", "--import", "../import_test_cents.py"),
+        ("check", "savepoint", "--job", "../import_test_job.py:job"),
+        ("diff", "savepoint", "../import_test_job.py:job"),
+        ("snapshot", "--job", "../import_test_job.py:job", "-m", "by its file"),
+        ("plan", "savepoint", "--job", "../import_test_job.py:job", "-o", "plan.json"),
+        ("migrate", "savepoint", "new", "--job", "../import_test_job.py:job"),
+        (
+            *("migrate", "savepoint", "new", "--repartition", "--max-parallelism", "64"),
+            *("--merge", "purse=../import_test_job.py:larger"),
+        ),
+    ],
+    ids=["inspect", "check", "diff", "snapshot", "plan", "migrate", "merge"],
+)
+def test_a_module_may_be_named_by_its_file(purse, arguments):
+    """Wherever a module is named; the modules that it imports are found as always."""
+    (purse / "inner").mkdir()
+    shutil.copytree(purse / "savepoint", purse / "inner" / "savepoint")
+
+    answer = stateshift(purse / "inner", *arguments, path=purse)
+
+    assert answer.returncode == 0, answer.stderr
+    assert "not registered" not in answer.stdout
+    if "plan.json" in arguments:
+        by_plan = stateshift(purse / "inner", "migrate", "savepoint", "new", "--plan", "plan.json", path=purse)
+        assert by_plan.returncode == 0, by_plan.stderr

@@ -81,9 +81,9 @@ job = job_with(converter=degrees)
 with_fallback = job_with(converter=degrees, fallback_deserializer=OldTemperatures())
 """
 SNAPSHOT = "snapshot: the snapshot stateshift/acme-temperature (version 1, 0 bytes) is not registered"
-NONE_STORED = "stored serializer: the savepoint holds none"
+NONE_STORED = "stored serializer: the savepoint has none"
 UNTRUSTED = "is not trusted, and unpickling it would run its code"
-NO_FALLBACK = "fallback: none was given"
+NO_FALLBACK = "fallback: the job has none"
 IMPORT, FALLBACK, LEAVE = "import the module that registers", "fallback_deserializer=…", "--drop STATE"
 TRUST = "--trust-stored-serializers"
 

@@ -34,7 +34,7 @@ def test_a_check_says_refuse_without_the_option_and_migrate_with_it(run, orders)
     accepted = run("check", orders, "--job", "keys_job:job", "--repartition", "--max-parallelism", "1000")
 
     assert (1, 4) == (refused.status, accepted.status)
-    assert "key all state of the operator anew: stateshift migrate --repartition" in refused.stdout
+    assert "rekey the operator: stateshift migrate --repartition" in refused.stdout
     assert "  key  long: migrate (requires_migration; converter: builtins.str)" in accepted.stdout
     command = "stateshift migrate sp NEW_SAVEPOINT --job keys_job:job --repartition --max-parallelism 1000"
     assert f"next: {command}\n" in accepted.stdout
@@ -44,7 +44,7 @@ def test_a_key_without_rule_and_function_is_reported_with_advice(run, orders):
     ran = run("check", orders, "--job", "keys_job:bare", "--repartition")
 
     assert 1 == ran.status
-    assert "say what becomes of a key with a key_converter of the operator" in ran.stdout
+    assert "declare a key_converter of the operator, and migrate with --repartition" in ran.stdout
 
 
 def test_json_shows_the_reader_and_the_converter_of_keys(run, orders):
@@ -85,7 +85,7 @@ def test_a_plan_file_holds_what_is_wanted_of_keys_and_a_run_takes_it(run, orders
     [
         (["--max-parallelism", "9"], 2, "--max-parallelism requires --repartition, which rewrites keys"),
         (["--merge", "total=operator:add"], 2, "--merge requires --repartition"),
-        (["--repartition"], 2, "give the new types: either --job"),
+        (["--repartition"], 2, "specify the new types: either --job"),
         (["--repartition", "--max-parallelism", "many"], 2, "'many' is not a number of key groups"),
         (["--repartition", "--max-parallelism", "0"], 2, "max parallelism 0 is not possible"),
         (["--repartition", "--max-parallelism", "9=9=9"], 2, "no operator has the uid or id '9=9'; there are: orders"),

@@ -16,7 +16,7 @@ def test_a_rule_is_reported_with_its_verdict_and_reason(run):
         "  change           a field removed",
         "  verdict          requires_migration",
         "  migration        the stored value is read and left out; `drops:PATH`",
-        "  why              Its bytes lie between those of other fields.",
+        "  why              Its bytes are between those of other fields.",
     ] == ran.stdout.splitlines()
 
 

@@ -45,8 +45,8 @@ class TestNames:
 
         assert REFUSE == ran.status
         assert "; 1 stored state is not taken; 1 state starts empty\n" in ran.stdout
-        assert "nobody takes the stored state 'version-free', which is like it  [STATE-7]" in ran.stdout
-        assert "--rename-state version-free=versionfree; or if it is meant to begin empty: --allow-empty" in ran.stdout
+        assert "although the stored state 'version-free', which is like it, is not taken  [STATE-7]" in ran.stdout
+        assert "--rename-state version-free=versionfree; or if it is meant to start empty: --allow-empty" in ran.stdout
 
     def test_suggestions_are_made_for_each_side(self, check):
         empty = ("--allow-empty", "account-state/versionfree")
@@ -88,4 +88,4 @@ def test_columns_are_put_in_their_new_order_once(run, job_folder, monkeypatch, t
     for options in ((), ("--convert", "s")):
         ran = run("check", new, *job, *options)
         assert REFUSE == ran.status, options
-        assert "in their new order already, as the lineage of the savepoint tells  [STATE-8]" in ran.stdout
+        assert "in their new order already, according to the lineage of the savepoint  [STATE-8]" in ran.stdout

@@ -181,7 +181,7 @@ WHOLE = {  # old job, new job, options of the check and the migration, the way b
     "ttl on": (counted(), counted(time_to_live=True), [], "migrate", "STATE-5"),
     "ttl off": (counted(time_to_live=True), counted(), [], "migrate", "STATE-4"),
     "state renamed": (
-        counted(), of_states(ValueStateDescriptor("t", int)), ["--rename-state", "op/s=t"], "refuse", "it is called t"
+        counted(), of_states(ValueStateDescriptor("t", int)), ["--rename-state", "op/s=t"], "refuse", "now called t"
     ),
     "state not taken": (counted(), of_states(), ["--allow-non-restored-state"], "start", ""),
     "kind changed": (

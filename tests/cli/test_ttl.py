@@ -40,9 +40,9 @@ def test_a_check_reports_that_the_length_is_not_stored_and_how_to_declare_it_sta
     without, told = (run("check", stamped, "--job", f"ttl_jobs:{job}") for job in ("off", "told"))
 
     assert (4, 4) == (without.status, told.status)
-    assert "so that none is left out as expired  [STATE-5] unverified" in without.stdout
+    assert "so none counts as expired  [STATE-5] unverified" in without.stdout
     assert "former_time_to_live=timedelta(…) of the descriptor" in without.stdout
-    assert "what has expired, 1 day after its last access, goes, and is counted  [STATE-5]" in told.stdout
+    assert "what has expired, 1 day after its last access, is left out and counted  [STATE-5]" in told.stdout
 
 
 def test_a_dry_run_shows_the_reference_time_and_what_becomes_of_stamps_state_5(run, stamped, tmp_path):

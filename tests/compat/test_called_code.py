@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from stateshift import serializer_for
+from stateshift import row_of, serializer_for
 from stateshift.compat.check import check
 from stateshift.compat.description import Converter, SerializerDescription, StateKind
 from stateshift.compat.fingerprint import UNKNOWN
@@ -98,6 +98,45 @@ def test_a_changed_default_factory_or_constructor_is_another(loaded, code, befor
 
     assert set(names) <= {name for name in one if one[name] != other[name]}
     assert one.keys() == other.keys()
+
+
+SWAPPED = [
+    (
+        """
+    class Scores:
+        first: int | None
+        second: int | None
+        """,
+        """
+    class Scores:
+        first: Annotated[int, Field(on_none={})]
+        second: Annotated[int, Field(on_none={})]
+        """,
+        lambda module: serializer_for(module.Scores),
+    ),
+    (
+        """
+    class Scores:
+        id: int
+        """,
+        """
+    class Scores:
+        id: int
+        first: int = {}
+        second: int = {}
+        """,
+        lambda module: serializer_for(row_of(module.Scores, stored=("id",))),
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "serializer"), SWAPPED, ids=["nulls", "columns"])
+def test_two_fields_that_swap_their_defaults_are_other_code(loaded, code, before, after, serializer):
+    old = serializer(loaded(f"    @attrs.frozen{before}"))
+    one, other = (serializer(loaded(f"    @attrs.frozen{after}".format(*both))) for both in ((1, 2), (2, 1)))
+
+    assert code(old, one) == code(old, one)
+    assert code(old, one) != code(old, other)
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def test_a_key_that_would_be_rewritten_is_refused_role_2(make, old, new):
     assert ("$<key>", "ROLE-2") == found(operator.key)[0]
     assert {"$<key>"} == {path for path, _ in found(operator.key)}
     ways = {way for finding in operator.key.result.findings for way in finding.ways_out}
-    assert {"keep the old type", "give the operator a new uid, and fill its state anew"} < ways
+    assert {"keep the old type", "give the operator a new uid, and build its state again"} < ways
     assert any("migrate --repartition" in way or "migrate with --repartition" in way for way in ways)
     assert (Decision.REFUSE, 1) == (report.decision, report.exit_status(allow_migration=True))
     assert "the key of its operator is refused" in operator.states[0].note
@@ -324,8 +324,8 @@ def test_a_migration_that_nothing_can_read_is_refused_with_all_reasons_read_4(ju
     assert (Decision.REFUSE, [("$", "READ-4"), ("$", "TEST-1")]) == (report.decision, found(report))
     reason = report.result.findings[0].reason
     assert "the class is gone" in reason
-    assert "the savepoint holds none" in reason
-    assert "fallback: none" in reason
+    assert "the savepoint has none" in reason
+    assert "fallback: the job has none" in reason
 
 
 def test_a_removed_field_that_nothing_can_read_takes_a_fallback_rec_4_read_4(judged, make):

@@ -54,9 +54,9 @@ a function that says what the old value becomes
     migrate  $  double -> long  a stored double may not fit a long  [PRIM-3]
              ways out: converter CONVERTER decides
   fresh  value  long: refuse (incompatible)
-    refuse   $<state>  long  the job's state would begin empty, while nobody takes the stored state 'gone', which \
-is like it  [STATE-7]
-             ways out: if it is that state: --rename-state gone=fresh; or if it is meant to begin empty: \
+    refuse   $<state>  long  the job's state would start empty, although the stored state 'gone', \
+which is like it, is not taken  [STATE-7]
+             ways out: if it is that state: --rename-state gone=fresh; or if it is meant to start empty: \
 --allow-empty accounts/fresh
   gone  value  long: only in the savepoint: kept
   profile  value  Profile: migrate (requires_migration; reader: snapshot)

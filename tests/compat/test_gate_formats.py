@@ -31,7 +31,7 @@ def gate(*history, new, overrides=()):
 @pytest.fixture
 def refused():
     """Two revisions against a state, one against another, and a failure that an override lets pass."""
-    key = Override("shop/<key>", "ROLE-2", "keyed anew", TODAY)
+    key = Override("shop/<key>", "ROLE-2", "rekeyed", TODAY)
     return gate(job(str), job(bool, Int32), new=job(int, key=int), overrides=[key])
 
 

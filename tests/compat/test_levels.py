@@ -207,7 +207,7 @@ class TestKeysThatAreToChange:
     """What `migrate --repartition` will rewrite is accepted by one override of the role's rule."""
 
     def ask(self, *rules, value=int):
-        overrides = [Override("shop/<key>", rule, "all is keyed anew", TODAY) for rule in rules]
+        overrides = [Override("shop/<key>", rule, "all is rekeyed", TODAY) for rule in rules]
         return judge(
             [Revision("0001", recorded(job(int, order(id=Int32))))],
             job(value, order(id=str)),

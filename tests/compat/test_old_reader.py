@@ -62,7 +62,7 @@ def test_without_any_source_all_three_reasons_are_reported_read_4(make):
         find_old_reader(make.LayoutSnapshot(1, restorable=False), stored=refuse)
 
     error = pickle.loads(pickle.dumps(caught.value))
-    assert ("snapshot: the class is gone", "fallback: none was given") == (error.reasons[0], error.reasons[2])
+    assert ("snapshot: the class is gone", "fallback: the job has none") == (error.reasons[0], error.reasons[2])
     assert "unpickled" in error.reasons[1]
     assert "READ-4" == error.where["rule"]
 

@@ -136,7 +136,7 @@ def test_a_changed_type_that_is_not_read_is_refused_and_not_an_error(stored_in):
     assert "date" == refused.name
     (finding,) = refused.result.findings
     assert (
-        "it differs from what is stored, and cannot be judged: values of avro<fx.Click> are not read by this release"
+        "it differs from what is stored, and cannot be compared: values of avro<fx.Click> are not read by this release"
         == (finding.reason)
     )
 
@@ -160,7 +160,7 @@ def test_an_unreadable_operator_in_the_probe_is_refused(stored_in):
     report = check(stored_in("hashmap-account-v1"), attrs.evolve(probe, operators=tuple(operators)).as_probe())
 
     assert Decision.REFUSE is report.decision
-    assert {"the operator's state cannot be told in the probe: a class X is not known"} == {
+    assert {"the operator's state in the probe is not known: a class X is not known"} == {
         finding.reason for _, _, finding in report.findings()
     }
 

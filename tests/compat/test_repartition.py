@@ -57,7 +57,7 @@ def test_a_key_with_a_rule_is_a_migration_and_flagged_role_4(make, stored):
     assert (Decision.MIGRATE, Verdict.REQUIRES_MIGRATION) == (report.decision, operator.key.result.verdict)
     assert [("$<key>", "ROLE-4"), ("$<key>", "PRIM-2")] == found(operator.key.result)
     assert ("$<key>", "collision_check") in operator.key.result.flags
-    assert "keyed anew, with all state of its operator" == operator.states[0].note
+    assert "rekeyed, with all state of its operator" == operator.states[0].note
     (planned,) = plan(report).operators
     assert ("int", "long", StateAction.REKEY) == (
         planned.rekeying.key.reader.describe(), planned.rekeying.key.writer.describe(), planned.states[0].action,
@@ -117,7 +117,7 @@ def test_states_that_the_job_does_not_declare_go_along_as_bytes(make, stored):
     report = check(stored(INT), make.job(key=LONG), repartition=ALLOWED)
     (state,) = report.operators[0].states
 
-    assert (Decision.MIGRATE, "keyed anew, with all state of its operator; values as bytes") == (
+    assert (Decision.MIGRATE, "rekeyed, with all state of its operator; values as bytes") == (
         state.decision, state.note,
     )  # fmt: skip
 
@@ -137,7 +137,7 @@ def test_unreadable_keys_are_refused(make, stored):
     report = check(old, make.job(key=make.Layout(2, "migrates")), repartition=ALLOWED)
 
     assert Decision.REFUSE == report.operators[0].key.decision
-    assert "cannot be judged" in report.operators[0].key.result.findings[0].reason
+    assert "cannot be compared" in report.operators[0].key.result.findings[0].reason
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,8 @@ def test_without_the_option_the_way_out_names_it(make, stored):
     with pytest.raises(IncompatibleState) as refused:
         plan(check(stored(INT), make.job(make.state("s", VALUE, LONG), key=LONG)))
 
-    assert (
-        "    ways out: keep the old type; or key all state of the operator anew: stateshift migrate --repartition; or"
-        in (refused.value.what)
+    assert "    ways out: keep the old type; or rekey the operator: stateshift migrate --repartition; or" in (
+        refused.value.what
     )
 
 

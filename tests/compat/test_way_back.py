@@ -163,7 +163,7 @@ def test_time_stamps_that_a_migration_back_takes_off_are_reported():
     old = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int)])])
     new = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int, time_to_live=True)])])
 
-    assert ", which takes the time stamps off" == backs(stored(old), new.describe())["open"].loss
+    assert ", which removes the time stamps" == backs(stored(old), new.describe())["open"].loss
 
 
 def test_under_another_key_no_keyed_state_has_a_way_back():
@@ -189,18 +189,18 @@ def test_another_max_parallelism_is_a_condition():
         repartition=Repartition(max_parallelism=256),
     )["open"]
 
-    assert (START, True) == (back.decision, "max parallelism: that of the operator is 256" in back.note)
+    assert (START, True) == (back.decision, "max parallelism: that of the operator is now 256" in back.note)
 
 
 @pytest.mark.parametrize(
     ("edits", "new", "words"),
     [
         (Edits(drop=("open",)), job(Int32, name="others"), "the state is dropped"),
-        (Edits(rename_states=(("open", "orders"),)), job(Int32, name="orders"), "it is called orders from now on"),
+        (Edits(rename_states=(("open", "orders"),)), job(Int32, name="orders"), "it is now called orders"),
         (
             Edits(rename_operators=(("shop", NewIdentity(operator_id_of_uid("store").hex(), "store")),)),
             job(Int32, uid="store"),
-            "its operator has the uid store",
+            "its operator now has the uid store",
         ),
     ],
     ids=["dropped", "state renamed", "operator renamed"],
@@ -242,7 +242,7 @@ def test_an_old_serializer_that_fails_when_it_is_asked_ends_no_check(make):
     back = backs(old, new)["s"]
     assert asked
     assert REFUSE == back.decision
-    assert "cannot be told" in back.note
+    assert "it is not known: RuntimeError" in back.note
 
 
 class TestText:

@@ -1,35 +1,15 @@
-"""Every built-in serializer has a column codec of its family, or a reason why it has none."""
+"""Column codecs of families: those of a subclass, and of a family of one's own."""
 
 from __future__ import annotations
 
 import attrs
-import built_in
 import pyarrow as pa
 import pytest
 
 from stateshift.serializers.columns.scalars import NumberCodec
-from stateshift.serializers.families import Ability, Family, families
+from stateshift.serializers.families import Family, families
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
-
-EXCUSED = {
-    "AvroSerializer": "its values are columns of the counterpart",
-    "RecursiveRecordSerializer": "no column holds a record that contains itself, so it is JSON",
-    "TimerSerializer": "timers are read part by part",
-}
-
-
-@pytest.mark.parametrize("cls", built_in.serializers(), ids=lambda cls: cls.__name__)
-def test_a_built_in_serializer_has_a_column_codec_or_an_excuse(cls):
-    has_codec = families.find(Ability.COLUMNS, cls) is not None
-
-    assert has_codec != (cls.__name__ in EXCUSED)
-
-
-def test_all_tables_are_of_serializers_of_their_family():
-    for package, family in families.built_in.items():
-        for cls in family.table(Ability.COLUMNS):
-            assert cls.__module__.startswith(f"{package}.")
 
 
 @attrs.frozen

@@ -101,7 +101,7 @@ class TestVerdicts:
             assert (MIGRATE, [("$", "FAM-4")]) == (result.verdict, rules(result))
             (finding,) = result.findings
             assert {finding.old, finding.new} == {f"{__name__}.Line", f"avro<{__name__}.Line>"}
-            assert ("migrate the state: each value is written again", "keep the old type") == finding.ways_out
+            assert ("migrate the state: each value is rewritten", "keep the old type") == finding.ways_out
 
     def test_what_changes_besides_is_judged_by_the_rules_of_the_described_type(self, ask, rules):
         old = stored_account(gone=str, name=str, number=Int8, size=int)

@@ -314,8 +314,8 @@ class TestRules:
     @pytest.mark.parametrize(
         ("before", "after", "why"),
         [
-            ("NamedTuple", "NamedTuple", "stand in another order"),
-            ("Frozen", "Frozen", "stand in another order"),
+            ("NamedTuple", "NamedTuple", "are in another order"),
+            ("Frozen", "Frozen", "are in another order"),
             ("Plain", "Frozen", "pickled in another form"),
             ("Plain", "Plain", ""),
         ],

@@ -432,7 +432,7 @@ class TestJavaClass:
 
         assert Verdict.REQUIRES_MIGRATION is result.verdict
         assert (("$.visits", "lossy"),) == result.flags
-        assert "take on_none off" in result.findings[0].ways_out[0]
+        assert "remove on_none" in result.findings[0].ways_out[0]
         assert Primitive(-1) == migrate(new, old, Boxed(None))
         assert Primitive(7) == migrate(new, old, Boxed(7))
 

@@ -9,7 +9,6 @@ import sys
 import types
 from decimal import Decimal
 
-import built_in
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -47,16 +46,6 @@ from stateshift.serializers.source_text import Names
 from stateshift.serializers.stored_nulls import StoredNulls
 from stateshift.serializers.type_source import BUILTINS, NoSourceError, TypeSource
 from stateshift.state.job_source import _FACE, _OTHER_NAMES
-
-EXCUSED = {
-    "AvroSerializerSnapshot": "values that Flink coded as Avro are not read",
-    "AvroSnapshot": "it needs a schema, which `init` does not write",
-    "CloudPickleSnapshot": "it needs a decision to trust",
-    "KryoSerializerSnapshot": "only Flink's metadata name it",
-    "PickleSnapshot": "it needs a decision to trust",
-    "TimerSerializerSnapshot": "timers are declared by their service",
-    "TtlSerializerSnapshot": "a descriptor says that a state has TTL",
-}
 
 HEAD = """\
 import enum
@@ -140,13 +129,6 @@ def composite(inner):
 
 
 serializers = st.recursive(plain | arrays | single | enums(), composite, max_leaves=8)
-
-
-@pytest.mark.parametrize("cls", [cls for cls in built_in.snapshots() if cls.snapshot_id])
-def test_every_type_has_a_source_or_a_reason_to_have_none(cls):
-    has_source = families.find(Ability.SOURCES, cls) is not None
-
-    assert (cls.__name__ not in EXCUSED) == has_source
 
 
 def test_every_hint_is_made_of_names_that_the_file_imports():

@@ -97,7 +97,7 @@ def test_states_are_migrated_read_and_written_on_a_connect_session(tmp_path, cou
     assert facts["steps"] == [["migrating", 4], ["publishing", 0]]
     assert "connect_helper.unfit failed on 1234: ValueError: no text for it" in facts["bad"]
     assert "Nothing was published" in facts["bad"]
-    assert facts["bootstrap"].startswith("DeclarationError: to make a savepoint from rows needs Spark's driver")
+    assert facts["bootstrap"].startswith("DeclarationError: making a savepoint from rows needs Spark's driver")
     assert "spark-submit" in facts["bootstrap"]
     assert facts["types"] == ["int", "bigint", "string"]
     assert facts["joined"] == [[4, "4", "four"]]

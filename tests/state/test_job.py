@@ -136,6 +136,51 @@ def test_a_function_may_give_the_job(module):
     assert Job([Operator("op")]) == load_job("userjob:make")
 
 
+class TestFiles:
+    """A path that ends in `.py` names the module of that file."""
+
+    def test_a_job_is_found_by_its_file_and_is_the_one_of_the_module(self, module, tmp_path):
+        module(DECLARED)
+
+        by_file = load_job(f"{tmp_path}/userjob.py:job")
+
+        assert Job([Operator("op")]) == by_file
+        assert by_file is load_job("userjob:job")
+        assert by_file is load_job(f"{tmp_path}/./userjob.py:job")
+
+    def test_its_folder_is_not_searched(self, tmp_path):
+        (tmp_path / "userjob.py").write_text("import beside_it\n" + DECLARED, encoding="utf-8")
+        (tmp_path / "beside_it.py").touch()
+
+        with pytest.raises(JobNotFound, match=r"No module named 'beside_it' \(.*userjob.py, line 1\)") as caught:
+            load_job(f"{tmp_path}/userjob.py:job")
+        assert "PYTHONPATH" in caught.value.advice
+        assert "userjob" not in sys.modules
+
+    @pytest.mark.parametrize(
+        ("name", "message", "advice"),
+        [
+            ("nowhere.py", "there is no file .*nowhere.py", "starts in the current folder"),
+            ("json.py", "another module 'json' is loaded already", "rename the file"),
+            ("my-job.py", "'my-job' is not a valid name of a module", "rename the file"),
+        ],
+    )
+    def test_a_file_that_cannot_be_a_module_is_refused(self, tmp_path, name, message, advice):
+        for other in ("json.py", "my-job.py"):
+            (tmp_path / other).write_text(DECLARED, encoding="utf-8")
+
+        with pytest.raises(JobNotFound, match=message) as caught:
+            load_job(f"{tmp_path}/{name}:job")
+        assert advice in caught.value.advice
+
+    def test_a_file_that_fails_says_how_and_where(self, tmp_path):
+        (tmp_path / "userjob.py").write_text("x = 1 / 0\n", encoding="utf-8")
+
+        with pytest.raises(JobNotFound, match=r"ZeroDivisionError: division by zero \(.*userjob.py, line 1"):
+            load_job(f"{tmp_path}/userjob.py:job")
+        assert "userjob" not in sys.modules
+
+
 @pytest.mark.parametrize("place", ["", "userjob", "userjob:", ":job", ":"])
 def test_a_place_is_module_and_attribute(place):
     with pytest.raises(JobNotFound, match="does not name a job") as caught:

@@ -80,7 +80,7 @@ def test_a_stamp_is_not_put_on_twice():
 def test_a_former_length_is_a_millisecond_or_more(lived):
     with pytest.raises(DeclarationError, match="the former time to live of state 'a' is") as caught:
         ValueStateDescriptor("a", int, former_time_to_live=lived)
-    assert "give a timedelta of a millisecond or more" in caught.value.advice
+    assert "pass a timedelta of a millisecond or more" in caught.value.advice
 
 
 def test_a_state_with_ttl_has_no_former_length():

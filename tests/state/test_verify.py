@@ -1,16 +1,18 @@
 """Sound savepoints are verified, and every kind of damage is found where it is."""
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import attrs
 import pytest
 from damaging import Places, damage_of
 
-from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.errors import StateShiftError, StorageFailed
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.records.classes import record
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -29,6 +31,7 @@ from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 
+STORED = Path(__file__).parents[1] / "fixtures" / "stored-data" / "0.1" / "accounts" / "migrated"
 JOB = Job(
     [
         Operator(
@@ -64,6 +67,32 @@ def written(tmp_path):
 
 def failed(folder):
     return [check for check in verify(Savepoint.open(folder)).checks if check.status is Outcome.FAILED]
+
+
+@pytest.mark.parametrize("phase", ["digests", "streams"])
+def test_a_store_that_refuses_is_an_error_and_no_damage(written, phase):
+    """Nothing is known then: a failed check would blame the savepoint."""
+
+    def run(asked, tasks, folder, tell):
+        if asked == phase:
+            return [StorageFailed("the store rejects the credentials") for _ in tasks]
+        return run_in_threads(asked, tasks, folder, tell)
+
+    with pytest.raises(StorageFailed, match="the store rejects the credentials"):
+        verify(Savepoint.open(written), run=run)
+
+
+def test_a_quarantine_that_cannot_be_read_is_an_error_too(tmp_path):
+    stored = shutil.copytree(STORED, tmp_path / "sp")
+    (quarantine,) = stored.glob("*-quarantine-*")
+    quarantine.unlink()
+    quarantine.mkdir()
+
+    def run(phase, tasks, folder, tell):
+        return [""] * len(tasks) if phase == "digests" else run_in_threads(phase, tasks, folder, tell)
+
+    with pytest.raises(StorageFailed, match="it is a folder, not a regular file"):
+        verify(Savepoint.open(stored), run=run)
 
 
 def edit(folder, change, *, with_digests=False):

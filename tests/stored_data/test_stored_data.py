@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,18 @@ class TestAccounts:
 
         assert (stored / "accounts/migrated.jsonl").read_text() == stateshift("accounts", "export", "again")
 
+    def test_its_plan_is_carried_out_whatever_words_explain_it(self, stored, stateshift, tmp_path):
+        """The sentences of a plan are those of the release that made it; another release may have better ones."""
+        text = (stored / "accounts/plan.json").read_text(encoding="utf-8")
+        reworded = re.sub(r'"(reason|conversion|source)": "[^"]+"', r'"\1": "in other words"', text)
+        reworded = reworded.replace("only after a migration back", "in other words")
+        assert reworded.count("in other words") > 6
+        (tmp_path / "reworded.json").write_text(reworded, encoding="utf-8")
+
+        stateshift("accounts", "migrate", "savepoint", "reworded", "--plan", str(tmp_path / "reworded.json"))
+
+        assert (stored / "accounts/migrated.jsonl").read_text() == stateshift("accounts", "export", "reworded")
+
     def test_a_run_that_was_cut_off_is_resumed(self, stored, stateshift):
         with at_its_place(stored, "accounts") as folder:
             for claim in folder.glob("cut-off/_claim-*"):
@@ -199,7 +212,9 @@ class TestOpaque:
         """Each Python, and each attrs, compiles the code of the job's classes in its own way."""
         said = stateshift("opaque", "migrate", "savepoint", "again", "--plan", "plan.json", status=None)
         if "PlanChanged" in said:
-            differences = [line for line in said.splitlines() if " in the plan, " in line]
+            sentence = re.compile(r": findings: [^:]+\.(reason|conversion): |: old_job\.reasons: ")
+            lines = [line for line in said.splitlines() if line.startswith("  operator ")]
+            differences = [line for line in lines if not sentence.search(line)]
             assert differences
             assert differences == [line for line in differences if ": code of " in line]
             return

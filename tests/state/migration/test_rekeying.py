@@ -497,7 +497,7 @@ def test_fewer_key_groups_than_subtasks_are_refused_with_both_numbers(tmp_path, 
     ("change", "why"),
     [
         (lambda subtask: attrs.evolve(subtask, raw_keyed=subtask.managed_keyed), "raw keyed state"),
-        (lambda subtask: attrs.evolve(subtask, finished=True, managed_keyed=None), "had come to their end"),
+        (lambda subtask: attrs.evolve(subtask, finished=True, managed_keyed=None), "have finished"),
     ],
 )
 def test_raw_keyed_state_and_finished_subtasks_keep_their_keys(tmp_path, change, why):
@@ -507,7 +507,7 @@ def test_raw_keyed_state_and_finished_subtasks_keep_their_keys(tmp_path, change,
     changed = attrs.evolve(operator, subtasks=(change(first), *others))
     source.folder.write("_metadata", write_metadata(attrs.evolve(source.metadata, operators=(changed,))))
 
-    with pytest.raises(IncompatibleState, match=f"its keys have to stay: .*{why}"):
+    with pytest.raises(IncompatibleState, match=f"its keys cannot be changed: .*{why}"):
         prepared(source.place, max_parallelism=64)
 
 

@@ -198,7 +198,10 @@ class TestRefused:
         [
             (lambda subtask: attrs.evolve(subtask, raw_keyed=subtask.managed_keyed), "raw state"),
             (lambda subtask: attrs.evolve(subtask, raw_operator=subtask.managed_operator), "raw state"),
-            (lambda subtask: attrs.evolve(subtask, finished=True, managed_keyed=None, managed_operator=None), "end"),
+            (
+                lambda subtask: attrs.evolve(subtask, finished=True, managed_keyed=None, managed_operator=None),
+                "finished",
+            ),
         ],
         ids=["raw keyed", "raw operator", "finished"],
     )
@@ -220,7 +223,7 @@ class TestRefused:
         savepoint = Savepoint.open(folder)
         job = Job([Operator("account-state", key=int)])
 
-        with pytest.raises(IncompatibleState, match=r"its states cannot be told: .*Snapshoy"):
+        with pytest.raises(IncompatibleState, match=r"its states are not known: .*Snapshoy"):
             reshape(savepoint, plan_for(savepoint, job), parallelism=3)
         assert reshape(savepoint, plan_for(savepoint, job), compression=Compression.SNAPPY).is_empty
 

@@ -68,7 +68,7 @@ WAYS = {
     "compressed": (None, MigrationOptions(compression=Compression.SNAPPY)),
     "dealt out": (None, MigrationOptions(parallelism=3)),
     "beside": (NEW, MigrationOptions()),
-    "keyed anew": (None, MigrationOptions(repartition=Repartition(max_parallelism=24))),
+    "rekeyed": (None, MigrationOptions(repartition=Repartition(max_parallelism=24))),
 }
 ROW, NUMBER, MAP = range(3)
 

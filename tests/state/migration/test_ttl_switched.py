@@ -181,7 +181,7 @@ def test_without_the_length_nothing_is_dropped_and_the_finding_says_so_state_5(t
     new = migrate(old, tmp_path / "new", job_of(ValueStateDescriptor("s", int)), reference_time=AT)
 
     ((_, _, finding),) = report.findings()
-    assert "how long values lived is not stored, so that none is left out as expired" in finding.reason
+    assert "the savepoint does not store how long values live, so none counts as expired" in finding.reason
     assert {1: 5} == values_of(new)
 
 
@@ -191,7 +191,7 @@ def test_with_the_length_the_finding_says_what_goes_state_5(tmp_path):
 
     ((_, _, finding),) = check(Savepoint.open(old).describe(), new.describe()).findings()
 
-    assert "what has expired, 90 days 12:00:00 after its last access, goes, and is counted" in finding.reason
+    assert "what has expired, 90 days 12:00:00 after its last access, is left out and counted" in finding.reason
 
 
 def test_a_new_type_comes_in_the_same_run_state_4_and_5_e20(tmp_path, migrate):
