@@ -19,8 +19,8 @@ from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, incompatible, unrelated
-from .values import FIRST_SECOND, LAST_SECOND, Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
 from ..wording import one
+from .values import FIRST_SECOND, LAST_SECOND, Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
 
 if TYPE_CHECKING:
     from ..snapshot import TypeSerializerConfigSnapshot
