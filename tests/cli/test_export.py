@@ -13,6 +13,7 @@ from stateshift import Array, Job, ListStateDescriptor, MapStateDescriptor, Oper
 from stateshift.state.savepoint import long_texts
 from stateshift.state.savepoint.metadata import operator_id_of_uid
 from stateshift.state.testing import write_savepoint
+from stateshift.state.transcode.numba_executor import FUNCTIONS, load_compiled
 
 ACCEPTED = [
     ("2.3", "hashmap-account-v1"),
@@ -264,7 +265,8 @@ def test_a_value_larger_than_what_is_held_is_written_in_pieces(run, tmp_path, mo
     monkeypatch.setattr(long_texts, "HELD_BYTES", 1 << 20)
     descriptor, make = LARGE[kind]
     savepoint, file = large(tmp_path / "sp", descriptor, make()), tmp_path / "entries.jsonl"
-    run("export", large(tmp_path / "small", descriptor, make().__class__()), "-o", file)  # everything is imported now
+    run("export", large(tmp_path / "small", descriptor, make().__class__()), "-o", file)  # everything is imported now,
+    load_compiled(FUNCTIONS)  # machine code, too
 
     tracemalloc.start()
     try:

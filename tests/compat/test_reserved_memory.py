@@ -17,7 +17,7 @@ from stateshift.state.transcode.executors import PlainExecutor
 from stateshift.state.transcode.framing import ValueFraming
 from stateshift.state.transcode.interpreter import DONE, FULL
 from stateshift.state.transcode.machine import PADDING
-from stateshift.state.transcode.numba_executor import NumbaExecutor, bytes_behind
+from stateshift.state.transcode.numba_executor import NumbaExecutor, bytes_behind, padded
 from stateshift.state.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
 
 PAIR = Sequence((Widened(1, 8), Text(), Fixed(40), ToFloat(4, 8)), (b"x" * 70, 0, 3, b"yz", 1, 2))
@@ -41,7 +41,7 @@ def test_nothing_is_written_past_the_reserved_memory_and_entries_that_fit_are_co
     count = 20
     data = np.frombuffer(count * entry + bytes(PADDING), np.uint8)
     code, moves = (np.array(numbers, np.int64) for numbers in (program.code, moves_of(program)))
-    constants = np.frombuffer(program.constants + bytes(PADDING), np.uint8)
+    constants = padded(program.constants)  # another type of array would be compiled separately, for half a minute
     registers, result = np.zeros(program.registers, np.int64), np.zeros(RESULT_NUMBERS, np.int64)
     states, totals = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 
