@@ -46,11 +46,23 @@ def pytest_configure(config):
     config.pluginmanager.register(_RootIsAFolder())
 
 
+TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel"}
+"""Fixtures that cost seconds, and the group of the tests that share them."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Keep all that works with Spark in one process of the two that `make test` has: there is one session of it."""
+    """Distribute the tests to the two processes of `make test`: one begins with all that share Spark's session.
+
+    Other tests go to the process that is free, Spark's too, when it has finished; those of files with slow tests first,
+    so that no process waits for the other at the end.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:
-        if item.get_closest_marker("spark") or "stateshift_spark" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        shared = [group for fixture, group in TOGETHER.items() if fixture in item.fixturenames]
+        if shared and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(shared[0]))
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")

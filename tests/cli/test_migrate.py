@@ -132,8 +132,8 @@ def migrated(root, savepoint_of, tmp_path_factory):
     return source, folder / "new", ran
 
 
-@pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.xdist_group("migrated")
 class TestRun:
     """A real migration on Spark, by a process of its own."""
 
@@ -273,7 +273,6 @@ def test_lists_of_an_operator_are_converted_and_dealt_out(run, lists_job, savepo
     assert all("$bytes" in element for elements in exported["names"]["subtasks"] for element in elements)
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_a_master_that_spark_does_not_know_ends_with_6_and_one_block(root, savepoint_of, tmp_path):
     ran = stateshift(
@@ -288,7 +287,6 @@ def test_a_master_that_spark_does_not_know_ends_with_6_and_one_block(root, savep
     assert not (tmp_path / "new" / "_metadata").exists()
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
 def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savepoint_of, tmp_path, seconds):
@@ -324,22 +322,21 @@ def test_an_interrupt_of_what_is_no_migration_says_nothing_of_one(job_folder, sa
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", f"\ninterrupted.{told}\n")
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_redaction_reaches_the_workers(job_folder, root, savepoint_of, tmp_path):
-    """`obsolete` is declared to be never null, and is null for some keys."""
+@pytest.mark.usefixtures("spark")
+def test_redaction_reaches_the_workers(run, job_folder, root, savepoint_of, tmp_path):
+    """`obsolete` is declared to be never null, and is null for some keys; the session is that of the tests."""
     source = (root / "examples" / "accounts_v3.py").read_text(encoding="utf-8")
     beside = (root / "examples" / "accounts_v1.py").read_text(encoding="utf-8")
     changed = source.replace("    score: float = 0.0\n", "    obsolete: str\n    score: float = 0.0\n")
     (job_folder / "strict.py").write_text(changed, encoding="utf-8")
     (job_folder / "accounts_v1.py").write_text(beside, encoding="utf-8")
-    once = ("--job", "strict:job", "--master", "local[2]")  # a failed task is not tried again
-    migrate = ("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *once)
+    on_spark = ("--job", "strict:job", "--master", "local[2]")
+    migrate = ("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *on_spark)
 
-    told = stateshift(*migrate, cwd=job_folder)
-    redacted = stateshift(*migrate, "--redact", cwd=job_folder)
+    told = run(*migrate)
+    redacted = run(*migrate, "--redact")
 
-    assert (told.returncode, redacted.returncode) == (6, 6)
+    assert (told.status, redacted.status) == (6, 6)
     assert re.search(r"key -?\d+, path \$.obsolete", told.stderr)
     assert ", key <redacted>, path $.obsolete" in redacted.stderr
 

@@ -95,7 +95,6 @@ def test_what_digests_stand_for_is_read_when_asked_for(run, tmp_path):
     ]
 
 
-@pytest.mark.spark
 def test_with_a_master_spark_proves_the_same(savepoint_of):
     """In a process of its own, whose Java ends with it."""
     command = [sys.executable, "-m", "stateshift", "verify", savepoint_of("rocksdb-account-v1")]
@@ -109,7 +108,6 @@ def test_with_a_master_spark_proves_the_same(savepoint_of):
     assert on_spark.stderr == ""
 
 
-@pytest.mark.spark
 def test_an_invalid_master_ends_with_6_and_one_block(savepoint_of):
     command = [
         sys.executable,

@@ -12,7 +12,7 @@ Fences and what they mean here:
     text                        drawings and tables
 
 A page starts in a folder that looks like a clone: `tests` and `examples` are there. `…` stands for any run of text in
-a line, or, alone in a line, for any run of lines. A page that migrates is marked `spark`.
+a line, or, alone in a line, for any run of lines. Pages that have a session of Spark share one.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ NOT_RUN = {
 }
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
+SHARES = pytest.mark.xdist_group("spark")
 MAY_REFUSE = re.compile(r"(stateshift (check|diff|verify)|pytest)\b")
 NEXT = re.compile(r"^next: (?:.* then )?(stateshift migrate .*)$", re.MULTILINE)
 FENCE = re.compile(r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -107,16 +108,9 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def migrates(page: Path) -> bool:
-    """Whether the page starts Spark: by a command, or in a session."""
-    return any(
-        "stateshift.spark" in snippet.body for snippet in snippets_of(page) if snippet.language == "pycon"
-    ) or any(
-        re.match(r"stateshift migrate(?!.*--dry-run)", command, re.DOTALL)
-        for snippet in snippets_of(page)
-        if snippet.language == "console"
-        for command, _ in snippet.commands()
-    )
+def has_session(page: Path) -> bool:
+    """Whether the page starts Spark in its Python session."""
+    return any("stateshift.spark" in snippet.body for snippet in snippets_of(page) if snippet.language == "pycon")
 
 
 def matches(shown: list[str], real: list[str]) -> bool:
@@ -255,7 +249,7 @@ def reader(tmp_path):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.spark] if migrates(page) else [], id=name_of(page)) for page in PAGES],
+    [pytest.param(page, marks=[SHARES] if has_session(page) else [], id=name_of(page)) for page in PAGES],
 )
 def test_the_snippets_of_a_page_print_what_it_shows(page, reader):
     for snippet in snippets_of(page):

@@ -47,8 +47,6 @@ from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 
-pytestmark = pytest.mark.spark
-
 
 @attrs.frozen
 class Place:

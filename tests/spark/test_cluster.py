@@ -18,7 +18,7 @@ from stateshift.spark.java import java_home
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import write_savepoint
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]  # no faults, but as slow as those
+pytestmark = [pytest.mark.faults, pytest.mark.slow]  # no faults, but as slow as those
 
 KEYS = 2_000
 MARKS = marks(

@@ -11,7 +11,7 @@ from stateshift.state.savepoint.verify import verify
 
 pytest.importorskip("grpc", reason="Spark Connect is an extra of pyspark: pip install 'pyspark[connect]'")
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 KEYS = 3_000
 HELPER = """

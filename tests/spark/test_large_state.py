@@ -14,7 +14,7 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ENTRIES = 200_000
 OLD = Job([Operator("log", key=int, states=[ValueStateDescriptor("line", str), ValueStateDescriptor("length", int)])])

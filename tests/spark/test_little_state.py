@@ -44,7 +44,6 @@ def texts(number):
     return {key: str(key) for key in range(number)}
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("max_parallelism", [None, 200], ids=["types", "key groups"])
 def test_it_gives_the_bytes_of_a_run_on_spark(spark, savepoint_of, account_jobs, tmp_path, content_of, max_parallelism):
     """New types of keyed state and of an operator's lists; or every key rewritten."""
@@ -80,7 +79,6 @@ def test_it_needs_no_spark(counts, tmp_path, values_of):
     assert texts(KEYS) == values_of(tmp_path / "new", "counter", "count")
 
 
-@pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("named", ["master", "py_files"])
 def test_a_master_or_files_for_workers_select_spark(counts, tmp_path, named):

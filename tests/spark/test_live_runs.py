@@ -23,7 +23,9 @@ from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
+IN_SESSION = pytest.mark.xdist_group("spark")
+"""Of runs on the session of the tests, which `held_rows` takes when it is asked for."""
 
 HOLD_S = 120
 """As long as a run waits at most, where a test has failed."""
@@ -191,7 +193,11 @@ def check_result(scene, kind):
 
 @pytest.mark.parametrize(
     ("kind", "comers"),
-    [("migrate", ALL), ("write beside a base", FEW), ("write", FEW), ("repartition", FEW), ("bootstrap", FEW)],
+    [
+        ("migrate", ALL),
+        ("repartition", FEW),
+        *(pytest.param(kind, FEW, marks=IN_SESSION) for kind in ("write beside a base", "write", "bootstrap")),
+    ],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} comers",
 )
 def test_other_runs_on_the_target_of_a_live_run_are_refused_and_the_run_completes(kind, comers, scene, request):

@@ -17,8 +17,6 @@ from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = pytest.mark.spark
-
 NAME = "rocksdb-account-v1"
 
 

@@ -16,7 +16,6 @@ class _Older:
         return self._table.repartition(partitions, column)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("wrap", [lambda table: table, _Older], ids=["own", "by hash"])
 @pytest.mark.parametrize("partitions", [1, 2, 7, 130])
 def test_each_row_is_in_the_partition_of_its_number(spark, wrap, partitions):

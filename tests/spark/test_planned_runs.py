@@ -27,7 +27,6 @@ def plan_for(savepoint_of, account_jobs):
     return make
 
 
-@pytest.mark.spark
 def test_a_run_by_plan_writes_the_savepoint_that_one_without_writes(
     spark, savepoint_of, account_jobs, plan_for, tmp_path
 ):

@@ -11,8 +11,6 @@ from stateshift.serializers.errors import NothingInCommon
 from stateshift.spark.migrate import migrate
 from stateshift.state.savepoint.reader import Savepoint
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize("source", ["hashmap-account-v1", "rocksdb-account-v1"])
 @pytest.mark.parametrize("version", [2, 3])

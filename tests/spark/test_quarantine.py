@@ -18,8 +18,6 @@ from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.publish import IfTargetExists
 
-pytestmark = pytest.mark.spark
-
 QUARANTINE = MigrationOptions(bad_values=BadValues.QUARANTINE)
 CHILD = {
     name: value

@@ -19,8 +19,6 @@ from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import IfTargetExists
 from stateshift.state.storage.runs import names_of
 
-pytestmark = pytest.mark.spark
-
 USERS_JOB = """
 from stateshift import Job, ListStateDescriptor, Operator, ValueStateDescriptor
 import texts

@@ -23,7 +23,7 @@ from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import IfTargetExists
 from stateshift.state.storage.runs import names_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 JOB = """
 import pathlib, time

@@ -11,7 +11,7 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.tasks import CopyTask
 from stateshift.state.savepoint.handles import RelativeFileHandle
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def job_of(state):

@@ -12,8 +12,6 @@ from pyspark.sql import SparkSession
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark.session import own_driver, own_session, session, with_sql
 
-pytestmark = pytest.mark.spark
-
 
 def on_a_worker(spark, function):
     """Give what a function returns on a worker; it must be defined inside a test, so that it travels by value."""
@@ -63,6 +61,14 @@ def test_a_failed_task_is_tried_again(spark):
         return attempt
 
     assert spark.sparkContext.parallelize([0], 1).map(attempts).collect() == [2]
+
+
+def test_the_tests_that_share_the_session_run_in_one_process(spark, request):
+    """`pytest-xdist` writes the group of a test behind its name, and distributes the tests by that."""
+    is_distributed = getattr(request.config.option, "loadgroup", False)
+
+    assert session() is spark
+    assert is_distributed == request.node.nodeid.endswith("@spark")
 
 
 def test_an_invalid_master_is_refused_before_java_is_looked_for(monkeypatch):
@@ -142,7 +148,7 @@ def test_a_driver_of_ones_own_has_sql_once_it_is_asked_for_and_leaves_no_thread(
 @pytest.mark.slow
 def test_a_session_started_in_the_checkout_prints_and_leaves_nothing(root, tmp_path):
     """From the start of the JVM over a worker that is killed to the end of the process."""
-    before = sorted(root.iterdir())
+    names = {file.name for file in root.iterdir()}
     program = (
         "import os, signal\n"
         "from pyspark import TaskContext\n"
@@ -160,4 +166,4 @@ def test_a_session_started_in_the_checkout_prints_and_leaves_nothing(root, tmp_p
     answer = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, check=False)
 
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
-    assert sorted(root.iterdir()) == before
+    assert {file.name for file in root.iterdir()} - {"__pycache__"} == names - {"__pycache__"}

@@ -11,8 +11,6 @@ import pytest
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark.shipping import ship_modules
 
-pytestmark = pytest.mark.spark
-
 JOB = """
 import enum
 import attrs

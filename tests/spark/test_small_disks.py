@@ -18,8 +18,6 @@ from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint.writer import SavepointWriter
 
-pytestmark = pytest.mark.spark
-
 ENTRIES = 20_000
 JOB = """
 from stateshift import BigInt, Job, Operator, ValueStateDescriptor

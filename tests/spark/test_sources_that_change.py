@@ -23,8 +23,6 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.storage.publish import IfTargetExists
 
-pytestmark = pytest.mark.spark
-
 COUNT, NOTE = ValueStateDescriptor("count", int), ValueStateDescriptor("note", str)
 OLD = Job([Operator("counter", key=int, states=[COUNT]), Operator("copied", key=int, states=[NOTE])])
 

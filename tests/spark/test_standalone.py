@@ -18,7 +18,7 @@ from stateshift import Savepoint
 from stateshift.spark.java import java_home
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 KEYS = 2_000
 HELPER = """

@@ -26,8 +26,6 @@ from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = pytest.mark.spark
-
 LOCAL = {
     "a path": "{world}/sp",
     "from the current folder": "sp",

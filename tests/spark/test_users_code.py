@@ -14,8 +14,6 @@ from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 
-pytestmark = pytest.mark.spark
-
 MONEY_1 = '''
 import attrs
 from stateshift import Job, Operator, TypeSerializer, TypeSerializerConfigSnapshot, ValueStateDescriptor

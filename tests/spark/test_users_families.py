@@ -14,8 +14,6 @@ from stateshift.spark.migrate import migrate
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 
-pytestmark = pytest.mark.spark
-
 JOB = """
 from travelling_family.hints import NarrowMoney
 from travelling_family.money import Money

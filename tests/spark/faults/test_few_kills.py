@@ -21,7 +21,7 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import IfTargetExists, clean
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SEEDS = {"test_a_killed_process_leaves_the_right_result_or_none": "0"}
 VICTIMS = {"driver": "local[2,4]", "executor": "local-cluster[1,2,1024]", "worker": "local[2,4]"}

@@ -22,7 +22,7 @@ from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import clean
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 SEEDS = {
     "test_a_migration_gives_the_right_result_or_none": "0-19",

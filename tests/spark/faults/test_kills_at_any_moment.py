@@ -31,7 +31,7 @@ from stateshift.state.savepoint.metadata import read_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SEEDS = {
     "test_a_run_that_is_killed_leaves_the_source_and_a_whole_savepoint_or_none": "0-3,7,9",

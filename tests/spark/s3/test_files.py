@@ -10,8 +10,6 @@ import pytest
 from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, StorageFailed
 from stateshift.state.storage.files import Folder, read_file
 
-pytestmark = pytest.mark.spark
-
 
 def test_a_folder_is_written_listed_renamed_and_cleared(s3):
     folder = Folder.at(s3.place("files"))

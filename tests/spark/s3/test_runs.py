@@ -18,7 +18,7 @@ from stateshift.state.storage.files import Folder
 from stateshift.state.storage.runs import names_of
 from stateshift.state.storage.target_lock import claimed
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 KEYS = 20_000
 JOB = """

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from writing import FLINKS, NUMBERS, ordered, others, values, write
 
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
-
-pytestmark = pytest.mark.spark
 
 
 def test_a_state_is_replaced_next_to_a_base_on_a_store(s3, upload, savepoint_of):

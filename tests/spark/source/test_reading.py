@@ -25,8 +25,6 @@ from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.testing import write_savepoint
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def read(spark):

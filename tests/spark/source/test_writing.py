@@ -17,8 +17,6 @@ from stateshift.spark.source.writer import StateWriter
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module", autouse=True)
 def registered(spark):

@@ -91,7 +91,6 @@ def test_a_state_in_which_nothing_shows_where_values_end_is_not_rewritten(as_nat
         )
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("form", ["canonical", "snappy", "heap native"])
 def test_backends_agree(spark, form, as_native, migrate, tmp_path):
     """G30: one job's state as each backend stores it gives the same bytes, in process and on Spark."""
