@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types interop oldest fuzz evolution faults bench changelog clean
+.PHONY: help demo test warm lint types interop oldest fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -21,7 +21,7 @@ demo: $(INSTALLED) ## a savepoint of real Flink migrated; then, on Spark, 336,77
 ##@ Check it
 
 test: $(INSTALLED) ## all tests but those of real Flink and most of the faults; ARGS="-k name" picks some
-	@$(PY) -m stateshift warm-up > /dev/null # else each of the two processes compiles the same
+	@$(MAKE) -s -j 2 .cache/spark.jsa warm
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(INSTALLED) ## ruff (rules and format), the import contract, and that families stay by themselves
@@ -66,6 +66,13 @@ help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+# Machine code and the classes of Spark are made ready once, and not by each process of the tests.
+warm: $(INSTALLED)
+	@$(PY) -m stateshift warm-up > /dev/null
+
+.cache/spark.jsa: $(INSTALLED) tests/spark_classes.py
+	@$(PY) tests/spark_classes.py
 
 # Once, and again when the dependencies change.
 $(INSTALLED): pyproject.toml .ci/install

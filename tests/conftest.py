@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import attrs
 import pytest
+import spark_classes
 from hypothesis import HealthCheck, settings
 
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot
@@ -24,8 +26,11 @@ from stateshift.state.savepoint.sources import InlineBytes
 settings.register_profile("stateshift", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("stateshift")
 
-# A JVM of the tests lives for seconds: code that is compiled at once is worth more to it than code that is fast.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
+# Hundreds of processes are started, each of which would compile the package, and each run would compile the tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
 
 # In the background of a script interrupts are ignored, here and by what is started here, unless it is said otherwise.
 signal.signal(signal.SIGINT, signal.default_int_handler)
