@@ -13,7 +13,7 @@ import attrs
 from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ..migration.run import subtasks_for
-from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
+from ..savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle, RelativeFileHandle
 from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
 from ..savepoint.new_streams import store_operator_state
 from ..storage.lineage import FileDigest, Lineage, StateCount
@@ -157,7 +157,9 @@ def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, in
         )
 
 
-def _handle(result: StreamResult, operator: NewOperator, folder: Folder, files: dict[str, FileDigest]) -> KeyedHandle:
+def _handle(
+    result: StreamResult, operator: NewOperator, folder: Folder, files: dict[str, FileDigest]
+) -> KeyGroupsHandle:
     stored = result.stored
     if stored.data is not None:
         stream: StreamHandle = InlineHandle(stored.name, stored.data)
@@ -166,7 +168,7 @@ def _handle(result: StreamResult, operator: NewOperator, folder: Folder, files: 
         stream = RelativeFileHandle(stored.name, stored.size)
     if stored.digest is not None:
         files[stored.name] = stored.digest
-    return KeyedHandle(CANONICAL, operator.key_groups[result.subtask].start, result.offsets, stream)
+    return KeyGroupsHandle(CANONICAL, operator.key_groups[result.subtask].start, result.offsets, stream)
 
 
 def _counts(

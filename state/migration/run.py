@@ -22,8 +22,10 @@ from ..key_groups import key_group_range
 from ..savepoint.handles import (
     CANONICAL,
     CANONICAL_ADVICE,
+    DatabaseHandle,
     InlineHandle,
     KeyedHandle,
+    KeyGroupsHandle,
     OperatorStateHandle,
     RelativeFileHandle,
 )
@@ -135,7 +137,7 @@ def _rekey_tasks(
 def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan) -> Iterator[OperatorTask]:
     """Yield the tasks for list and broadcast state: one for each subtask that had any, or for each new subtask."""
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
-    handles = {subtask.index: subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None}
+    handles = {subtask.index: subtask.lists for subtask in subtasks if subtask.lists is not None}
     if not plan.is_rescaled:
         for index, handle in handles.items():
             digests = _digests(savepoint, [handle.stream])
@@ -181,7 +183,7 @@ def first_digests(savepoint: Savepoint, handles: Iterable[KeyedHandle], key_grou
 
 
 def _copy_task(
-    savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, handle: KeyedHandle | OperatorStateHandle
+    savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, handle: KeyGroupsHandle | OperatorStateHandle
 ) -> CopyTask:
     digests = _digests(savepoint, [handle.stream])
     name = stream_name(stored.operator_id.hex(), part, subtask)
@@ -192,16 +194,24 @@ def _copy_task(
 
 def _copied_streams(
     subtask: SubtaskState, rewrites: OperatorPlan | None
-) -> Iterator[tuple[str, KeyedHandle | OperatorStateHandle]]:
-    """Yield part and handle of each stream of a subtask that is copied unchanged."""
-    if subtask.managed_keyed is not None and not (rewrites and rewrites.rewrites_keyed):
-        yield "keyed", subtask.managed_keyed
-    if subtask.managed_operator is not None and not (rewrites and rewrites.rewrites_operator_state):
-        yield "operator", subtask.managed_operator
-    if subtask.raw_keyed is not None:
-        yield "raw-keyed", subtask.raw_keyed
-    if subtask.raw_operator is not None:
-        yield "raw-operator", subtask.raw_operator
+) -> Iterator[tuple[str, KeyGroupsHandle | OperatorStateHandle]]:
+    """Yield part and handle of each stream of a subtask that is copied unchanged.
+
+    Raises:
+        UnsupportedFormat: Keyed state is in a database, of which only the entries can be written elsewhere.
+    """
+    keyed = None if rewrites and rewrites.rewrites_keyed else subtask.managed_keyed
+    operator = None if rewrites and rewrites.rewrites_operator_state else subtask.lists
+    parts = {"keyed": keyed, "operator": operator, "raw-keyed": subtask.raw_keyed, "raw-operator": subtask.raw_operator}
+    for part, handle in parts.items():
+        if isinstance(handle, DatabaseHandle):
+            raise UnsupportedFormat(
+                "the keyed state is in files of a database, and cannot be written in the canonical format: its header "
+                "cannot be read",
+                advice="register the snapshot classes that `stateshift inspect` names as unknown",
+            )
+        if handle is not None:
+            yield part, handle
 
 
 def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
@@ -214,12 +224,11 @@ def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     if plan.parallelism:
         return plan.parallelism
     is_bound = any(
-        subtask.managed_operator or subtask.raw_operator or subtask.raw_keyed or subtask.finished
-        for subtask in stored.subtasks
+        subtask.lists or subtask.raw_operator or subtask.raw_keyed or subtask.finished for subtask in stored.subtasks
     )
     if is_bound:
         return stored.parallelism
-    size = sum(handle.stream.size for handle in keyed_handles(stored))
+    size = sum(handle.size for handle in keyed_handles(stored))
     groups = plan.max_parallelism or stored.max_parallelism
     return min(max(stored.parallelism, subtasks_for(size, groups)), groups)
 
@@ -341,7 +350,7 @@ def _new_operator(
     operator_id = stored.operator_id.hex()
     plan = migration.operator(operator_id)
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
-    keyed: dict[int, KeyedHandle] = {}
+    keyed: dict[int, KeyGroupsHandle] = {}
     parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
     subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, streams) for subtask in stored.subtasks}
     if rewrites is not None and rewrites.is_rescaled:
@@ -352,7 +361,7 @@ def _new_operator(
         result = results[name]
         if isinstance(task, KeyedTask | RekeyTask):
             parallelism = task.parallelism
-            keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, streams[name])
+            keyed[task.subtask] = KeyGroupsHandle(CANONICAL, task.key_groups.start, result.offsets, streams[name])
         else:
             handle = OperatorStateHandle(result.states, streams[name])
             subtasks[task.subtask] = attrs.evolve(subtasks[task.subtask], managed_operator=handle)
@@ -370,17 +379,20 @@ def _new_subtask(
     subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, streams: dict[str, StreamHandle]
 ) -> SubtaskState:
     """Return a subtask with its copied streams; the caller adds the rewritten ones."""
-    new = subtask
+    new = SubtaskState(subtask.index, finished=subtask.finished)
     for part, handle in _copied_streams(subtask, rewrites):
-        if isinstance(handle.stream, InlineHandle):
-            continue
-        field = {"keyed": "managed_keyed", "operator": "managed_operator"}.get(part, part.replace("-", "_"))
-        copied = streams[stream_name(operator_id, part, subtask.index)]
-        new = attrs.evolve(new, **{field: attrs.evolve(getattr(subtask, field), stream=copied)})
-    if rewrites is not None and rewrites.rewrites_keyed:
-        new = attrs.evolve(new, managed_keyed=None)
-    if rewrites is not None and rewrites.rewrites_operator_state:
-        new = attrs.evolve(new, managed_operator=None)
+        copied = handle
+        if not isinstance(handle.stream, InlineHandle):
+            copied = attrs.evolve(handle, stream=streams[stream_name(operator_id, part, subtask.index)])
+        match part, copied:
+            case "keyed", KeyGroupsHandle():
+                new = attrs.evolve(new, managed_keyed=copied)
+            case "raw-keyed", KeyGroupsHandle():
+                new = attrs.evolve(new, raw_keyed=copied)
+            case "operator", OperatorStateHandle():
+                new = attrs.evolve(new, managed_operator=attrs.evolve(copied, merged=None))
+            case _, OperatorStateHandle():
+                new = attrs.evolve(new, raw_operator=attrs.evolve(copied, merged=None))
     return new
 
 
@@ -446,5 +458,5 @@ def _try_one(savepoint: Savepoint, stored: OperatorState, operator: OperatorPlan
             if state.action is StateAction.REKEY:
                 return found
         return any(sample_keyed(state, handle, groups, savepoint.folder, quarantines=quarantines) for handle in handles)
-    lists = [subtask.managed_operator for subtask in stored.subtasks if subtask.managed_operator]
+    lists = [subtask.lists for subtask in stored.subtasks if subtask.lists]
     return any(sample_elements(state, handle, savepoint.folder, quarantines=quarantines) for handle in lists)

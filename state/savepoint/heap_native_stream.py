@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
-    from .handles import KeyedHandle
+    from .handles import KeyGroupsHandle
     from .key_group_ranges import Extent
     from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
@@ -184,7 +184,7 @@ class NativeStreamReader:
     def open(
         cls,
         source: ByteSource,
-        handle: KeyedHandle,
+        handle: KeyGroupsHandle,
         max_parallelism: int,
         executor: ExecutorName = ExecutorName.PLAIN,
     ) -> NativeStreamReader:

@@ -247,7 +247,7 @@ def require_own_key_groups(stored: OperatorState) -> None:
 
 def _operator_handles(stored: OperatorState) -> Iterator[OperatorStateHandle]:
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
-    yield from (subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None)
+    yield from (subtask.lists for subtask in subtasks if subtask.lists is not None)
 
 
 def keyed_states(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..transcode.key_groups import KeyGroupsExecutor, StateTotal
     from ..transcode.program import Program
     from .blocks import Block
-    from .handles import KeyedHandle
+    from .handles import KeyedHandle, KeyGroupsHandle
     from .keyed_readers import KeyedReader
     from .meta_info import StateMetaInfo
     from .sources import ByteSource
@@ -125,7 +125,7 @@ def prove_stream(
 
 def prove_copied(
     source: ByteSource,
-    handle: KeyedHandle | OperatorStateHandle,
+    handle: KeyGroupsHandle | OperatorStateHandle,
     max_parallelism: int,
     executor: ExecutorName | None = None,
     *,

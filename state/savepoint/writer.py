@@ -31,7 +31,7 @@ from ..timers import TimeDomain, queue_name
 from ..transcode.entry_values import entry_values
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat, encode
-from .handles import CANONICAL, KeyedHandle
+from .handles import CANONICAL, KeyGroupsHandle
 from .keyed_stream import write_keyed_stream
 from .metadata import OperatorState, SavepointMetadata, SubtaskState
 from .new_streams import check_job, keyed_header, store_operator_state
@@ -317,7 +317,7 @@ class SavepointWriter:
 
     def _keyed(
         self, draft: _OperatorDraft, subtask: int, folder: Folder
-    ) -> tuple[KeyedHandle | None, dict[str, FileDigest]]:
+    ) -> tuple[KeyGroupsHandle | None, dict[str, FileDigest]]:
         header = keyed_header(draft.operator)
         if header is None:
             return None, {}
@@ -326,7 +326,7 @@ class SavepointWriter:
         data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
         name = stream_name(draft.operator.id, "keyed", subtask)
         stream, files = store_stream(folder, name, data)
-        return KeyedHandle(CANONICAL, groups.start, offsets, stream), files
+        return KeyGroupsHandle(CANONICAL, groups.start, offsets, stream), files
 
     def _blocks(self, draft: _OperatorDraft, header: KeyedStreamHeader, subtask: int) -> list[Block]:
         prefix = prefix_size(self._max_parallelism)

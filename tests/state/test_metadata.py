@@ -14,7 +14,7 @@ from stateshift.state.savepoint.handles import (
     AbsoluteFileHandle,
     DistributionMode,
     InlineHandle,
-    KeyedHandle,
+    KeyGroupsHandle,
     OperatorStateHandle,
     OperatorStateOffsets,
     RelativeFileHandle,
@@ -39,8 +39,8 @@ streams = st.one_of(
 )
 offsets = st.lists(st.integers(0, 2**63 - 1), max_size=4).map(tuple)
 keyed = st.none() | st.one_of(
-    st.builds(KeyedHandle, st.sampled_from([CANONICAL, NATIVE_OLD]), st.integers(0, 60), offsets, streams),
-    st.builds(KeyedHandle, st.just(NATIVE), st.integers(0, 60), offsets, streams, st.text(max_size=8)),
+    st.builds(KeyGroupsHandle, st.sampled_from([CANONICAL, NATIVE_OLD]), st.integers(0, 60), offsets, streams),
+    st.builds(KeyGroupsHandle, st.just(NATIVE), st.integers(0, 60), offsets, streams, st.text(max_size=8)),
 )
 operator_parts = st.none() | st.builds(
     OperatorStateHandle,
@@ -243,7 +243,7 @@ def test_impossible_parallelism_is_corrupt(parallelism):
 
 
 def test_key_groups_beyond_the_maximum_are_corrupt():
-    handle = KeyedHandle(CANONICAL, 120, (0,) * 9, InlineHandle("", b""))
+    handle = KeyGroupsHandle(CANONICAL, 120, (0,) * 9, InlineHandle("", b""))
     operator = OperatorState(bytes(16), 1, 128, subtasks=(SubtaskState(0, managed_keyed=handle),))
 
     with pytest.raises(CorruptSavepoint, match="key groups to 128"):
