@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..whole_files import OutputFile
 
 
-_NOT_IN_A_PLAN = ("--allow-root", "--redact")
+_NOT_IN_A_PLAN = ("--allow-root", "--checkpoint-root", "--redact")
 
 
 def _is_plan(file: Path) -> bool:

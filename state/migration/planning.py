@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ...compat.rollback import Rollback
     from ...serializers.compatibility import Finding
     from ..job import Job
-    from ..savepoint.reader import SavepointOperator
+    from ..savepoint.reader import AllowedRoot, SavepointOperator
     from ..savepoint.states import Measure
     from ..storage.files import Folder
     from .preparation import Preparation
@@ -185,7 +185,7 @@ def new_side_of(
     load: Callable[[str], Job] = load_job,
     *,
     like: str = "",
-    allow_roots: Iterable[str | os.PathLike[str]] = (),
+    allow_roots: Iterable[AllowedRoot] = (),
 ) -> JobDescription | None:
     """Return the new types from the origin in a plan file; None if they do not change.
 
