@@ -56,7 +56,7 @@ def _move(context: click.Context, _: click.Parameter, pairs: tuple[str, ...]) ->
 
 
 def allow_root_option(function: F) -> F:
-    """Add `--allow-root` and `--checkpoint-root`, for `open_savepoint`; every command that opens savepoints has them."""
+    """Add `--allow-root` and `--checkpoint-root`, for `open_savepoint`; commands that open savepoints have them."""
     function = click.option(
         "--checkpoint-root",
         multiple=True,

@@ -31,7 +31,6 @@ from .run import new_parallelism, try_out
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable
 
     from ...compat.description import JobDescription

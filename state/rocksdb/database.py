@@ -128,7 +128,7 @@ class Database:
 
     def _read_options(self, stop: bytes | None) -> Any:
         options = self._library.ReadOptions()
-        options.fill_cache(False)
+        options.fill_cache(v=False)
         options.set_verify_checksums(True)
         options.set_total_order_seek(True)
         options.set_readahead_size(_READAHEAD_BYTES)

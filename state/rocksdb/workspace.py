@@ -3,7 +3,7 @@
     TMPDIR/stateshift-rocksdb-UID/KEY/        the files, and `complete` when all of them are there
     TMPDIR/stateshift-rocksdb-UID/KEY.lock    locked exclusively to fill or delete the folder, shared while it is used
 
-A folder is filled once and used by all processes of a machine that need it: by the tasks that read some key groups each.
+A folder is filled once, and used by all processes of a machine that need it: each task reads some key groups of it.
 A process keeps the folder that it used last until it needs another one or ends. A process that is killed leaves its
 folder behind; the next one that needs any deletes it.
 """

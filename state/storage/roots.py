@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..savepoint.metadata import SavepointMetadata
 
 _CHECKPOINT = re.compile(r"chk-\d+")
-_OF_JOB = re.compile(r"(?:.*/)?(?P<job>[0-9a-f]{32})/(?P<kind>shared|taskowned|chk-\d+)")
+_OF_JOB = re.compile(r"(?P<folder>.*/(?P<job>[0-9a-f]{32})/(?P<kind>shared|taskowned|chk-\d+))(?P<below>(?:/[^/]+)*)")
 _BESIDE_CHECKPOINT = ("shared", "taskowned")
 _WITH_CONTAINER = {"abfs", "abfss"}  # container@account: the part before the @ is not a user
 _DO_NOT_TRUST = "do not trust this savepoint: Flink writes plain URIs"
@@ -117,9 +117,8 @@ def with_moved(metadata: SavepointMetadata, folder: Folder) -> Folder:
     """
     names = _names(list(metadata.streams))
     missing = [parent for parent in names if _found(parent, folder) is None]
-    found = ((parent, _moved_to(parent, names[parent], folder)) for parent in missing)
-    moved = tuple((parent, place) for parent, place in found if place)
-    return attrs.evolve(folder, roots=(*folder.roots, *moved)) if moved else folder
+    moved = {pair for parent in missing if (pair := _moved_to(parent, names[parent], folder)) is not None}
+    return attrs.evolve(folder, roots=(*folder.roots, *sorted(moved))) if moved else folder
 
 
 def _names(streams: list[StreamHandle]) -> dict[str, str]:
@@ -127,8 +126,8 @@ def _names(streams: list[StreamHandle]) -> dict[str, str]:
     return dict(_split(stream.uri) for stream in streams if isinstance(stream, AbsoluteFileHandle | SegmentHandle))
 
 
-def _moved_to(parent: str, name: str, folder: Folder) -> str:
-    """Return the folder beside a checkpoint in which a file lies that `_metadata` names elsewhere; "" if there is none.
+def _moved_to(parent: str, name: str, folder: Folder) -> tuple[str, str] | None:
+    """Return a folder of a job as `_metadata` names it, and the one beside the checkpoint that has the file now.
 
     Args:
         parent: The folder that `_metadata` names.
@@ -138,10 +137,12 @@ def _moved_to(parent: str, name: str, folder: Folder) -> str:
     found = _OF_JOB.fullmatch(parent)
     base, options = parted(folder.place)
     job, _, checkpoint = base.rpartition("/")
-    if found is None or not _CHECKPOINT.fullmatch(checkpoint):
-        return ""
-    beside = (f"{job.rpartition('/')[0]}/{found['job']}/{found['kind']}", f"{job}/{found['kind']}")
-    return next((place + options for place in beside if Folder(place + options).exists(name)), "")
+    if found is None or not _CHECKPOINT.fullmatch(checkpoint) or ".." in parent.split("/"):
+        return None
+    for beside in (f"{job.rpartition('/')[0]}/{found['job']}/{found['kind']}", f"{job}/{found['kind']}"):
+        if Folder(f"{beside}{found['below']}{options}").exists(name):
+            return found["folder"], beside + options
+    return None
 
 
 def _linked(streams: list[StreamHandle], folder: Folder) -> set[str]:
