@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
 AllowedRoot: TypeAlias = "str | os.PathLike[str] | tuple[str | os.PathLike[str], str | os.PathLike[str]]"
-"""A folder that may contain files of a savepoint; or (old, new): what it names in the old folder lies in the new one."""
+"""A folder that may contain files of a savepoint; or (old, new): what it names in `old` lies in `new`."""
 
 
 @attrs.frozen
