@@ -26,13 +26,13 @@ from typing import Any
 
 import attrs
 
+from stateshift.serializers.views import DataOutputView
 from stateshift.state.savepoint.handles import DATABASE, DatabaseFile, DatabaseHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.keyed_stream import write_keyed_header
 from stateshift.state.savepoint.metadata import METADATA, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.states import keyed_handles
-from stateshift.serializers.views import DataOutputView
 
 from .machine import arguments_of, facts, peak_bytes, print_table, scratch_folder, told
 from .shapes import SHAPES, write_savepoint

@@ -119,7 +119,7 @@ class Database:
                 break
             keys, values = zip(*found, strict=True)
             last = keys[-1]
-            largest = max(largest, max(map(len, values)))
+            largest = max(largest, *map(len, values))
             yield keys, values
             most = max(1, min(_MOST_ITEMS, 2 * most, _MOST_BYTES // largest))
         self._require_end(family, options, start, last)
