@@ -19,8 +19,6 @@ from stateshift.state.savepoint.handles import (
     OperatorStateOffsets,
     RelativeFileHandle,
     read_keyed_handle,
-    read_operator_handle,
-    read_stream_handle,
 )
 from stateshift.state.savepoint.metadata import (
     OperatorState,
