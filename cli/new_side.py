@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..compat.description import JobDescription
+    from ..state.migration.options import MigrationOptions
 
 OTHER_CHANGES = (
     "to keep the types, specify what else to change: --parallelism, --compression, --drop, --rename-…, "
-    "--repartition with --max-parallelism"
+    "--repartition with --max-parallelism (nothing else is needed to make a native snapshot canonical)"
 )
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -63,6 +64,13 @@ def new_side_options(function: F) -> F:
         help="The job with the new types, such as accounts:job or jobs/accounts.py:job. The current folder is searched "
         "first.",
     )(function)
+
+
+def types_stay(savepoint: str, job_place: str, like: str, options: MigrationOptions) -> bool:
+    """Whether a migration keeps the types: it changes something else, or a native snapshot becomes canonical."""
+    if job_place or like:
+        return False
+    return options.changes_without_types or any(one.is_native for one in open_savepoint(savepoint).operators)
 
 
 def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:

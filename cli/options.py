@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..compat.policy import Policy
     from ..compat.repartition import Repartition
     from ..state.job import Job
-    from ..state.savepoint.reader import Savepoint
+    from ..state.savepoint.reader import AllowedRoot, Savepoint
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -41,15 +41,32 @@ def savepoint_argument(name: str = "savepoint", *, required: bool = True) -> Cal
     return lambda function: argument(allow_root_option(function))
 
 
-_ALLOWED = "stateshift.allow_roots"
+_ALLOWED, _MOVED = "stateshift.allow_roots", "stateshift.checkpoint_roots"
 
 
 def _allow(context: click.Context, _: click.Parameter, places: tuple[str, ...]) -> None:
     context.meta[_ALLOWED] = places
 
 
+def _move(context: click.Context, _: click.Parameter, pairs: tuple[str, ...]) -> None:
+    moved = [(old, new) for old, _, new in (pair.partition("=") for pair in pairs)]
+    if not all(old and new for old, new in moved):
+        raise click.BadParameter("give OLD=NEW: the folder that the checkpoint names, and the one where its files are")
+    context.meta[_MOVED] = tuple(moved)
+
+
 def allow_root_option(function: F) -> F:
-    """Add `--allow-root PLACE`, for `open_savepoint`; every command that opens savepoints has it."""
+    """Add `--allow-root` and `--checkpoint-root`, for `open_savepoint`; commands that open savepoints have them."""
+    function = click.option(
+        "--checkpoint-root",
+        multiple=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_move,
+        metavar="OLD=NEW",
+        help="Read files that a moved checkpoint names in the folder or URI OLD from NEW. Can be given several times."
+        " Not needed where JOB/chk-N, JOB/shared and JOB/taskowned still lie beside each other.",
+    )(function)
     return click.option(
         "--allow-root",
         multiple=True,
@@ -61,14 +78,14 @@ def allow_root_option(function: F) -> F:
     )(function)
 
 
-def allowed_roots() -> tuple[str, ...]:
-    """Return the values of `--allow-root`."""
-    roots: tuple[str, ...] = click.get_current_context().meta.get(_ALLOWED, ())
-    return roots
+def allowed_roots() -> tuple[AllowedRoot, ...]:
+    """Return the values of `--allow-root` and `--checkpoint-root`."""
+    meta = click.get_current_context().meta
+    return (*meta.get(_ALLOWED, ()), *meta.get(_MOVED, ()))
 
 
 def open_savepoint(place: str) -> Savepoint:
-    """Open a savepoint; its files may be in the places of `--allow-root`."""
+    """Open a savepoint; its files may be in the places of `--allow-root` and `--checkpoint-root`."""
     from ..state.savepoint.reader import Savepoint
 
     return Savepoint.open(place, allow_roots=allowed_roots())

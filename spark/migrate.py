@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
     from ..state.migration.tasks import Task, TaskResult
+    from ..state.savepoint.reader import AllowedRoot
     from ..state.storage.lineage import Lineage
     from ..state.storage.target_lock import Claim
     from .session import Driver
@@ -87,7 +88,7 @@ def migrate(
     target_exists: IfTargetExists = IfTargetExists.FAIL,
     announce: Callable[[MigrationReport], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
-    allow_roots: Iterable[str | os.PathLike[str]] = (),
+    allow_roots: Iterable[AllowedRoot] = (),
 ) -> MigrationReport:
     """Write a new savepoint in `target`, with the state of `source` under the types of `job`.
 
@@ -195,7 +196,7 @@ def repartition(
     dry_run: bool = False,
     target_exists: IfTargetExists = IfTargetExists.FAIL,
     progress: Callable[[Progress], None] | None = None,
-    allow_roots: Iterable[str | os.PathLike[str]] = (),
+    allow_roots: Iterable[AllowedRoot] = (),
 ) -> MigrationReport:
     """Migrate a savepoint, allowing keys to be rewritten: call `migrate` with a `Repartition` among its options.
 

@@ -16,7 +16,7 @@ from ...serializers.wording import many
 from ...state.migration.engine import Engine
 from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
-from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
+from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import start_lines
 from ..on_spark import spark_failures_told, spark_options
 from ..options import allowed_roots, common_options, migration_options, savepoint_argument
@@ -120,8 +120,8 @@ def command(
         plan, description = planned_run(plan_file, NewSide(job_place, like), options)
         options = plan.options
     else:
-        types_stay = not job_place and not like and options.changes_without_types
-        description = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES).describe()
+        stays = types_stay(source, job_place, like, options)
+        description = None if stays else new_side(job_place, like, or_else=OTHER_CHANGES).describe()
     with watched() as progress, _failures_told(target_place):
         report = migrate(
             source,

@@ -9,7 +9,7 @@ import click
 
 from ...serializers.escaping import shell_word
 from ..failures import Status
-from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
+from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given
 from ..options import common_options, migration_options, open_savepoint, savepoint_argument
 from ..output import print_json, print_styled
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..whole_files import OutputFile
 
 
-_NOT_IN_A_PLAN = ("--allow-root", "--redact")
+_NOT_IN_A_PLAN = ("--allow-root", "--checkpoint-root", "--redact")
 
 
 def _is_plan(file: Path) -> bool:
@@ -77,8 +77,8 @@ def command(
     from ...state.migration.plan_file import FORMAT, VERSION
     from ...state.migration.planning import make_plan
 
-    types_stay = not job_place and not like and options.changes_without_types
-    side = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES)
+    stays = types_stay(savepoint, job_place, like, options)
+    side = None if stays else new_side(job_place, like, or_else=OTHER_CHANGES)
     description = None if side is None else side.describe()
     from ..revisions import code_of
 

@@ -21,7 +21,7 @@ from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSe
 from ..entry_keys import EntryKeyFormat, decode
 from ..key_groups import key_group_range
 from ..savepoint.blocks import Block
-from ..savepoint.handles import CANONICAL, KeyedHandle
+from ..savepoint.handles import CANONICAL, KeyGroupsHandle
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.new_streams import keyed_header
 from ..storage.publish import stream_name
@@ -130,9 +130,9 @@ class StreamResult:
     entries: tuple[int, ...]
     rows: tuple[RowCount, ...] = attrs.field(repr=False)
 
-    def handle(self, commit: Commit) -> KeyedHandle:
+    def handle(self, commit: Commit) -> KeyGroupsHandle:
         """Return the handle of the stream in the new savepoint."""
-        return KeyedHandle(CANONICAL, self.first_key_group, self.offsets, commit.stream(self.stored))
+        return KeyGroupsHandle(CANONICAL, self.first_key_group, self.offsets, commit.stream(self.stored))
 
 
 def checksums(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:

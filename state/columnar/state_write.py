@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from ...compat.description import StateDescription
     from ..savepoint.reader import SavepointOperator
-    from ..storage.files import Folder
+    from ..storage.files import Folder, Root
     from ..storage.lineage import Lineage
     from .row_files import RowFile
 
@@ -94,7 +94,7 @@ class StateWrite:
     restore_target: Target
     job: Job | None = None
     base: str = ""
-    allow_roots: tuple[str, ...] = ()
+    allow_roots: tuple[Root, ...] = ()
     base_files: SourceFiles | None = None
     copied_ids: tuple[str, ...] = ()
     overwrite: bool = False

@@ -23,6 +23,7 @@ from ...compat.description import StateKind
 from ...serializers.errors import OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot
 from ..key_groups import has_checked_hash, key_group, key_hasher
+from ..savepoint.handles import DatabaseHandle
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.operator_stream import read_operator_stream
@@ -126,7 +127,7 @@ class StateTable:
     @property
     def _executor(self) -> ExecutorName:
         """The executor that decodes entries, the same for all slices: chosen by the size of all streams."""
-        return choose_executor(sum(slot.handle.stream.size for slot in self.slots))
+        return choose_executor(sum(slot.handle.size for slot in self.slots))
 
     def located(self) -> Any:
         """Return a context manager that adds savepoint, operator and state to errors."""
@@ -256,7 +257,12 @@ def _slots(operator: SavepointOperator, state: SavepointState) -> Iterator[Slice
 
 
 def _sizes(slot: KeyedSlice) -> dict[int, int]:
-    """Return the bytes of each key group that may have entries; the number is approximate for the last in a stream."""
+    """Return the bytes of each key group that may have entries; the number is approximate for the last in a stream.
+
+    A database does not tell the sizes of its key groups: they are taken to be equal.
+    """
+    if isinstance(slot.handle, DatabaseHandle):
+        return dict.fromkeys(slot.key_groups, max(slot.handle.size // max(len(slot.handle.key_groups), 1), 1))
     filled = sorted(
         (offset, group) for group, offset in zip(slot.key_groups, slot.handle.offsets, strict=True) if offset
     )

@@ -32,7 +32,6 @@ from .run import new_parallelism, try_out
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable
 
     from ...compat.description import JobDescription
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from ...compat.way_back import Place, WayBack
     from ...serializers.compatibility import Finding
     from ..job import Job
-    from ..savepoint.reader import SavepointOperator
+    from ..savepoint.reader import AllowedRoot, SavepointOperator
     from ..savepoint.states import Measure
     from ..storage.files import Folder
     from .preparation import Preparation
@@ -184,7 +183,7 @@ def new_side_of(
     load: Callable[[str], Job] = load_job,
     *,
     like: str = "",
-    allow_roots: Iterable[str | os.PathLike[str]] = (),
+    allow_roots: Iterable[AllowedRoot] = (),
 ) -> JobDescription | None:
     """Return the new types from the origin in a plan file; None if they do not change.
 

@@ -72,7 +72,7 @@ class RekeyTask:
     @property
     def size_bytes(self) -> int:
         """The approximate number of bytes to write: an even share."""
-        return sum(handle.stream.size for handle in self.handles) // self.parallelism
+        return sum(handle.size for handle in self.handles) // self.parallelism
 
     @property
     def readings(self) -> tuple[Reading, ...]:
@@ -86,7 +86,7 @@ class RekeyTask:
 
 
 def _key_groups_at_once(handle: KeyedHandle) -> int:
-    return max(1, len(handle.key_groups) * READING_BYTES // max(handle.stream.size, 1))
+    return max(1, len(handle.key_groups) * READING_BYTES // max(handle.size, 1))
 
 
 def digest_of(digests: Digests, stream: StreamHandle) -> str:

@@ -21,8 +21,10 @@ from ..key_groups import key_group_range
 from ..savepoint.handles import (
     CANONICAL,
     CANONICAL_ADVICE,
+    DatabaseHandle,
     InlineHandle,
     KeyedHandle,
+    KeyGroupsHandle,
     OperatorStateHandle,
     RelativeFileHandle,
 )
@@ -143,7 +145,7 @@ def _rekey_tasks(
 def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan) -> Iterator[OperatorTask]:
     """Yield the tasks for list and broadcast state: one for each subtask that had any, or for each new subtask."""
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
-    handles = {subtask.index: subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None}
+    handles = {subtask.index: subtask.lists for subtask in subtasks if subtask.lists is not None}
     if not plan.is_rescaled:
         for index, handle in handles.items():
             digests = _digests(savepoint, [handle.stream])
@@ -163,8 +165,8 @@ def _operator_header(handle: OperatorStateHandle, savepoint: Savepoint) -> Opera
 def _require_reachable(savepoint: Savepoint, stored: OperatorState, handles: list[KeyedHandle]) -> None:
     """Raise if a native stream must be rewritten in which the ends of a state's values are unknown."""
     for handle in handles:
-        if handle.is_canonical:
-            continue
+        if handle.is_canonical or isinstance(handle, DatabaseHandle):
+            continue  # lengths frame every value
         with open_keyed(handle, savepoint.folder, stored.max_parallelism) as reader:
             for state, why in [*reader.hidden.items()][:1]:
                 raise UnsupportedFormat(
@@ -189,7 +191,7 @@ def first_digests(savepoint: Savepoint, handles: Iterable[KeyedHandle], key_grou
 
 
 def _copy_task(
-    savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, handle: KeyedHandle | OperatorStateHandle
+    savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, handle: KeyGroupsHandle | OperatorStateHandle
 ) -> CopyTask:
     digests = _digests(savepoint, [handle.stream])
     name = stream_name(stored.operator_id.hex(), part, subtask)
@@ -200,12 +202,23 @@ def _copy_task(
 
 def _copied_streams(
     subtask: SubtaskState, rewrites: OperatorPlan | None
-) -> Iterator[tuple[str, KeyedHandle | OperatorStateHandle]]:
-    """Yield part and handle of each stream of a subtask that is copied unchanged."""
+) -> Iterator[tuple[str, KeyGroupsHandle | OperatorStateHandle]]:
+    """Yield part and handle of each stream of a subtask that is copied unchanged.
+
+    Raises:
+        UnsupportedFormat: Keyed state is in a database, of which only the entries can be written elsewhere.
+    """
     for part, field in _FIELDS.items():
-        handle = getattr(subtask, field)
-        if handle is not None and part not in _rewritten(rewrites):
-            yield part, handle
+        handle = subtask.lists if part == "operator" else getattr(subtask, field)
+        if handle is None or part in _rewritten(rewrites):
+            continue
+        if isinstance(handle, DatabaseHandle):
+            raise UnsupportedFormat(
+                "the keyed state is in files of a database, and cannot be written in the canonical format: its header "
+                "cannot be read",
+                advice="register the snapshot classes that `stateshift inspect` names as unknown",
+            )
+        yield part, handle
 
 
 def _rewritten(rewrites: OperatorPlan | None) -> list[str]:
@@ -226,12 +239,11 @@ def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     if plan.parallelism:
         return plan.parallelism
     is_bound = any(
-        subtask.managed_operator or subtask.raw_operator or subtask.raw_keyed or subtask.finished
-        for subtask in stored.subtasks
+        subtask.lists or subtask.raw_operator or subtask.raw_keyed or subtask.finished for subtask in stored.subtasks
     )
     if is_bound:
         return stored.parallelism
-    size = sum(handle.stream.size for handle in keyed_handles(stored))
+    size = sum(handle.size for handle in keyed_handles(stored))
     groups = plan.max_parallelism or stored.max_parallelism
     return min(max(stored.parallelism, subtasks_for(size, groups)), groups)
 
@@ -347,7 +359,7 @@ def _new_operator(
     operator_id = stored.operator_id.hex()
     plan = migration.operator(operator_id)
     rewrites = plan if plan is not None and plan.is_rewritten else None
-    keyed: dict[int, KeyedHandle] = {}
+    keyed: dict[int, KeyGroupsHandle] = {}
     parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
     subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, streams) for subtask in stored.subtasks}
     if rewrites is not None and rewrites.is_rescaled:
@@ -358,7 +370,7 @@ def _new_operator(
         result = results[name]
         if isinstance(task, KeyedTask | RekeyTask):
             parallelism = task.parallelism
-            keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, streams[name])
+            keyed[task.subtask] = KeyGroupsHandle(CANONICAL, task.key_groups.start, result.offsets, streams[name])
         else:
             handle = OperatorStateHandle(result.states, streams[name])
             subtasks[task.subtask] = attrs.evolve(subtasks[task.subtask], managed_operator=handle)
@@ -376,11 +388,14 @@ def _new_subtask(
     subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, streams: dict[str, StreamHandle]
 ) -> SubtaskState:
     """Return a subtask with its copied streams; the caller adds the rewritten ones."""
-    handles: dict[str, Any] = {_FIELDS[part]: None for part in _rewritten(rewrites)}
+    handles: dict[str, Any] = dict.fromkeys(_FIELDS.values())
     for part, handle in _copied_streams(subtask, rewrites):
+        copied = handle
         if not isinstance(handle.stream, InlineHandle):
-            copied = streams[stream_name(operator_id, part, subtask.index)]
-            handles[_FIELDS[part]] = attrs.evolve(handle, stream=copied)
+            copied = attrs.evolve(handle, stream=streams[stream_name(operator_id, part, subtask.index)])
+        handles[_FIELDS[part]] = (
+            attrs.evolve(copied, merged=None) if isinstance(copied, OperatorStateHandle) else copied
+        )
     return attrs.evolve(subtask, **handles)
 
 
@@ -438,5 +453,5 @@ def _try_one(savepoint: Savepoint, stored: OperatorState, operator: OperatorPlan
             if state.action is StateAction.REKEY:
                 return found
         return any(sample_keyed(state, handle, groups, savepoint.folder, quarantines=quarantines) for handle in handles)
-    lists = [subtask.managed_operator for subtask in stored.subtasks if subtask.managed_operator]
+    lists = [subtask.lists for subtask in stored.subtasks if subtask.lists]
     return any(sample_elements(state, handle, savepoint.folder, quarantines=quarantines) for handle in lists)

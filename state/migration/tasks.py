@@ -10,7 +10,13 @@ from .rekey_task import RekeyTask
 
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
-    from ..savepoint.handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
+    from ..savepoint.handles import (
+        KeyedHandle,
+        KeyGroupsHandle,
+        OperatorStateHandle,
+        OperatorStateOffsets,
+        StreamHandle,
+    )
     from ..savepoint.operator_stream import (
         OperatorStreamHeader,
     )
@@ -48,7 +54,7 @@ class KeyedTask:
     def size_bytes(self) -> int:
         """The approximate number of bytes to read, in proportion to the key groups of each stream."""
         return sum(
-            handle.stream.size * len(_common(handle.key_groups, self.key_groups)) // len(handle.key_groups)
+            handle.size * len(_common(handle.key_groups, self.key_groups)) // len(handle.key_groups)
             for handle in self.handles
         )
 
@@ -100,7 +106,7 @@ class CopyTask:
     name: str
     stream: StreamHandle
     xxh128: str = ""
-    handle: KeyedHandle | OperatorStateHandle | None = attrs.field(default=None, repr=False)
+    handle: KeyGroupsHandle | OperatorStateHandle | None = attrs.field(default=None, repr=False)
     max_parallelism: int = 0
 
     @property

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
     from ..entry_keys import EntryKeyFormat
-    from .handles import KeyedHandle
+    from .handles import KeyGroupsHandle
     from .key_group_ranges import Extent
     from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
@@ -183,7 +183,7 @@ class NativeStreamReader:
     def open(
         cls,
         source: ByteSource,
-        handle: KeyedHandle,
+        handle: KeyGroupsHandle,
         max_parallelism: int,
         executor: ExecutorName = ExecutorName.PLAIN,
     ) -> NativeStreamReader:
@@ -202,6 +202,11 @@ class NativeStreamReader:
     def name(self) -> str:
         """The name of the stream in messages."""
         return self.source.name
+
+    @property
+    def foreign(self) -> int:
+        """The number of stored entries of other key groups: a stream has none."""
+        return 0
 
     @cached_property
     def hidden(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..transcode.choice import ExecutorName
     from .blocks import Block
-    from .handles import KeyedHandle
+    from .handles import KeyGroupsHandle
     from .sources import ByteSource
 
 OVERLAP_BYTES = 1 << 12
@@ -75,7 +75,7 @@ class KeyGroupRange:
             yield from extent.blocks(iter((self.data[begin:end],)), self.states, self.executor)
 
 
-def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
+def extents(source: ByteSource, handle: KeyGroupsHandle) -> Iterator[Extent]:
     """Yield the byte range of each key group that is not empty, ascending by key group."""
     filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
     starts = sorted({offset for _, offset in filled})

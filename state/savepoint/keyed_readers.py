@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...serializers.errors import StateShiftError
 from ..storage.prefetch import ahead
 from ..transcode.choice import choose_executor
-from .handles import NATIVE, NATIVE_OLD
+from .handles import NATIVE, NATIVE_OLD, DatabaseHandle
 from .keyed_stream import KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
     from .blocks import Block
-    from .handles import KeyedHandle
+    from .handles import KeyedHandle, KeyGroupsHandle
     from .keyed_stream import KeyedStreamHeader
     from .sources import ByteSource
 
@@ -46,6 +46,11 @@ class KeyedReader(Protocol):
     @property
     def hidden(self) -> dict[str, str]:
         """The states whose entries cannot be reached, each with the reason; none in a canonical stream."""
+        ...
+
+    @property
+    def foreign(self) -> int:
+        """The number of stored entries of other key groups, which are left out; only files of databases have any."""
         ...
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
@@ -85,14 +90,25 @@ def open_keyed(
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
         UnsupportedFormat: The kind of the stream or of a state is not known.
-        CorruptSavepoint: The header or an offset is damaged, or the digest differs.
+        CorruptSavepoint: The header or an offset is damaged, or the digest differs; or a file of a database is damaged.
+        LibraryNotFound: The state is in a database, and `rocksdict` is not installed.
     """
+    if isinstance(handle, DatabaseHandle):
+        from .database_files import open_database_of  # an optional library
+        from .database_stream import DatabaseStreamReader
+
+        executor = executor or choose_executor(handle.size)
+        with open_proven(handle.stream, folder, xxh128) as source:
+            header = read_stream_header(source, handle)
+        with open_database_of(handle, folder) as database:
+            yield DatabaseStreamReader.open(database, header, handle, max_parallelism, executor)
+        return
     with open_proven(handle.stream, folder, xxh128) as source:
         yield keyed_reader(source, handle, max_parallelism, executor)
 
 
 def keyed_reader(
-    source: ByteSource, handle: KeyedHandle, max_parallelism: int, executor: ExecutorName | None = None
+    source: ByteSource, handle: KeyGroupsHandle, max_parallelism: int, executor: ExecutorName | None = None
 ) -> KeyedReader:
     """Return the reader of keyed state from an open byte source; arguments and errors as in `open_keyed`."""
     executor = executor or choose_executor(handle.stream.size)

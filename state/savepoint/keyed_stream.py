@@ -27,6 +27,7 @@ from ...serializers.snapshot import read_serializer_snapshot, write_serializer_s
 from ...serializers.views import DataInputView, DataOutputView
 from ..transcode.choice import ExecutorName
 from .blocks import END_MARK, LAST_FLAG, MARGIN_BYTES, Block, BlockWalker
+from .handles import DatabaseHandle
 from .key_group_ranges import OVERLAP_BYTES, KeyGroupRange, extents, pieces_of, runs_of, walked
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .handles import KeyedHandle
+    from .handles import KeyedHandle, KeyGroupsHandle
     from .key_group_ranges import Extent
     from .sources import ByteSource
 
@@ -123,7 +124,7 @@ class KeyedStreamReader:
 
     @classmethod
     def open(
-        cls, source: ByteSource, handle: KeyedHandle, executor: ExecutorName = ExecutorName.PLAIN
+        cls, source: ByteSource, handle: KeyGroupsHandle, executor: ExecutorName = ExecutorName.PLAIN
     ) -> KeyedStreamReader:
         """Read the header of the stream of `handle`, and check the offsets; raises as `read_keyed_header`."""
         with located(file=source.name):
@@ -133,6 +134,11 @@ class KeyedStreamReader:
     def name(self) -> str:
         """The name of the stream in messages."""
         return self.source.name
+
+    @property
+    def foreign(self) -> int:
+        """The number of stored entries of other key groups: a stream has none."""
+        return 0
 
     @property
     def hidden(self) -> dict[str, str]:
@@ -197,13 +203,14 @@ class KeyedStreamReader:
 
 
 def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
-    """Read only the header of a keyed stream, canonical or native; raises as `read_keyed_header`."""
+    """Read only the header of keyed state, canonical or native; raises as `read_keyed_header`."""
     with located(file=source.name):
         return _open_header(source, handle)
 
 
 def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
-    end = min((offset for offset in handle.offsets if offset), default=source.size)
+    offsets = () if isinstance(handle, DatabaseHandle) else handle.offsets
+    end = min((offset for offset in offsets if offset), default=source.size)
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first key group is listed at byte {end} of {source.size}", offset=0)
     return _parsed_header(source.read_at(0, end), registry.edition)

@@ -29,6 +29,7 @@ from ...serializers.errors import CorruptSavepoint, StateShiftError, Unsupported
 from ...serializers.views import DataInputView, DataOutputView
 from .handles import (
     CANONICAL_ADVICE,
+    EmptyHandle,
     KeyedHandle,
     OperatorStateHandle,
     StreamHandle,
@@ -78,9 +79,15 @@ class SubtaskState:
     raw_keyed: KeyedHandle | None = None
 
     @property
+    def lists(self) -> OperatorStateHandle | None:
+        """The managed operator state, where there is any: a checkpoint with merged files names empty ones, too."""
+        handle = self.managed_operator
+        return None if handle is None or isinstance(handle.stream, EmptyHandle) else handle
+
+    @property
     def has_state(self) -> bool:
         """Whether any of the four parts exists."""
-        parts = (self.managed_operator, self.raw_operator, self.managed_keyed, self.raw_keyed)
+        parts = (self.lists, self.raw_operator, self.managed_keyed, self.raw_keyed)
         return any(part is not None for part in parts)
 
 
@@ -143,7 +150,7 @@ class SavepointMetadata:
                 yield operator.coordinator
             for subtask in operator.subtasks:
                 handles = (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
-                yield from (handle.stream for handle in handles if handle is not None)
+                yield from (stream for handle in handles if handle is not None for stream in handle.streams)
 
     @property
     def stored_by(self) -> str:

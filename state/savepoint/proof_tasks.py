@@ -12,8 +12,8 @@ import attrs
 
 from ...serializers.errors import StateShiftError
 from ..storage.lineage import FileDigest
-from .handles import OperatorStateHandle
-from .keyed_readers import keyed_reader
+from .handles import DatabaseHandle, OperatorStateHandle
+from .keyed_readers import keyed_reader, open_keyed
 from .sources import PassedOn, open_stream
 from .stream_proofs import StreamProof, prove_stored_elements, prove_stream
 
@@ -91,7 +91,7 @@ class StreamTask:
     @property
     def size_bytes(self) -> int:
         """The approximate number of bytes to read."""
-        size = self.handle.stream.size
+        size = self.handle.size
         if self.key_groups is None or isinstance(self.handle, OperatorStateHandle):
             return size
         return size * len(self.key_groups) // max(len(self.handle.key_groups), 1)
@@ -102,6 +102,15 @@ class StreamTask:
         Raises:
             StateShiftError: As `prove_stream` and `prove_stored_elements`.
         """
+        if isinstance(self.handle, DatabaseHandle):
+            with open_keyed(self.handle, folder, self.max_parallelism, executor=executor) as reader:
+                take(self.size_bytes)
+                proof = prove_stream(
+                    reader, self.max_parallelism, self.key_groups, alone=alone, framing_only=self.framing_only
+                )
+            if self.key_groups is not None and self.key_groups.start != self.handle.key_groups.start:
+                proof.foreign = 0  # counted by the task of the first key groups
+            return proof
         with open_stream(self.handle.stream, folder) as stream:
             source = _Measured(stream, take)
             if isinstance(self.handle, OperatorStateHandle):
@@ -158,14 +167,14 @@ def stream_handles(operator: SavepointOperator) -> Iterator[KeyedHandle | Operat
     for subtask in operator.stored.subtasks:
         if subtask.managed_keyed is not None and not operator.unreadable_keyed:
             yield subtask.managed_keyed
-        if subtask.managed_operator is not None and not operator.unreadable_lists:
-            yield subtask.managed_operator
+        if subtask.lists is not None and not operator.unreadable_lists:
+            yield subtask.lists
 
 
 def _parts(handle: KeyedHandle, part_bytes: int) -> list[range]:
     """Return the key groups of a stream, divided into parts of about equal numbers."""
     groups = handle.key_groups
-    count = min(max(handle.stream.size // part_bytes, 1), max(len(groups), 1))
+    count = min(max(handle.size // part_bytes, 1), max(len(groups), 1))
     bounds = [groups.start + len(groups) * part // count for part in range(count + 1)]
     return [range(*bound) for bound in pairwise(bounds)]
 

@@ -7,8 +7,9 @@ for entry in savepoint.operator("account-state").state("account").read_entries()
 
 from __future__ import annotations
 
+import os
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -22,9 +23,11 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
-from ..storage.files import Folder
+from ..storage.files import Folder, Root
 from ..storage.lineage import FileDigest, Lineage, read_lineage
-from ..storage.roots import require_reachable
+from ..storage.roots import require_reachable, with_moved
+from ..storage.stores import is_uri
+from .handles import DatabaseHandle
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
 from .sources import require_digest
@@ -32,7 +35,6 @@ from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ...serializers.serializer import TypeSerializer
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from .sizes import OperatorSizes
 
     Snapshot = TypeSerializerConfigSnapshot[Any]
+
+AllowedRoot: TypeAlias = "str | os.PathLike[str] | tuple[str | os.PathLike[str], str | os.PathLike[str]]"
+"""A folder that may contain files of a savepoint; or (old, new): what it names in `old` lies in `new`."""
 
 
 @attrs.frozen
@@ -106,14 +111,13 @@ class SavepointOperator:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all streams of the operator."""
+        """The bytes of all streams and files of the operator."""
         handles = (
             handle
             for subtask in self.stored.subtasks
             for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
         )
-        streams = [handle.stream for handle in handles if handle is not None]
-        return sum(stream.size for stream in (*streams, self.stored.coordinator) if stream is not None)
+        return sum(part.size for part in (*handles, self.stored.coordinator) if part is not None)
 
     @cached_property
     def _keyed(self) -> _Part:
@@ -202,8 +206,19 @@ class SavepointOperator:
         return measure_operator(self, states=states, keys=keys, progress=progress)
 
     @property
+    def keyed_format(self) -> str:
+        """The format of keyed state: `canonical`, `heap` (the heap backend's own) or `database` (files of RocksDB).
+
+        It is "" where there is no keyed state.
+        """
+        handles = list(keyed_handles(self.stored))
+        if any(isinstance(handle, DatabaseHandle) for handle in handles):
+            return "database"
+        return "heap" if self.is_native else "canonical" if handles else ""
+
+    @property
     def is_native(self) -> bool:
-        """Whether keyed state is stored in the heap backend's native format."""
+        """Whether keyed state is stored in the native format of a state backend."""
         return any(not handle.is_canonical for handle in keyed_handles(self.stored))
 
     @property
@@ -225,10 +240,16 @@ class SavepointOperator:
         """The kinds of state that are neither checked nor changed, in words."""
         words = [
             ("coordinator state", self.stored.coordinator is not None),
-            ("raw keyed state", any(subtask.raw_keyed for subtask in self.stored.subtasks)),
+            (self._raw_keyed, any(subtask.raw_keyed for subtask in self.stored.subtasks)),
             ("raw operator state", any(subtask.raw_operator for subtask in self.stored.subtasks)),
         ]
         return tuple(word for word, is_there in words if is_there)
+
+    @property
+    def _raw_keyed(self) -> str:
+        """The words for raw keyed state; beside a database it is where RocksDB's backend puts timers of the heap."""
+        kept = "raw keyed state"
+        return f"{kept} (timers, where the job keeps them on the heap)" if self.keyed_format == "database" else kept
 
     @property
     def description(self) -> OperatorDescription:
@@ -293,28 +314,30 @@ class Savepoint:
     metadata_digest: FileDigest | None = attrs.field(default=None, repr=False)
 
     @classmethod
-    def open(cls, place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
-        """Open a savepoint: read `_metadata` and the lineage; state is read later.
+    def open(cls, place: str | os.PathLike[str], *, allow_roots: Iterable[AllowedRoot] = ()) -> Savepoint:
+        """Open a savepoint or checkpoint: read `_metadata` and the lineage; state is read later.
 
         Args:
             place: A local path, or a URI of any store (s3:, gs:, hdfs:); the folder, or `_metadata` in it.
             allow_roots: Further folders, local or on stores, that may contain files of the savepoint. Files that it
                 names by absolute URIs are read only from these, from its own folder, and for a checkpoint from `shared`
-                and `taskowned` beside it.
+                and `taskowned` beside it, also of other jobs. A pair (old, new) says that files which it names in the
+                old folder lie in the new one.
 
         Raises:
             SavepointNotFound: There is no `_metadata`.
             CorruptSavepoint: `_metadata` is damaged.
             UntrustedPlace: Files of the savepoint are elsewhere; the message has all roots that are needed.
-            UnsupportedFormat: It is not a canonical savepoint.
+            UnsupportedFormat: It is of a kind that this release does not read.
         """
-        roots = tuple(Folder.at(root).place for root in allow_roots)
+        roots = tuple(map(_root, allow_roots))
         folder = attrs.evolve(Folder.at(str(place).removesuffix("/" + METADATA)), roots=roots)
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
                 raise SavepointNotFound(f"there is no savepoint in {folder.place}: the file {METADATA} is missing")
             data = folder.read(METADATA)
             metadata = read_metadata(data)
+            folder = with_moved(metadata, folder)
             require_reachable(metadata, folder)
             return cls(folder, metadata, read_lineage(folder, data), FileDigest.of(data))
 
@@ -405,17 +428,25 @@ class Savepoint:
         return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by).trusting(trust)
 
 
-def open_savepoint(place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
+def _root(root: AllowedRoot) -> Root:
+    if not isinstance(root, tuple):
+        return Folder.at(root).place
+    old, new = root
+    return (Folder.at(old).place if is_uri(os.fspath(old)) else os.path.abspath(old), Folder.at(new).place)  # noqa: PTH100 - links are not resolved: the old place may be of another machine
+
+
+def open_savepoint(place: str | os.PathLike[str], *, allow_roots: Iterable[AllowedRoot] = ()) -> Savepoint:
     """Return the savepoint in `place` for reading: `Savepoint.open` as a function.
 
     Args:
         place: A local path, or a URI of any store (s3:, gs:, hdfs:); its folder, or `_metadata` in it.
-        allow_roots: Further folders that may contain files of the savepoint.
+        allow_roots: Further folders that may contain files of the savepoint; a pair (old, new) says that files which it
+            names in the old folder lie in the new one.
 
     Raises:
         SavepointNotFound: There is no `_metadata`.
         CorruptSavepoint: `_metadata` is damaged.
         UntrustedPlace: Files of the savepoint are elsewhere; the message has all roots that are needed.
-        UnsupportedFormat: It is not a canonical savepoint.
+        UnsupportedFormat: It is of a kind that this release does not read.
     """
     return Savepoint.open(place, allow_roots=allow_roots)

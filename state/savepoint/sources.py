@@ -11,7 +11,7 @@ from xxhash import xxh3_128
 from ...serializers.errors import CorruptSavepoint
 from ..storage.files import check_range
 from ..storage.roots import local_file, stored_file
-from .handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
+from .handles import AbsoluteFileHandle, EmptyHandle, InlineHandle, RelativeFileHandle, SegmentHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +72,41 @@ class InlineBytes:
     def pieces(self) -> Iterator[bytes | memoryview]:
         """Yield all bytes at once."""
         yield self.data
+
+
+@attrs.frozen
+class Segment:
+    """A part of a byte source.
+
+    Attributes:
+        whole: The source.
+        start: The position of the first byte.
+        size: The number of bytes.
+    """
+
+    whole: ByteSource = attrs.field(repr=False)
+    start: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The name of the source in messages."""
+        return f"{self.whole.name} from byte {self.start}"
+
+    @property
+    def piece_bytes(self) -> int:
+        """The best number of bytes to read at once; see `ByteSource`."""
+        return self.whole.piece_bytes
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read exactly `size` bytes at `offset`."""
+        check_range(offset, size, self.size, self.name)
+        return self.whole.read_at(self.start + offset, size)
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Yield all bytes from start to end."""
+        for at in range(0, self.size, self.piece_bytes):
+            yield self.read_at(at, min(self.piece_bytes, self.size - at))
 
 
 class PassedOn:
@@ -179,18 +214,25 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
     match handle:
         case InlineHandle():
             yield InlineBytes(handle.data)
-        case RelativeFileHandle():
-            place, name = _followed(handle.path, folder)
+        case EmptyHandle():
+            yield InlineBytes(b"")
+        case RelativeFileHandle() | AbsoluteFileHandle():
+            place, name = file_of(handle, folder)
             with place.open_range(name) as source:
                 _check_size(source, handle.size)
                 yield source
-        case AbsoluteFileHandle():
-            place, name = stored_file(handle.uri, folder)
+        case SegmentHandle():
+            place, name = file_of(handle, folder)
             with place.open_range(name) as source:
-                _check_size(source, handle.size)
-                yield source
+                check_range(handle.start, handle.size, source.size, source.name)
+                yield Segment(source, handle.start, handle.size)
         case _:
             assert_never(handle)
+
+
+def file_of(handle: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle, folder: Folder) -> tuple[Folder, str]:
+    """Return the folder and the name of the file that a handle points at; errors as in `open_stream`."""
+    return _followed(handle.path, folder) if isinstance(handle, RelativeFileHandle) else stored_file(handle.uri, folder)
 
 
 def _followed(name: str, folder: Folder) -> tuple[Folder, str]:

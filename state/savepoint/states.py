@@ -16,6 +16,7 @@ from ...serializers.flink.timers import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
 from ..key_groups import key_group_range
+from .handles import NATIVE, NATIVE_OLD
 from .keyed_readers import open_keyed, read_header
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from .operator_stream import read_operator_stream, read_operator_stream_header
@@ -247,7 +248,7 @@ def require_own_key_groups(stored: OperatorState) -> None:
 
 def _operator_handles(stored: OperatorState) -> Iterator[OperatorStateHandle]:
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
-    yield from (subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None)
+    yield from (subtask.lists for subtask in subtasks if subtask.lists is not None)
 
 
 def keyed_states(
@@ -261,7 +262,7 @@ def keyed_states(
         header = read_header(handle, folder)
         key = key or header.key_snapshot
         _merge(infos, header.states)
-        if not handle.is_canonical:
+        if handle.tag in {NATIVE, NATIVE_OLD}:
             with open_keyed(handle, folder, stored.max_parallelism) as reader:
                 hidden = reader.hidden | hidden
     return key, [_state(info, stored, folder, hidden, key) for info in infos.values()]

@@ -32,7 +32,7 @@ from ..timers import TimeDomain, queue_name
 from ..transcode.entry_values import entry_values
 from ..user_code import called
 from .blocks import Block
-from .handles import CANONICAL, KeyedHandle
+from .handles import CANONICAL, KeyGroupsHandle
 from .keyed_stream import write_keyed_stream
 from .metadata import SavepointMetadata
 from .new_streams import check_job, keyed_header, new_operator, put_operator_state
@@ -303,7 +303,7 @@ class SavepointWriter:
             for state in draft.states.values()
         }
 
-    def _keyed(self, draft: _OperatorDraft, subtask: int, commit: Commit) -> KeyedHandle | None:
+    def _keyed(self, draft: _OperatorDraft, subtask: int, commit: Commit) -> KeyGroupsHandle | None:
         header = keyed_header(draft.operator)
         if header is None:
             return None
@@ -311,7 +311,7 @@ class SavepointWriter:
         groups = key_group_range(subtask, self._parallelism, self._max_parallelism)
         data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
         stream = commit.put(stream_name(draft.operator.id, "keyed", subtask), data)
-        return KeyedHandle(CANONICAL, groups.start, offsets, stream)
+        return KeyGroupsHandle(CANONICAL, groups.start, offsets, stream)
 
     def _blocks(self, draft: _OperatorDraft, header: KeyedStreamHeader, subtask: int) -> list[Block]:
         prefix = prefix_size(self._max_parallelism)

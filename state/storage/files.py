@@ -41,6 +41,10 @@ _LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 3 << 19, 1 << 18
 _LARGEST_COPY = 5 << 30  # the largest object that S3 copies in one request
 
 
+Root = str | tuple[str, str]
+"""A place that may contain files of a savepoint; or two places: the files of the first one lie in the second one."""
+
+
 @attrs.frozen
 class Folder:
     """A folder on any store. It has no open files or connections, so it can be pickled and used in another process.
@@ -54,13 +58,14 @@ class Folder:
         place: An absolute local path without symbolic links, or a URI.
         run: The id of the run that writes here, 12 hexadecimal digits, which is part of attempt names; "" without one.
         given: The place as the caller spelled it, for messages.
-        roots: Further places that may contain files of the savepoint in this folder; see `roots`.
+        roots: Further places that may contain files of the savepoint in this folder; see `roots`. A pair of places says
+            that the files which `_metadata` names in the first one lie in the second one.
     """
 
     place: str
     run: str = attrs.field(default="", eq=False)
     given: str = attrs.field(default="", eq=False, repr=False)
-    roots: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+    roots: tuple[Root, ...] = attrs.field(default=(), eq=False, repr=False)
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> Folder:

@@ -2,7 +2,12 @@
 
     the folder of `_metadata`           a self-contained savepoint
     ../shared and ../taskowned          beside a checkpoint's `chk-n`: files that checkpoints of a job share
+    ../../JOB/shared, and the like      folders of other jobs beside it, which a claimed or rescaled checkpoint names
     roots that the caller allows        `--allow-root`, `allow_roots=`
+    roots that the caller maps          `--checkpoint-root OLD=NEW`: what is named in OLD lies in NEW
+
+A checkpoint that was moved or downloaded names files where they were. They are looked for by Flink's layout beside the
+checkpoint: JOB/chk-N, JOB/shared, JOB/taskowned.
 
 A savepoint is untrusted input: a URI in it may name any file that the user may read, and any host to which a signed
 request would be sent. So a URI is only used as a path below one of these roots; the connection options of the store
@@ -18,9 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
+import attrs
+
 from ...serializers.errors import CorruptSavepoint, UntrustedPlace
+from ...serializers.escaping import shell_word
 from ...serializers.wording import many
-from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
+from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
 from .files import Folder
 from .identity import Identity
 from .stores import bare, is_uri, parted, store_of
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from ..savepoint.metadata import SavepointMetadata
 
 _CHECKPOINT = re.compile(r"chk-\d+")
+_OF_JOB = re.compile(r"(?P<folder>.*/(?P<job>[0-9a-f]{32})/(?P<kind>shared|taskowned|chk-\d+))(?P<below>(?:/[^/]+)*)")
 _BESIDE_CHECKPOINT = ("shared", "taskowned")
 _WITH_CONTAINER = {"abfs", "abfss"}  # container@account: the part before the @ is not a user
 _DO_NOT_TRUST = "do not trust this savepoint: Flink writes plain URIs"
@@ -52,8 +61,11 @@ def stored_file(uri: str, folder: Folder) -> tuple[Folder, str]:
         CorruptSavepoint: The URI does not name a file.
     """
     parent, name = _split(uri)
-    if not is_uri(parent):
-        return local_file(f"{parent}/{name}", folder)
+    moved = _mapped(parent, folder)
+    if moved is not None and not moved.is_local:
+        return moved, name
+    if moved is not None or not is_uri(parent):
+        return local_file(f"{parent if moved is None else moved.place}/{name}", folder)
     place = _reached(parent, folder)
     if place is None:
         raise _refusal([parent], folder)
@@ -89,12 +101,49 @@ def require_reachable(metadata: SavepointMetadata, folder: Folder) -> None:
         CorruptSavepoint: A URI does not name a file.
     """
     streams = list(metadata.streams)
-    names = dict(_split(stream.uri) for stream in streams if isinstance(stream, AbsoluteFileHandle))
-    elsewhere = [parent for parent in names if _reached(parent, folder) is None]
+    names = _names(streams)
+    elsewhere = [parent for parent in names if _found(parent, folder) is None]
     linked = [parent for parent in _linked(streams, folder) if _reached(parent, folder) is None]
     if elsewhere or linked:
         is_moved = bool(elsewhere) and folder.exists(names[elsewhere[0]])
         raise _refusal([*elsewhere, *linked], folder, is_moved=is_moved)
+
+
+def with_moved(metadata: SavepointMetadata, folder: Folder) -> Folder:
+    """Return the folder with further roots: those where files lie after a checkpoint was moved, by Flink's layout.
+
+    Args:
+        metadata: The content of `_metadata`.
+        folder: The savepoint's folder, with the roots that the caller allows.
+    """
+    names = _names(list(metadata.streams))
+    missing = [parent for parent in names if _found(parent, folder) is None]
+    moved = {pair for parent in missing if (pair := _moved_to(parent, names[parent], folder)) is not None}
+    return attrs.evolve(folder, roots=(*folder.roots, *sorted(moved))) if moved else folder
+
+
+def _names(streams: list[StreamHandle]) -> dict[str, str]:
+    """Return the folders that a savepoint names by absolute URIs, each with the name of a file in it."""
+    return dict(_split(stream.uri) for stream in streams if isinstance(stream, AbsoluteFileHandle | SegmentHandle))
+
+
+def _moved_to(parent: str, name: str, folder: Folder) -> tuple[str, str] | None:
+    """Return a folder of a job as `_metadata` names it, and the one beside the checkpoint that has the file now.
+
+    Args:
+        parent: The folder that `_metadata` names.
+        name: The name of a file in it.
+        folder: The folder of the checkpoint.
+    """
+    found = _OF_JOB.fullmatch(parent)
+    base, options = parted(folder.place)
+    job, _, checkpoint = base.rpartition("/")
+    if found is None or not _CHECKPOINT.fullmatch(checkpoint) or ".." in parent.split("/"):
+        return None
+    for beside in (f"{job.rpartition('/')[0]}/{found['job']}/{found['kind']}", f"{job}/{found['kind']}"):
+        if Folder(f"{beside}{found['below']}{options}").exists(name):
+            return found["folder"], beside + options
+    return None
 
 
 def _linked(streams: list[StreamHandle], folder: Folder) -> set[str]:
@@ -103,8 +152,12 @@ def _linked(streams: list[StreamHandle], folder: Folder) -> set[str]:
     for stream in streams:
         if isinstance(stream, RelativeFileHandle) and folder.is_local:
             path = f"{folder.place}/{stream.path}"
-        elif isinstance(stream, AbsoluteFileHandle) and store_of(stream.uri) == "file":
-            path = "/".join(_split(stream.uri))
+        elif isinstance(stream, AbsoluteFileHandle | SegmentHandle) and store_of(stream.uri) == "file":
+            parent, name = _split(stream.uri)
+            place = _mapped(parent, folder)
+            if place is not None and not place.is_local:
+                continue
+            path = f"{parent if place is None else place.place}/{name}"
         else:
             continue
         if "\0" not in path and Path(path).is_symlink():
@@ -168,18 +221,50 @@ def _reached(parent: str, folder: Folder) -> Folder | None:
         parent: A local path, or a URI without options.
         folder: The folder of the savepoint.
     """
-    for root in (*_own_roots(folder.place), *folder.roots):
-        if store_of(root) != store_of(parent):
-            continue
-        base, options = parted(root)
-        wanted, holds = Identity.of(parent + options), Identity.of(root)
-        if not wanted.is_same(holds) and not wanted.is_inside(holds):
-            continue
-        if not is_uri(root):
-            return Folder(os.path.realpath(parent))
-        names = (quote(str(name)) for name in wanted.steps[len(holds.steps) :])
-        return Folder("/".join([base, *names]) + options)
+    allowed = (root if isinstance(root, str) else root[1] for root in folder.roots)
+    for root in (*_own_roots(folder.place), *allowed):
+        names = _names_below(root, parent)
+        if names is not None:
+            return _below(root, names) if is_uri(root) else Folder(os.path.realpath(parent))
     return None
+
+
+def _mapped(parent: str, folder: Folder) -> Folder | None:
+    """Return the folder where the files of another one lie since they were moved; None where nothing says so."""
+    for old, new in (root for root in folder.roots if not isinstance(root, str)):
+        names = _names_below(old, parent)
+        if names is not None:
+            return _below(new, names)
+    return None
+
+
+def _found(parent: str, folder: Folder) -> Folder | None:
+    return _mapped(parent, folder) or _reached(parent, folder)
+
+
+def _names_below(root: str, place: str) -> list[str] | None:
+    """Return the names that lead from a root to a place; None where it is not in the root.
+
+    Args:
+        root: A local path or URI, with connection options.
+        place: A local path, or a URI without options.
+    """
+    if store_of(root) != store_of(place):
+        return None
+    wanted, holds = Identity.of(place + parted(root)[1]), Identity.of(root)
+    if not wanted.is_same(holds) and not wanted.is_inside(holds):
+        return None
+    if is_uri(root):
+        return [str(name) for name in wanted.steps[len(holds.steps) :]]
+    names = os.path.relpath(os.path.realpath(place), os.path.realpath(root)).split("/")
+    return [name for name in names if name != "."]
+
+
+def _below(root: str, names: list[str]) -> Folder:
+    base, options = parted(root)
+    if is_uri(root):
+        return Folder("/".join([base, *map(quote, names)]) + options)
+    return Folder(os.path.realpath("/".join([base, *names])))
 
 
 def _own_roots(place: str) -> tuple[str, ...]:
@@ -198,6 +283,8 @@ def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> U
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
     what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read"
     advice = "if you trust these places and the origin of the savepoint, allow them with the options above"
+    if _CHECKPOINT.fullmatch(parted(folder.place)[0].rpartition("/")[2]):
+        advice += f"; if the files were moved, say where they are now: --checkpoint-root {shell_word(roots[0])}=FOLDER"
     if is_moved:
         what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"
         advice = (

@@ -31,7 +31,7 @@ from stateshift.state.entry_keys import EntryKeyFormat
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header, write_keyed_stream
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.metadata import SavepointMetadata, SubtaskState, read_metadata, write_metadata
@@ -100,7 +100,7 @@ def _all_inline(folder: Folder) -> SavepointMetadata:
     return with_handles(read_metadata(folder.read("_metadata")), lambda handle: _inline(handle, folder))
 
 
-def _inline(handle: KeyedHandle | OperatorStateHandle, folder: Folder) -> KeyedHandle | OperatorStateHandle:
+def _inline(handle: KeyGroupsHandle | OperatorStateHandle, folder: Folder) -> KeyGroupsHandle | OperatorStateHandle:
     with open_stream(handle.stream, folder) as source:
         return attrs.evolve(handle, stream=InlineHandle("", source.read_at(0, source.size)))
 
@@ -142,7 +142,7 @@ def _streams() -> tuple[tuple[str, bytes], ...]:
             seen.add((operator.max_parallelism > _ONE_BYTE_GROUPS, target.getvalue()))
             blocks = [attrs.evolve(block, state_id=0) for block in reader.blocks() if block.state_id == state_id]
             data, offsets = write_keyed_stream(one, subtask.managed_keyed.key_groups, blocks[:_KEPT_GROUPS])
-            handle = KeyedHandle(CANONICAL, subtask.managed_keyed.first_key_group, offsets, InlineHandle("", data))
+            handle = KeyGroupsHandle(CANONICAL, subtask.managed_keyed.first_key_group, offsets, InlineHandle("", data))
             found[_alone(operator, subtask, "managed_keyed", handle)] = "canonical"
             found[_alone(operator, subtask, "managed_keyed", compressed(handle))] = "snappy"
             if keyed_kind(info) is StateKind.VALUE:
@@ -156,7 +156,7 @@ def _alone(operator: OperatorState, subtask: SubtaskState, part: str, handle: ob
     return write_metadata(SavepointMetadata.new((attrs.evolve(operator, subtasks=(only,), coordinator=None),)))
 
 
-def _readable(handle: KeyedHandle) -> Iterator[tuple[KeyedStreamReader, int]]:
+def _readable(handle: KeyGroupsHandle) -> Iterator[tuple[KeyedStreamReader, int]]:
     try:
         reader = KeyedStreamReader.open(InlineBytes(handle.stream.data), handle)
     except StateShiftError:
@@ -165,8 +165,8 @@ def _readable(handle: KeyedHandle) -> Iterator[tuple[KeyedStreamReader, int]]:
 
 
 def _native(
-    header: KeyedStreamHeader, begin: bytes, blocks: list[Block], handle: KeyedHandle, max_parallelism: int
-) -> KeyedHandle:
+    header: KeyedStreamHeader, begin: bytes, blocks: list[Block], handle: KeyGroupsHandle, max_parallelism: int
+) -> KeyGroupsHandle:
     """Write a value state in the heap backend's native format: each key group with its number, id, count, entries."""
     namespace = header.states[0].snapshot(NAMESPACE_SERIALIZER).restore_serializer()
     keys = EntryKeyFormat.of(StateKind.VALUE, header.key_snapshot.restore_serializer(), namespace, max_parallelism)
@@ -185,9 +185,9 @@ def _shortened(data: bytes) -> bytes:
     return write_metadata(with_handles(read_metadata(data), _first_groups))
 
 
-def _first_groups(handle: KeyedHandle | OperatorStateHandle) -> KeyedHandle | OperatorStateHandle:
+def _first_groups(handle: KeyGroupsHandle | OperatorStateHandle) -> KeyGroupsHandle | OperatorStateHandle:
     """Keep the first key groups of a canonical stream: what two do not show, hundreds do not either."""
-    if not isinstance(handle, KeyedHandle) or not handle.is_canonical:
+    if not isinstance(handle, KeyGroupsHandle) or not handle.is_canonical:
         return handle
     starts = sorted(offset for offset in handle.offsets if offset)
     if len(starts) <= _KEPT_GROUPS:
@@ -264,7 +264,7 @@ def _read_states() -> tuple[tuple[Any, Any, tuple[bytes, ...]], ...]:
     return tuple(found)
 
 
-def _states_of(handle: KeyedHandle) -> Iterator[tuple[Any, Any, tuple[bytes, ...]]]:
+def _states_of(handle: KeyGroupsHandle) -> Iterator[tuple[Any, Any, tuple[bytes, ...]]]:
     for reader, state_id in _readable(handle):
         blocks = (block for block in reader.blocks() if block.state_id == state_id)
         values = dict.fromkeys(value for block in blocks for _, value in block.items())

@@ -10,7 +10,7 @@ from stateshift.serializers.snapshot import SkippedSnapshot
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import Block, BlockWalker, join_pieces
-from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_stream import (
     KeyedStreamHeader,
     KeyedStreamReader,
@@ -37,7 +37,7 @@ def header_bytes(header):
 
 
 def handle_of(offsets, first=0, tag=CANONICAL):
-    return KeyedHandle(tag, first, tuple(offsets), InlineHandle("", b""))
+    return KeyGroupsHandle(tag, first, tuple(offsets), InlineHandle("", b""))
 
 
 def open_bytes(data, offsets, first=0):

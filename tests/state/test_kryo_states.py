@@ -14,7 +14,7 @@ from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, OperatorStateHandle
+from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle, OperatorStateHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader, write_keyed_stream
 from stateshift.state.savepoint.meta_info import keyed_state, list_state
 from stateshift.state.savepoint.metadata import (
@@ -68,7 +68,7 @@ def folder(tmp_path):
     )
     blocks = [Block.of(GROUP, state_id, ENTRIES[name]) for state_id, name in enumerate(STATES)]
     data, offsets = write_keyed_stream(header, range(128), blocks)
-    keyed = KeyedHandle(CANONICAL, 0, offsets, InlineHandle("keyed", data))
+    keyed = KeyGroupsHandle(CANONICAL, 0, offsets, InlineHandle("keyed", data))
     lists = bytearray()
     header = OperatorStreamHeader((list_state("things", "SPLIT_DISTRIBUTE", KRYO),))
     states = write_operator_stream(header, {"things": [b"first", b"", b"third"]}, {}, lists.extend)

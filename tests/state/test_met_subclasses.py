@@ -11,7 +11,7 @@ from stateshift.state.job import Job, Operator
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
@@ -38,7 +38,9 @@ def subtasks(savepoint_copy):
         stream = InlineHandle("stream", data)
         dealt.append(
             attrs.evolve(
-                operator.subtasks[0], index=index, managed_keyed=KeyedHandle(CANONICAL, groups.start, offsets, stream)
+                operator.subtasks[0],
+                index=index,
+                managed_keyed=KeyGroupsHandle(CANONICAL, groups.start, offsets, stream),
             )
         )
     operators = tuple(

@@ -14,13 +14,11 @@ from stateshift.state.savepoint.handles import (
     AbsoluteFileHandle,
     DistributionMode,
     InlineHandle,
-    KeyedHandle,
+    KeyGroupsHandle,
     OperatorStateHandle,
     OperatorStateOffsets,
     RelativeFileHandle,
     read_keyed_handle,
-    read_operator_handle,
-    read_stream_handle,
 )
 from stateshift.state.savepoint.metadata import (
     OperatorState,
@@ -39,8 +37,8 @@ streams = st.one_of(
 )
 offsets = st.lists(st.integers(0, 2**63 - 1), max_size=4).map(tuple)
 keyed = st.none() | st.one_of(
-    st.builds(KeyedHandle, st.sampled_from([CANONICAL, NATIVE_OLD]), st.integers(0, 60), offsets, streams),
-    st.builds(KeyedHandle, st.just(NATIVE), st.integers(0, 60), offsets, streams, st.text(max_size=8)),
+    st.builds(KeyGroupsHandle, st.sampled_from([CANONICAL, NATIVE_OLD]), st.integers(0, 60), offsets, streams),
+    st.builds(KeyGroupsHandle, st.just(NATIVE), st.integers(0, 60), offsets, streams, st.text(max_size=8)),
 )
 operator_parts = st.none() | st.builds(
     OperatorStateHandle,
@@ -216,19 +214,12 @@ def test_what_is_no_metadata_is_named_so():
         read_metadata(b"PK\3\4" + bytes(100))
 
 
-@pytest.mark.parametrize(("tag", "kind"), [(5, "RocksDB"), (11, "RocksDB"), (14, "changelog")])
+@pytest.mark.parametrize(("tag", "kind"), [(13, "changelog"), (14, "changelog")])
 def test_keyed_state_of_other_snapshots_is_refused_by_what_it_is(tag, kind):
     with pytest.raises(UnsupportedFormat, match=kind) as caught:
         read_keyed_handle(DataInputView(bytes([tag]) + bytes(50)))
 
     assert "canonical" in caught.value.advice
-
-
-def test_merged_files_are_refused_by_what_they_are():
-    with pytest.raises(UnsupportedFormat, match="merged files"):
-        read_stream_handle(DataInputView(bytes([15]) + bytes(50)))
-    with pytest.raises(UnsupportedFormat, match="merged files"):
-        read_operator_handle(DataInputView(bytes([17]) + bytes(50)))
 
 
 def test_an_unknown_tag_is_corrupt():
@@ -243,7 +234,7 @@ def test_impossible_parallelism_is_corrupt(parallelism):
 
 
 def test_key_groups_beyond_the_maximum_are_corrupt():
-    handle = KeyedHandle(CANONICAL, 120, (0,) * 9, InlineHandle("", b""))
+    handle = KeyGroupsHandle(CANONICAL, 120, (0,) * 9, InlineHandle("", b""))
     operator = OperatorState(bytes(16), 1, 128, subtasks=(SubtaskState(0, managed_keyed=handle),))
 
     with pytest.raises(CorruptSavepoint, match="key groups to 128"):

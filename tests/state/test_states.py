@@ -15,7 +15,7 @@ from stateshift.serializers.views import DataInputView
 from stateshift.state.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entries import read_separated
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.json_lines import json_rows
 from stateshift.state.savepoint.keyed_stream import (
     KeyedStreamHeader,
@@ -127,7 +127,7 @@ def savepoint_with(folder, key, state, items, *, max_parallelism=128):
     """A savepoint of one operator and one state, whose entries are given as bytes."""
     header = KeyedStreamHeader(key.snapshot_configuration(), (state,))
     data, offsets = write_keyed_stream(header, range(max_parallelism), [Block.of(0, 0, items)])
-    handle = KeyedHandle(CANONICAL, 0, offsets, InlineHandle("here", data))
+    handle = KeyGroupsHandle(CANONICAL, 0, offsets, InlineHandle("here", data))
     operator = OperatorState(bytes(16), 1, max_parallelism, "", "op", subtasks=(SubtaskState(0, managed_keyed=handle),))
     Folder.at(folder).create()
     Folder.at(folder).write("_metadata", write_metadata(SavepointMetadata.new((operator,))))

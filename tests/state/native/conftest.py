@@ -11,7 +11,7 @@ from stateshift.compat.description import StateKind
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.entry_keys import end_of
 from stateshift.state.key_groups import prefix_size
-from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.sources import open_stream
@@ -108,7 +108,7 @@ def _native_operator(operator, place, compressed, order):
                 data, offsets = _native_bytes(reader, handle, operator.max_parallelism, compressed, order)
             stream = InlineHandle("native", data)
             subtask = attrs.evolve(  # noqa: PLW2901 - with its new handle
-                subtask, managed_keyed=KeyedHandle(NATIVE, handle.first_key_group, offsets, stream, "id")
+                subtask, managed_keyed=KeyGroupsHandle(NATIVE, handle.first_key_group, offsets, stream, "id")
             )
         subtasks.append(subtask)
     return attrs.evolve(operator, subtasks=tuple(subtasks))

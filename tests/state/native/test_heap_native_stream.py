@@ -9,7 +9,7 @@ from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
 from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
-from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyedHandle
+from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.heap_native_stream import NativeStreamReader
 from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader
 from stateshift.state.savepoint.meta_info import keyed_state
@@ -44,7 +44,7 @@ def opened(native_stream):
     def make(header=HEADER, entries=FULL, order=None, damage=lambda data, offsets: (data, offsets)):
         data, offsets = damage(*native_stream(header, range(2), entries, order))
         return NativeStreamReader.open(
-            InlineBytes(data), KeyedHandle(NATIVE, 0, offsets, InlineHandle("n", data), "id"), 128
+            InlineBytes(data), KeyGroupsHandle(NATIVE, 0, offsets, InlineHandle("n", data), "id"), 128
         )
 
     return make
@@ -167,7 +167,7 @@ def test_every_truncation_is_corrupt_and_shows_where(native_stream, compressed):
 
     for size in range(len(data)):
         cut = data[:size]
-        handle = KeyedHandle(NATIVE, 0, offsets, InlineHandle("n", cut), "id")
+        handle = KeyGroupsHandle(NATIVE, 0, offsets, InlineHandle("n", cut), "id")
         with pytest.raises(CorruptSavepoint) as caught:
             found(NativeStreamReader.open(InlineBytes(cut), handle, 128), NAMES)
         assert {"file", "offset"} <= caught.value.where.keys(), size

@@ -1,0 +1,236 @@
+"""A database, opened for reading from a folder with its files; everything that RocksDB can check is checked.
+
+RocksDB verifies the checksum of each block that it reads, the size and the identity of each `.sst` file. It reports
+damage only to those that ask: an iterator that meets a damaged block ends as it does after the last entry. So after
+each end it is established that no entry follows.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint, LibraryNotFound, located
+from .manifest import require_whole_manifest
+from .options_file import DEFAULT_FAMILY, print_options, read_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from .options_file import DatabaseOptions
+
+Items = tuple[tuple[bytes, ...], tuple[bytes, ...]]
+"""The keys of some entries, and their values."""
+
+CURRENT = "CURRENT"
+_TABLE, _MANIFEST, _OPTIONS = (re.compile(name) for name in (r"\d+\.sst", r"MANIFEST-\d+", r"OPTIONS-\d+"))
+_MOST_ITEMS, _MOST_BYTES = 256, 8 << 20
+_READAHEAD_BYTES = 1 << 20
+_DAMAGED = "use another copy of the snapshot, or another checkpoint"
+
+
+def require_library() -> Any:
+    """Return the module `rocksdict`.
+
+    Raises:
+        LibraryNotFound: It is not installed.
+    """
+    try:
+        import google_crc32c  # noqa: F401 - checks MANIFEST files
+        import rocksdict
+    except ImportError as error:
+        raise LibraryNotFound(
+            f"state in files of RocksDB is read by a library that is not installed: {error.name}",
+            advice="pip install 'stateshift[rocksdb]'",
+        ) from error
+    return rocksdict
+
+
+@attrs.frozen
+class FileNames:
+    """The files of a database by their role.
+
+    Attributes:
+        tables: The files with entries.
+        manifest: The log of the files.
+        options: The settings; the latest where there are several.
+    """
+
+    tables: tuple[str, ...]
+    manifest: str
+    options: str
+
+    @classmethod
+    def of(cls, names: list[str]) -> FileNames:
+        """Return the roles of some files.
+
+        Raises:
+            CorruptSavepoint: A file has none of these roles, or one is missing.
+        """
+        tables = tuple(name for name in names if _TABLE.fullmatch(name))
+        manifests = [name for name in names if _MANIFEST.fullmatch(name)]
+        options = sorted((int(name.partition("-")[2]), name) for name in names if _OPTIONS.fullmatch(name))
+        others = {*names} - {*tables, *manifests, CURRENT} - {name for _, name in options}
+        if others:
+            raise CorruptSavepoint(
+                f"{min(others)!r} is not the name of a file of a RocksDB database that is read here",
+                advice="do not trust this snapshot: Flink names such files by numbers",
+            )
+        if len(manifests) != 1 or not options or CURRENT not in names:
+            raise CorruptSavepoint("the snapshot does not list one MANIFEST, an OPTIONS and the CURRENT file")
+        return cls(tables, manifests[0], options[-1][1])
+
+
+class Database:
+    """A database that is open for reading. Created with `open_database`.
+
+    Attributes:
+        families: The names of the column families, without `default`.
+    """
+
+    def __init__(self, library: Any, families: Mapping[str, Any]) -> None:
+        self._library, self._families = library, families
+        self.families = frozenset(families) - {DEFAULT_FAMILY}
+
+    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
+        """Yield the entries of a column family in the order of their keys, some at a time.
+
+        Args:
+            family: The name of the column family.
+            start: The first key, inclusive; None: from the beginning.
+            stop: The last key, exclusive; None: to the end.
+
+        Raises:
+            CorruptSavepoint: A block is damaged.
+        """
+        options = self._read_options(stop)
+        with _reported():
+            items = self._families[family].items(from_key=start, read_opt=options)
+        last, most, largest = None, 1, 1
+        while True:
+            with _reported():
+                found = list(islice(items, most))
+            if not found:
+                break
+            keys, values = zip(*found, strict=True)
+            last = keys[-1]
+            largest = max(largest, *map(len, values))
+            yield keys, values
+            most = max(1, min(_MOST_ITEMS, 2 * most, _MOST_BYTES // largest))
+        self._require_end(family, options, start, last)
+
+    def holds(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> bool:
+        """Whether a column family has an entry in a range of keys; arguments and errors as in `items`."""
+        return next(self.items(family, start, stop), None) is not None
+
+    def _read_options(self, stop: bytes | None) -> Any:
+        options = self._library.ReadOptions()
+        options.fill_cache(v=False)
+        options.set_verify_checksums(True)
+        options.set_total_order_seek(True)
+        options.set_readahead_size(_READAHEAD_BYTES)
+        if stop is not None:
+            options.set_iterate_upper_bound(stop)
+        return options
+
+    def _require_end(self, family: str, options: Any, start: bytes | None, last: bytes | None) -> None:
+        """Raise unless the iteration came to the end of its range, because damage ends it in the same way."""
+        with _reported():
+            iterator = self._families[family].iter(options)
+            if last is not None:
+                iterator.seek(last)
+                if iterator.valid():
+                    iterator.next()
+            elif start is not None:
+                iterator.seek(start)
+            else:
+                iterator.seek_to_first()
+            iterator.status()
+            if not iterator.valid():
+                return
+        raise CorruptSavepoint("the entries of a column family ended before their last one", state=family)
+
+
+@contextmanager
+def open_database(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> Iterator[Database]:
+    """Open a database for reading, until the `with` block ends.
+
+    Args:
+        folder: A folder of our own with the files, as files or links; RocksDB writes a log there, and the OPTIONS file
+            is replaced by one with only what reading needs.
+        names: The files by role.
+        sizes: The expected size of each `.sst` file in bytes.
+
+    Raises:
+        CorruptSavepoint: A file is damaged, missing, or of another database.
+        UnsupportedFormat: A column family has settings that Flink does not set.
+        LibraryNotFound: `rocksdict` is not installed.
+    """
+    library = require_library()
+    options = _prepared(folder, names)
+    with _reported(f"RocksDB {options.version} wrote the files"):
+        loaded, families = library.Options.load_latest(str(folder))
+        opened = library.Rdict(
+            str(folder), options=loaded, column_families=families, access_type=library.AccessType.read_only()
+        )
+    try:
+        with _reported():
+            found = {family.name: opened.get_column_family(family.name) for family in options.families}
+            _require_same(opened.live_files(), names, sizes)
+            _require_same_families({*library.Rdict.list_cf(str(folder))}, {*found})
+        yield Database(library, found)
+    finally:
+        opened.close()
+
+
+def _prepared(folder: Path, names: FileNames) -> DatabaseOptions:
+    """Check the files that RocksDB does not check itself, and put an OPTIONS file of our own in place of the stored."""
+    manifest = (folder / names.manifest).read_bytes()
+    require_whole_manifest(manifest, names.manifest)
+    current = (folder / CURRENT).read_bytes()
+    if current != f"{names.manifest}\n".encode():
+        raise CorruptSavepoint(f"the file does not name {names.manifest}", file=CURRENT, advice=_DAMAGED)
+    with located(file=names.options):
+        options = read_options((folder / names.options).read_bytes(), names.options)
+    (folder / names.options).unlink()
+    (folder / names.options).write_text(print_options(options), encoding="utf-8")
+    return options
+
+
+def _require_same_families(stored: set[str], listed: set[str]) -> None:
+    for other in sorted(stored ^ listed)[:1]:
+        raise CorruptSavepoint(
+            f"the MANIFEST and the OPTIONS file do not agree on the column family {other!r}", advice=_DAMAGED
+        )
+
+
+def _require_same(tables: list[dict[str, Any]], names: FileNames, sizes: Mapping[str, int]) -> None:
+    """Refuse a MANIFEST that does not list the files of the snapshot, with their sizes."""
+    found = {table["name"].lstrip("/"): table["size"] for table in tables}
+    for other in sorted(found.keys() ^ {*names.tables})[:1]:
+        whose = "of the MANIFEST is not in the snapshot" if other in found else "is not in the MANIFEST"
+        raise CorruptSavepoint(f"the file {other} {whose}", file=names.manifest, advice=_DAMAGED)
+    for name, size in found.items():
+        if size != sizes[name]:
+            raise CorruptSavepoint(
+                f"the file has {sizes[name]} bytes, and should have {size} by the MANIFEST", file=name, advice=_DAMAGED
+            )
+
+
+@contextmanager
+def _reported(context: str = "") -> Iterator[None]:
+    """Convert the errors of rocksdict, which have no class of their own, to `CorruptSavepoint`."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        what = re.sub(r" +in \S*/|\S*/(?=\d+\.sst|MANIFEST-|OPTIONS-|CURRENT)", " ", str(error)).strip()
+        raise CorruptSavepoint(
+            f"RocksDB cannot read the files: {what}" + (f" ({context})" if context else ""), advice=_DAMAGED
+        ) from error

@@ -1,0 +1,115 @@
+"""The files of a database that a handle points at, in a local folder of our own; the stored files are only read.
+
+Local files are linked. Files on a store and segments of merged files are copied to a shared folder once, several at a
+time, and are linked from there. Source: notes on native snapshots, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...serializers.errors import CorruptSavepoint, located
+from ..progress import Progress, report_progress
+from ..rocksdb.database import CURRENT, FileNames, open_database
+from ..rocksdb.workspace import shared_folder
+from .handles import AbsoluteFileHandle, RelativeFileHandle
+from .sources import file_of, open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..rocksdb.database import Database
+    from ..storage.files import Folder
+    from .handles import DatabaseFile, DatabaseHandle
+
+_DOWNLOADS = 8
+"""How many files are copied from a store at a time."""
+
+
+@contextmanager
+def open_database_of(handle: DatabaseHandle, folder: Folder) -> Iterator[Database]:
+    """Open the database that a handle points at, until the `with` block ends.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+
+    Raises:
+        SavepointNotFound: A file is missing.
+        UntrustedPlace: A file is outside the savepoint's allowed folders.
+        CorruptSavepoint: A file is damaged, or of another database.
+        UnsupportedFormat: The database has settings that Flink does not set.
+        NoSpaceLeft: The disk for temporary files is too small.
+        LibraryNotFound: `rocksdict` is not installed.
+    """
+    names = FileNames.of([file.name for file in handle.files])
+    sizes = {file.name: file.stream.size for file in handle.files}
+    with (
+        _local_paths(handle.files, folder) as paths,
+        tempfile.TemporaryDirectory(prefix="stateshift-rocksdb-", ignore_cleanup_errors=True) as ours,
+    ):
+        for name in names.tables:
+            Path(ours, name).symlink_to(paths[name])
+        for name in (CURRENT, names.manifest, names.options):
+            Path(ours, name).write_bytes(paths[name].read_bytes())
+        with open_database(Path(ours), names, sizes) as database:
+            yield database
+
+
+@contextmanager
+def _local_paths(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[dict[str, Path]]:
+    """Yield the local path of each file by the name that the database gives it."""
+    paths = {file.name: path for file in files if (path := _local_path(file, folder)) is not None}
+    others = [file for file in files if file.name not in paths]
+    if not others:
+        yield paths
+        return
+    identity = repr([(folder.place, file.name, file.stream) for file in others])
+    size = sum(file.stream.size for file in others)
+    key = sha256(identity.encode()).hexdigest()[:32]
+    with shared_folder(key, size, lambda target: _copy_all(others, folder, target)) as local:
+        yield paths | {file.name: local / file.name for file in others}
+
+
+def _local_path(file: DatabaseFile, folder: Folder) -> Path | None:
+    """Return the path of a whole local file; None for any other, which must be copied."""
+    if not isinstance(file.stream, (RelativeFileHandle, AbsoluteFileHandle)):
+        return None
+    place, name = file_of(file.stream, folder)
+    if not place.is_local:
+        return None
+    with located(file=file.name), open_stream(file.stream, folder):
+        return Path(place.place, name)
+
+
+def _copy_all(files: Sequence[DatabaseFile], folder: Folder, target: Path) -> None:
+    """Copy files, the largest first, several at a time."""
+    began, total = time.monotonic(), sum(file.stream.size for file in files)
+    with ThreadPoolExecutor(_DOWNLOADS) as threads:
+        largest_first = sorted(files, key=lambda file: -file.stream.size)
+        copies = [threads.submit(_copy, file, folder, target / file.name) for file in largest_first]
+        try:
+            done = 0
+            for count, copy in enumerate(as_completed(copies), 1):
+                done += copy.result()
+                seconds = time.monotonic() - began
+                report_progress(Progress("downloading", count, len(files), 0, done, total, seconds))
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+
+
+def _copy(file: DatabaseFile, folder: Folder, target: Path) -> int:
+    """Copy a file; return its size in bytes."""
+    with located(file=file.name), open_stream(file.stream, folder) as source, target.open("wb") as out:
+        for piece in source.pieces():
+            out.write(piece)
+    if target.stat().st_size != file.stream.size:
+        raise CorruptSavepoint(f"only {target.stat().st_size:,} of {file.stream.size:,} bytes came", file=file.name)
+    return file.stream.size
