@@ -177,7 +177,8 @@ def migrate(
         )
         phases = stopwatch.stopped()
     is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else any(result.lacks_numba for result in results)
-    report = attrs.evolve(report, resumed=resumed, redone=redone, lacks_numba=is_slow)
+    foreign = sum(result.foreign for result in results)
+    report = attrs.evolve(report, resumed=resumed, redone=redone, lacks_numba=is_slow, foreign_entries=foreign)
     size = sum(result.stored.size for result in results)
     return report.finished(lineage, size, time.monotonic() - started, phases)
 

@@ -297,6 +297,8 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"reference time {time_text(report.plan.reference_time)}, for new time stamps and for expiry"
     for operator, why in report.unread.items():
         yield f"not checked: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
+    if report.foreign_entries:
+        yield f"{many(report.foreign_entries, 'entry', 'entries')} of key groups that subtasks gave away were left out"
     if report.unseen_damage:
         yield report.unseen_damage
     if report.slowness:

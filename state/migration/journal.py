@@ -296,6 +296,7 @@ def _from_data(facts: dict[str, Any]) -> TaskResult:
         quarantine=None if quarantine is None else _stored(quarantine),
         sent=tuple(StateCount(**count) for count in facts["sent"]),
         lacks_numba=facts.get("lacks_numba") is True,
+        foreign=int(facts.get("foreign", 0)),
     )
 
 

@@ -69,7 +69,8 @@ def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], target: Fold
         if task.subtask == 0 and len(told) != len(task.readings):
             raise MigrationFailed(f"of {len(task.readings)} readings only {len(told)} reported")
     sent = tuple(StateCount(**count) for reading in told for count in reading["counts"])
-    return TaskResult(stored, offsets=offsets, counts=united.counts(), sent=sent, quarantine=aside)
+    foreign = sum(reading["foreign"] for reading in told)
+    return TaskResult(stored, offsets=offsets, counts=united.counts(), sent=sent, quarantine=aside, foreign=foreign)
 
 
 class _United:

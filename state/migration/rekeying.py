@@ -96,6 +96,7 @@ def read_batches(
             told = {
                 "counts": plain([*work.counts()]),
                 "quarantine": [line.decode() for line in work.aside.lines],
+                "foreign": reader.foreign if reading.is_first else 0,
             }
             yield ShuffleBatch(streams[0], BEGIN, BEGIN, json.dumps(told).encode())
 

@@ -66,6 +66,9 @@ class MigrationReport:
         source_has_digests: Whether the files of the source could be checked against digests.
         lacks_numba: Whether plain Python did the work of much faster machine code because numba was not installed.
         unread: The reason why the state of an operator could not be read and was copied as bytes, by operator.
+        foreign_entries: The number of entries in files of databases that were left out, as they are of key groups that
+            subtasks gave away in a rescaling.
+        moved_from: The folder that a moved checkpoint still names as the one of its files; "" if it was not moved.
     """
 
     source: str
@@ -87,6 +90,8 @@ class MigrationReport:
     source_has_digests: bool = True
     lacks_numba: bool = False
     unread: dict[str, str] = attrs.field(factory=dict)
+    foreign_entries: int = 0
+    moved_from: str = ""
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -102,6 +107,7 @@ class MigrationReport:
             source_quarantined=0 if lineage is None else lineage.quarantined,
             source_has_digests=savepoint.has_digests,
             unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
+            moved_from=next((root[0] for root in savepoint.folder.roots if not isinstance(root, str)), ""),
         )
 
     def finished(
@@ -163,7 +169,10 @@ class MigrationReport:
     @property
     def rollback(self) -> str:
         """A text about what to do if the new job must be rolled back (rule RUN-8)."""
-        return f"start the old job on {self.source}: it is untouched"
+        text = f"start the old job on {self.source}: it is untouched"
+        return text + (
+            f"; Flink finds its files only in {self.moved_from}, where it names them" if self.moved_from else ""
+        )
 
     def to_data(self) -> dict[str, Any]:
         """Return the report as plain data, for `--json`."""
@@ -173,7 +182,7 @@ class MigrationReport:
             "seconds": round(self.seconds, 3),
             "phases": {phase: round(seconds, 3) for phase, seconds in self.phases.items()},
             "operators": plain(self.plan.operators, "operator_id uid rewritten=is_rewritten"),
-            **fields_of(self, "states dropped_fields quarantined source_quarantined"),
+            **fields_of(self, "states dropped_fields quarantined source_quarantined foreign_entries"),
             "tried": [
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()

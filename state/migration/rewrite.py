@@ -62,6 +62,7 @@ def rewrite_keyed(
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = new_keyed_header(task.plan, headers)
     tallies = {name: Tally() for name in stored_infos}
+    foreign = 0
     with (
         StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink,
         Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
@@ -72,12 +73,13 @@ def rewrite_keyed(
             with open_keyed(handle, source, task.max_parallelism, xxh128, executor=executor) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
                 stream.write(task.key_groups, writer, alone=alone)
+                foreign += reader.foreign if handle.first_key_group in task.key_groups else 0
         offsets = writer.finish()
         stored, aside = sink.finish(), quarantine.finish()
     counts = tuple(
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )
-    return TaskResult(stored, offsets=offsets, counts=counts, quarantine=aside)
+    return TaskResult(stored, offsets=offsets, counts=counts, quarantine=aside, foreign=foreign)
 
 
 def new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:

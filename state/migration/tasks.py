@@ -131,6 +131,7 @@ class TaskResult:
         sent: The counts of all entries that were read for all subtasks, if keys were rewritten; only in the result of
             the first subtask. The subtasks together must have received these entries.
         lacks_numba: Whether plain Python was used only because numba is not installed where the task ran.
+        foreign: The number of stored entries of other key groups, which were left out (`KeyedReader.foreign`).
     """
 
     stored: StoredBytes
@@ -140,6 +141,7 @@ class TaskResult:
     quarantine: StoredBytes | None = None
     sent: tuple[StateCount, ...] = ()
     lacks_numba: bool = False
+    foreign: int = 0
 
     @property
     def files(self) -> tuple[StoredBytes, ...]:
