@@ -120,10 +120,10 @@ def _refused(old: str, new: str, reason: str, *ways_out: str) -> RoleReport:
 
 def keyed_anew(report: OperatorReport) -> OperatorReport:
     """Return the report with all keyed states marked as moved; states whose entries cannot be split are refused."""
-    return attrs.evolve(report, states=tuple(map(_keyed_anew, report.states)))
+    return attrs.evolve(report, states=tuple(map(_rekeyed, report.states)))
 
 
-def _keyed_anew(state: StateReport) -> StateReport:
+def _rekeyed(state: StateReport) -> StateReport:
     was = state.was
     if was is None or not was.kind.is_keyed or was.is_dropped or state.decision is Decision.REFUSE:
         return state
