@@ -20,7 +20,7 @@ from .kinds import is_transformed, judge, kind_changed
 from .memo import Memo
 from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy
-from .rekeying import KeysAnew, keyed_anew
+from .rekeying import RekeyRequest, rekeyed
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .roles import KEY, NAMESPACE, judge_role
 from .targets import Target, refused_by
@@ -78,16 +78,16 @@ def check(
     if old.operators and (theirs or new.is_probe) and not theirs.keys() & {was.operator_id for was in old.operators}:
         raise _nothing_in_common(old, new)
     left = Status.NOT_IN_PROBE if new.is_probe else Status.ORPHANED
-    keys_anew = KeysAnew.of(repartition, old)
+    rekey_request = RekeyRequest.of(repartition, old)
     reports = []
     for was in old.operators:
         becomes = theirs.pop(was.operator_id, None)
         if becomes is None:
-            keys_anew.require_kept(was)
+            rekey_request.require_kept(was)
             reports.append(_left(was, left, target, old.stored_by))
         else:
             of = target.of(was, becomes)
-            reports.append(_Matched(was, becomes, of, left, old.stored_by, keys_anew, known or Memo()).report())
+            reports.append(_Matched(was, becomes, of, left, old.stored_by, rekey_request, known or Memo()).report())
     reports += [_started(becomes) for becomes in theirs.values()]
     reports = [policy.applied(report) for report in with_likely_names(reports, policy)]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
@@ -186,14 +186,14 @@ class _Matched:
     target: Target
     left: Status
     stored_by: str
-    keys_anew: KeysAnew
+    rekey_request: RekeyRequest
     known: Memo[tuple[Any, ...], Any]
 
     def report(self) -> OperatorReport:
         uid, name = self.was.uid or self.becomes.uid, self.becomes.name or self.was.name
         with located(operator=uid or self.was.operator_id):
             key = self._once(self._key, self.was.key, self.becomes.key)
-            groups = self.keys_anew.groups(self.was)
+            groups = self.rekey_request.groups(self.was)
             pairs = paired(self.was.states, self.becomes.states)
             states = sorted(
                 (self._known_state(old, new, key) for old, new in pairs),
@@ -202,13 +202,13 @@ class _Matched:
         report = OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
             self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,
-            groups, self.keys_anew.merges(self.was),
+            groups, self.rekey_request.merges(self.was),
         )  # fmt: skip
-        return keyed_anew(report) if report.is_rekeyed else report
+        return rekeyed(report) if report.is_rekeyed else report
 
     def _once(self, ask: Callable[[], T], *about: Any) -> T:
         """Return the answer about some objects, asking only if it is not known."""
-        if self.keys_anew.allowed:
+        if self.rekey_request.allowed:
             return ask()
         facts = self.target, self.left, self.stored_by, self.was.is_flink_restorable
         key = (*map(id, about), *facts, self.was.unreadable, self.becomes.unreadable)
@@ -231,10 +231,10 @@ class _Matched:
     def _key(self) -> RoleReport | None:
         old, new = self.was.key, self.becomes.key
         if old is None or new is None:
-            return self.keys_anew.unknown_key(self.was)
+            return self.rekey_request.unknown_key(self.was)
         try:
-            role = judge_role(old, new, KEY, repartition=self.keys_anew.allowed)
-            role = self.keys_anew.judge(role, self.was, self.becomes, self.target)
+            role = judge_role(old, new, KEY, repartition=self.rekey_request.allowed)
+            role = self.rekey_request.judge(role, self.was, self.becomes, self.target)
         except OldReaderUnavailable as error:
             result: CompatibilityResult[Any] = CompatibilityResult.incompatible(_not_judged(new, error, KEY))
             return RoleReport(result, Decision.REFUSE, old.describe(), new.describe())
@@ -310,7 +310,7 @@ class _Matched:
                     was=old, becomes=new,
                 )  # fmt: skip
         if new.kind is StateKind.TIMERS:
-            judged = judge_timers(old, new, rekeyed=self.keys_anew.allowed)
+            judged = judge_timers(old, new, rekeyed=self.rekey_request.allowed)
         else:
             judged = judge(old, new)
         values, note = judged.result, ""

@@ -31,14 +31,14 @@ _KEEP_GROUPS = "leave its max parallelism as it is"
 
 
 @attrs.frozen
-class KeysAnew:
+class RekeyRequest:
     """The caller's options for rewritten keys, by operator. Create it with `of`."""
 
     repartition: Repartition | None
     _merges: dict[tuple[str, str], Merge]
 
     @classmethod
-    def of(cls, repartition: Repartition | None, stored: JobDescription) -> KeysAnew:
+    def of(cls, repartition: Repartition | None, stored: JobDescription) -> RekeyRequest:
         """Return the options; raises the errors of `Repartition.require_known`."""
         if repartition is None:
             return cls(None, {})
@@ -118,7 +118,7 @@ def _refused(old: str, new: str, reason: str, *ways_out: str) -> RoleReport:
     return RoleReport(CompatibilityResult.incompatible(finding), Decision.REFUSE, old, new)
 
 
-def keyed_anew(report: OperatorReport) -> OperatorReport:
+def rekeyed(report: OperatorReport) -> OperatorReport:
     """Return the report with all keyed states marked as moved; states whose entries cannot be split are refused."""
     return attrs.evolve(report, states=tuple(map(_rekeyed, report.states)))
 
