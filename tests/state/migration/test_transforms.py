@@ -403,7 +403,7 @@ class TestTimeToLive:
         (finding,) = check(old.describe(), new.describe()).operators[0].states[0].result.findings
 
         assert ("STATE-2", "incompatible") == (finding.rule, finding.verdict.label)
-        assert "ttl" in finding.ways_out[0]
+        assert "TTL" in finding.ways_out[0]
 
 
 class TestPickles:
