@@ -282,6 +282,8 @@ def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> U
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
     what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read"
     advice = "if you trust these places and the origin of the savepoint, allow them with the options above"
+    if any(map(_OF_JOB.fullmatch, parents)):
+        advice += f"; if the files of a checkpoint were moved, give their new folder: --checkpoint-root {roots[0]}=NEW"
     if is_moved:
         what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"
         advice = (
