@@ -61,7 +61,7 @@ def with_keyed_handles(folder, change):
 
 
 def local_path(stream, folder):
-    """Where the file of a stream lies that a snapshot in a folder names, and the first byte and size of what is read."""
+    """Where the file of a stream lies that a snapshot names; and the first byte and the size of the stream in it."""
     if isinstance(stream, RelativeFileHandle):
         return folder / stream.path, 0, stream.size
     metadata = read_metadata((folder / METADATA).read_bytes())
