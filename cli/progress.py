@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..serializers.wording import many
+from ..state.progress import listening
 from .output import print_notice, size_text, status_line
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ _LOG_EVERY_S = 30.0
 def watched() -> Iterator[Callable[[Progress], None]]:
     """Yield the function to pass as `progress=…` to long work, which then shows a bar, or lines in a log, on stderr."""
     if sys.stderr.isatty():
-        with _bar() as show:
+        with _bar() as show, listening(show):
             yield show
     else:
-        yield _logger()
+        show = _logger()
+        with listening(show):
+            yield show
 
 
 def _now_and_then() -> Callable[[], bool]:
@@ -100,7 +103,8 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 def spinning(what: str) -> Iterator[Callable[[str], None]]:
     """Show the current item, on a terminal or as lines in a log now and then; yield the function that names it."""
     if not sys.stderr.isatty():
-        yield _name_logger(what)
+        with listening(_logger()):
+            yield _name_logger(what)
         return
-    with status_line(what) as show:
+    with status_line(what) as show, listening(lambda done: show(f"{done.phase}: {details(done)}")):
         yield lambda name: show(f"{what} {name}")

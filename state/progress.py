@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 @attrs.frozen
@@ -11,7 +17,8 @@ class Progress:
 
     Attributes:
         phase: `planning`, `checking` (of the results of an interrupted run), `starting Spark`, `migrating`, `copying`,
-            `encoding`, `writing`, `publishing`; when a savepoint is verified `digests`, `streams`.
+            `encoding`, `writing`, `publishing`; when a savepoint is verified `digests`, `streams`; `downloading` while
+            files of a database are fetched from a store.
         done: The number of finished streams, files, or Spark tasks.
         total: The number of all streams, files, or Spark tasks.
         entries: The number of entries read from finished streams.
@@ -38,3 +45,22 @@ class Progress:
         """The estimated time left at the average speed; None as long as no bytes are done."""
         rate = self.bytes_per_s
         return (self.bytes_total - self.bytes_done) / rate if rate else None
+
+
+_listeners: list[Callable[[Progress], None]] = []
+
+
+@contextmanager
+def listening(tell: Callable[[Progress], None]) -> Iterator[None]:
+    """Call a function with the progress of what this process does deep within any work, until the `with` block ends."""
+    _listeners.append(tell)
+    try:
+        yield
+    finally:
+        _listeners.remove(tell)
+
+
+def report_progress(progress: Progress) -> None:
+    """Pass progress on to the function that listens, if there is one."""
+    for tell in _listeners[-1:]:
+        tell(progress)

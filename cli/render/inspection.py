@@ -91,7 +91,12 @@ def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
     restorable = view.is_flink_restorable
     if restorable is not None:
         facts.append("Flink-restorable" if restorable else "not Flink-restorable")
+    if operator.is_native:
+        facts.append("in files of a RocksDB database" if operator.keyed_format == "database" else "in native format")
     yield [(f"  {', '.join(facts)}", "dim")]
+    if view.sizes is not None and view.sizes.foreign:
+        left_out = many(view.sizes.foreign, "entry is", "entries are")
+        yield [(f"  {left_out} of key groups that subtasks gave away in a rescaling, and left out", "yellow")]
     if operator.keeps:
         yield [(f"  also kept as is: {', '.join(operator.keeps)}", "dim")]
     if view.error is not None:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import enum
     from collections.abc import Iterable, Mapping
 
+    from ...state.storage.files import Root
+
     Options = Mapping[str, str]
 
 E = TypeVar("E", bound="enum.StrEnum")
@@ -53,6 +55,21 @@ def choice(options: Options, name: str, choices: Iterable[E]) -> E | None:
 def places(options: Options, name: str) -> tuple[str, ...]:
     """Return an option with a list of places, separated by commas."""
     return tuple(place for place in (options.get(name) or "").split(",") if place)
+
+
+def roots(options: Options) -> tuple[Root, ...]:
+    """Return the places of `allow_roots`, and the pairs of `checkpoint_roots`, written OLD=NEW.
+
+    Raises:
+        DeclarationError: A pair does not have two places.
+    """
+    moved = tuple(pair.partition("=")[::2] for pair in places(options, "checkpoint_roots"))
+    if not all(old and new for old, new in moved):
+        raise DeclarationError(
+            f"the option 'checkpoint_roots' is {options.get('checkpoint_roots')!r}",
+            advice="give OLD=NEW: the folder that the checkpoint names, and the one where its files are",
+        )
+    return (*places(options, "allow_roots"), *moved)
 
 
 def number(options: Options, name: str) -> int | None:

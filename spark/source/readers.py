@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ...serializers.registry import Additions
     from ...state.columns.table import Slice, StateTable
+    from ...state.storage.files import Root
 
 
 class StatePartition(InputPartition):
@@ -96,7 +97,7 @@ class ListingReader(DataSourceReader):
     """
 
     def __init__(
-        self, place: str, allow_roots: tuple[str, ...], operators: tuple[str, ...], registered: Additions
+        self, place: str, allow_roots: tuple[Root, ...], operators: tuple[str, ...], registered: Additions
     ) -> None:
         self._place = place
         self._allow_roots = allow_roots

@@ -16,7 +16,7 @@ from ...state.columns.listing import LISTING
 from ...state.columns.table import StateTable
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from .options import bare, flag, number, places, refuse_unknown
+from .options import bare, flag, number, refuse_unknown, roots
 from .readers import ListingReader, StateReader
 from .writer import StateWriter
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ...state.savepoint.reader import SavepointOperator
+    from ...state.storage.files import Root
 
 ALL = "*"
 _PLACES = ("path", "base")
-_OPTIONS = ("operator", "state", "exact", "tasks", "path", "allow_roots")
+_OPTIONS = ("operator", "state", "exact", "tasks", "path", "allow_roots", "checkpoint_roots")
 
 
 class SavepointDataSource(DataSource):
@@ -40,6 +41,7 @@ class SavepointDataSource(DataSource):
         exact: `true`: big numbers and times as text, rows with their kind, exactly as they are stored.
         tasks: The approximate number of tasks to read with; by default two per core.
         allow_roots: Further folders that may contain files of the savepoint, separated by commas; see `Savepoint.open`.
+        checkpoint_roots: Pairs OLD=NEW, separated by commas: files that a moved checkpoint names in OLD lie in NEW.
         path: The savepoint's folder or URI, the argument of `load`; relative to the current folder at registration.
     """
 
@@ -78,7 +80,13 @@ class SavepointDataSource(DataSource):
         if self.home and self.home not in sys.path:
             sys.path.append(self.home)  # the module of a job may be there
         resolved = {name: self._resolved(str(self.options[name])) for name in _PLACES if name in self.options}
-        options = {**self.options, **resolved, "allow_roots": ",".join(self._allowed())}
+        allowed = self._allowed()
+        options = {
+            **self.options,
+            **resolved,
+            "allow_roots": ",".join(root for root in allowed if isinstance(root, str)),
+            "checkpoint_roots": ",".join("=".join(root) for root in allowed if not isinstance(root, str)),
+        }
         return StateWriter(options, schema, overwrite=overwrite)
 
     def _table(self) -> StateTable | None:
@@ -123,8 +131,11 @@ class SavepointDataSource(DataSource):
             raise StateShiftError("no savepoint was given", advice="give its folder or URI: .load('/data/savepoint-1')")
         return self._resolved(str(place))
 
-    def _allowed(self) -> tuple[str, ...]:
-        return tuple(map(self._resolved, places(self.options, "allow_roots")))
+    def _allowed(self) -> tuple[Root, ...]:
+        return tuple(
+            self._resolved(root) if isinstance(root, str) else (root[0], self._resolved(root[1]))
+            for root in roots(self.options)
+        )
 
     def _resolved(self, place: str) -> str:
         """Return a path relative to the folder that was current at registration: Spark's process has another one."""

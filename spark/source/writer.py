@@ -28,7 +28,7 @@ from ...state.storage.files import Folder
 from ...state.storage.lock_renewal import renew_apart
 from ..in_arrow import arrow_schema
 from ..shipping import send_by_value
-from .options import bare, choice, number, places, refuse_unknown, required
+from .options import bare, choice, number, refuse_unknown, required, roots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 WRITE_OPTIONS = (
     "path", "operator", "state", "base", "job", "kind", "max_parallelism", "parallelism", "target", "allow_roots",
+    "checkpoint_roots",
 )  # fmt: skip
 """The options for writing; the path is the argument of `save`."""
 
@@ -121,7 +122,7 @@ def _settled(options: Mapping[str, str], schema: StructType, *, overwrite: bool)
         wanted,
         arrow_schema(schema),
         Folder.at(required(options, "path", "the folder: save(…)")),
-        Savepoint.open(base, allow_roots=places(options, "allow_roots")) if base else None,
+        Savepoint.open(base, allow_roots=roots(options)) if base else None,
         max_parallelism=number(options, "max_parallelism"),
         parallelism=number(options, "parallelism"),
         restore_target=choice(options, "target", Target) or Target.ANY,

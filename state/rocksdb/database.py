@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from .options_file import DatabaseOptions
 
-Items = list[tuple[bytes, bytes]]
+Items = tuple[tuple[bytes, ...], tuple[bytes, ...]]
+"""The keys of some entries, and their values."""
 
 CURRENT = "CURRENT"
 _TABLE, _MANIFEST, _OPTIONS = (re.compile(name) for name in (r"\d+\.sst", r"MANIFEST-\d+", r"OPTIONS-\d+"))
@@ -113,12 +114,13 @@ class Database:
         last, most, largest = None, 1, 1
         while True:
             with _reported():
-                found: Items = list(islice(items, most))
+                found = list(islice(items, most))
             if not found:
                 break
-            last = found[-1][0]
-            largest = max(largest, *(len(value) for _, value in found))
-            yield found
+            keys, values = zip(*found, strict=True)
+            last = keys[-1]
+            largest = max(largest, *map(len, values))
+            yield keys, values
             most = max(1, min(_MOST_ITEMS, 2 * most, _MOST_BYTES // largest))
         self._require_end(family, options, start, last)
 

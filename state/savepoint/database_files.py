@@ -7,13 +7,15 @@ time, and are linked from there. Source: notes on native snapshots, sections 1 a
 from __future__ import annotations
 
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import CorruptSavepoint, located
+from ..progress import Progress, report_progress
 from ..rocksdb.database import CURRENT, FileNames, open_database
 from ..rocksdb.workspace import shared_folder
 from .handles import AbsoluteFileHandle, RelativeFileHandle
@@ -88,20 +90,26 @@ def _local_path(file: DatabaseFile, folder: Folder) -> Path | None:
 
 def _copy_all(files: Sequence[DatabaseFile], folder: Folder, target: Path) -> None:
     """Copy files, the largest first, several at a time."""
+    began, total = time.monotonic(), sum(file.stream.size for file in files)
     with ThreadPoolExecutor(_DOWNLOADS) as threads:
         largest_first = sorted(files, key=lambda file: -file.stream.size)
         copies = [threads.submit(_copy, file, folder, target / file.name) for file in largest_first]
         try:
-            for copy in copies:
-                copy.result()
+            done = 0
+            for count, copy in enumerate(as_completed(copies), 1):
+                done += copy.result()
+                seconds = time.monotonic() - began
+                report_progress(Progress("downloading", count, len(files), 0, done, total, seconds))
         except BaseException:
             threads.shutdown(cancel_futures=True)
             raise
 
 
-def _copy(file: DatabaseFile, folder: Folder, target: Path) -> None:
+def _copy(file: DatabaseFile, folder: Folder, target: Path) -> int:
+    """Copy a file; return its size in bytes."""
     with located(file=file.name), open_stream(file.stream, folder) as source, target.open("wb") as out:
         for piece in source.pieces():
             out.write(piece)
     if target.stat().st_size != file.stream.size:
         raise CorruptSavepoint(f"only {target.stat().st_size:,} of {file.stream.size:,} bytes came", file=file.name)
+    return file.stream.size

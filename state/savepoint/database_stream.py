@@ -94,10 +94,10 @@ class DatabaseStreamReader:
         """The number of entries of other key groups, which are left out."""
         first, after = self._range(self._key_groups)
         return sum(
-            len(items)
+            len(keys)
             for family in self._database.families
             for part in ((None, first), (after, None))
-            for items in self._database.items(family, *part)
+            for keys, _ in self._database.items(family, *part)
         )
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
@@ -154,38 +154,39 @@ class _Family:
 
     def __init__(self, items: Iterator[Items]) -> None:
         self._items = items
-        self._found: Items = []
+        self._keys: tuple[bytes, ...] = ()
+        self._values: tuple[bytes, ...] = ()
         self._at = 0
 
     def blocks(self, key_group: int, state_id: int, end: bytes) -> Iterator[Block]:
         """Yield the entries of a key group: those whose keys are before `end`."""
-        taken: Items = []
-        size = 0
-        while self._at < len(self._found) or self._more():
-            stop = bisect_left(self._found, (end,), self._at)
-            part = self._found[self._at : stop]
-            taken += part
-            size += sum(len(key) + len(value) for key, value in part)
-            is_over = stop < len(self._found)
-            self._at = stop
-            if is_over:
+        parts: list[bytes] = []
+        size = entries = last = 0
+        while self._at < len(self._keys) or self._more():
+            stop = len(self._keys) if self._keys[-1] < end else bisect_left(self._keys, end, self._at)
+            if stop > self._at:
+                keys, values = self._keys[self._at : stop], self._values[self._at : stop]
+                parts.append(_framed(keys, values))
+                entries += len(keys)
+                size += len(parts[-1])
+                last = size - 2 * _LENGTH_BYTES - len(keys[-1]) - len(values[-1])
+                self._at = stop
+            if stop < len(self._keys):
                 break
             if size >= RUN_BYTES:
-                yield _packed(key_group, state_id, taken)
-                taken, size = [], 0
-        if taken:
-            yield _packed(key_group, state_id, taken)
+                yield Block(key_group, state_id, b"".join(parts), entries, last)
+                parts, size, entries = [], 0, 0
+        if parts:
+            yield Block(key_group, state_id, b"".join(parts), entries, last)
 
     def _more(self) -> bool:
-        self._found, self._at = next(self._items, []), 0
-        return bool(self._found)
+        self._keys, self._values = next(self._items, ((), ()))
+        self._at = 0
+        return bool(self._keys)
 
 
-def _packed(key_group: int, state_id: int, items: Items) -> Block:
-    """Return entries as a block, without Python code for each."""
-    keys, values = zip(*items, strict=True)
+def _framed(keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> bytes:
+    """Return entries in the canonical format, without Python code for each."""
     sizes = _lengths.__getitem__
     framed = zip(map(sizes, map(len, keys)), keys, map(sizes, map(len, values)), values, strict=True)
-    data = b"".join(chain.from_iterable(framed))
-    last = len(data) - 2 * _LENGTH_BYTES - len(keys[-1]) - len(values[-1])
-    return Block(key_group, state_id, data, len(items), last)
+    return b"".join(chain.from_iterable(framed))

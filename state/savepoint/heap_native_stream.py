@@ -204,6 +204,11 @@ class NativeStreamReader:
         """The name of the stream in messages."""
         return self.source.name
 
+    @property
+    def foreign(self) -> int:
+        """The number of stored entries of other key groups: a stream has none."""
+        return 0
+
     @cached_property
     def hidden(self) -> dict[str, str]:
         """The states whose entries cannot be reached, each with the reason; one key group is read to find them."""

@@ -48,6 +48,11 @@ class KeyedReader(Protocol):
         """The states whose entries cannot be reached, each with the reason; none in a canonical stream."""
         ...
 
+    @property
+    def foreign(self) -> int:
+        """The number of stored entries of other key groups, which are left out; only files of databases have any."""
+        ...
+
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
         """Yield the blocks of some key groups and states (by default all), key groups ascending.
 

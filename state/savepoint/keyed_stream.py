@@ -136,6 +136,11 @@ class KeyedStreamReader:
         return self.source.name
 
     @property
+    def foreign(self) -> int:
+        """The number of stored entries of other key groups: a stream has none."""
+        return 0
+
+    @property
     def hidden(self) -> dict[str, str]:
         """The states whose entries cannot be reached: none, because every value has a length before it."""
         return {}

@@ -105,9 +105,12 @@ class StreamTask:
         if isinstance(self.handle, DatabaseHandle):
             with open_keyed(self.handle, folder, self.max_parallelism, executor=executor) as reader:
                 take(self.size_bytes)
-                return prove_stream(
+                proof = prove_stream(
                     reader, self.max_parallelism, self.key_groups, alone=alone, framing_only=self.framing_only
                 )
+            if self.key_groups is not None and self.key_groups.start != self.handle.key_groups.start:
+                proof.foreign = 0  # counted by the task of the first key groups
+            return proof
         with open_stream(self.handle.stream, folder) as stream:
             source = _Measured(stream, take)
             if isinstance(self.handle, OperatorStateHandle):

@@ -27,6 +27,7 @@ from ..storage.files import Folder, Root
 from ..storage.lineage import FileDigest, Lineage, read_lineage
 from ..storage.roots import require_reachable, with_moved
 from ..storage.stores import is_uri
+from .handles import DatabaseHandle
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
 from .sources import require_digest
@@ -205,6 +206,17 @@ class SavepointOperator:
         return measure_operator(self, states=states, keys=keys, progress=progress)
 
     @property
+    def keyed_format(self) -> str:
+        """The format of keyed state: `canonical`, `heap` (the heap backend's own) or `database` (files of RocksDB).
+
+        It is "" where there is no keyed state.
+        """
+        handles = list(keyed_handles(self.stored))
+        if any(isinstance(handle, DatabaseHandle) for handle in handles):
+            return "database"
+        return "heap" if self.is_native else "canonical" if handles else ""
+
+    @property
     def is_native(self) -> bool:
         """Whether keyed state is stored in the native format of a state backend."""
         return any(not handle.is_canonical for handle in keyed_handles(self.stored))
@@ -228,10 +240,16 @@ class SavepointOperator:
         """The kinds of state that are neither checked nor changed, in words."""
         words = [
             ("coordinator state", self.stored.coordinator is not None),
-            ("raw keyed state", any(subtask.raw_keyed for subtask in self.stored.subtasks)),
+            (self._raw_keyed, any(subtask.raw_keyed for subtask in self.stored.subtasks)),
             ("raw operator state", any(subtask.raw_operator for subtask in self.stored.subtasks)),
         ]
         return tuple(word for word, is_there in words if is_there)
+
+    @property
+    def _raw_keyed(self) -> str:
+        """The words for raw keyed state; beside a database it is where RocksDB's backend puts timers of the heap."""
+        kept = "raw keyed state"
+        return f"{kept} (timers, where the job keeps them on the heap)" if self.keyed_format == "database" else kept
 
     @property
     def description(self) -> OperatorDescription:

@@ -102,10 +102,12 @@ class OperatorSizes:
     Attributes:
         operator: The operator.
         states: The measured states, in the order of `operator.states`.
+        foreign: The number of entries in files of databases that are of other subtasks' key groups, and left out.
     """
 
     operator: SavepointOperator
     states: tuple[StateSizes, ...]
+    foreign: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -160,11 +162,11 @@ def measure_operator(
         SavepointNotFound: A file is missing.
     """
     chosen = [state for state in operator.states if states is None or state.name in states]
-    walked = _walked(operator, [state for state in chosen if _has_key_groups(state)], keys, progress)
+    walk = _Walk(operator, progress)
+    walked = _walked(walk, [state for state in chosen if _has_key_groups(state)], keys)
     sizes = {found.state.name: found for found in walked}
-    return OperatorSizes(
-        operator, tuple(sizes[state.name] if _has_key_groups(state) else _not_walked(state) for state in chosen)
-    )
+    measured = tuple(sizes[state.name] if _has_key_groups(state) else _not_walked(state) for state in chosen)
+    return OperatorSizes(operator, measured, walk.foreign)
 
 
 def _has_key_groups(state: SavepointState) -> bool:
@@ -181,34 +183,47 @@ def _not_walked(state: SavepointState) -> StateSizes:
         return StateSizes(state, None, error=error)
 
 
-def _walked(
-    operator: SavepointOperator, states: list[SavepointState], keys: int, progress: Callable[[int], None] | None
-) -> list[StateSizes]:
+def _walked(walk: _Walk, states: list[SavepointState], keys: int) -> list[StateSizes]:
     """Return the sizes of keyed states, counted in one pass; damage anywhere leaves none of them counted."""
+    operator = walk.operator
     counts = {state.name: _Counts(state, _tally(operator, state, keys)) for state in states}
     try:
         with located(savepoint=operator.folder.place, operator=operator.title):
-            for info, block in _blocks(operator, counts.keys(), progress):
+            for info, block in walk.blocks(counts.keys()):
                 counts[info.name].add(info, block)
             return [count.result() for count in counts.values()]
     except StateShiftError as error:
         return [StateSizes(state, None, error=error) for state in states]
 
 
-def _blocks(
-    operator: SavepointOperator, names: Collection[str], progress: Callable[[int], None] | None
-) -> Iterator[tuple[StateMetaInfo, Block]]:
-    """Yield the blocks of some states, subtask after subtask, each with its stream's description of the state."""
-    seen = told = 0
-    for handle in keyed_handles(operator.stored):
-        with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
-            of_id = {index: info for index, info in enumerate(reader.header.states) if info.name in names}
-            for block in reader.blocks(state_ids=of_id.keys()) if of_id else ():
-                yield of_id[block.state_id], block
-                seen += len(block.data)
-                if progress is not None and seen - told >= _TELL_EVERY_BYTES:
-                    progress(seen)
-                    told = seen
+@attrs.define
+class _Walk:
+    """One pass over an operator's keyed state.
+
+    Attributes:
+        operator: The operator.
+        progress: As in `measure_operator`.
+        foreign: The number of entries of other key groups that were found so far.
+    """
+
+    operator: SavepointOperator
+    progress: Callable[[int], None] | None
+    foreign: int = 0
+
+    def blocks(self, names: Collection[str]) -> Iterator[tuple[StateMetaInfo, Block]]:
+        """Yield the blocks of some states, subtask after subtask, each with its stream's description of the state."""
+        operator = self.operator
+        seen = told = 0
+        for handle in keyed_handles(operator.stored):
+            with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
+                of_id = {index: info for index, info in enumerate(reader.header.states) if info.name in names}
+                for block in reader.blocks(state_ids=of_id.keys()) if of_id else ():
+                    yield of_id[block.state_id], block
+                    seen += len(block.data)
+                    if self.progress is not None and seen - told >= _TELL_EVERY_BYTES:
+                        self.progress(seen)
+                        told = seen
+                self.foreign += reader.foreign
 
 
 def _tally(operator: SavepointOperator, state: SavepointState, keys: int) -> KeyTally | str | None:

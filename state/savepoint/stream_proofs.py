@@ -71,12 +71,14 @@ class StreamProof:
         hashed: Whether the hashes of keys were recomputed.
         unread: States with entries that no serializer reads.
         hidden: States whose entries could not be reached.
+        foreign: The number of entries of other key groups, which were left out.
     """
 
     entries: dict[tuple[str, str], int] = attrs.field(factory=dict)
     hashed: bool = True
     unread: set[str] = attrs.field(factory=set)
     hidden: set[str] = attrs.field(factory=set)
+    foreign: int = 0
 
 
 def prove_stream(
@@ -117,6 +119,7 @@ def prove_stream(
                     keys.add(block, check.look_at(block))
             entries[block.state_id] += block.entries
     keys.finish()
+    proof.foreign = reader.foreign
     counts = zip(states, entries, strict=True)
     proof.entries = {(StateKind.VALUE.room, info.name): count for info, count in counts if count}
     proof.unread = set() if check is None else check.unread - proof.hidden

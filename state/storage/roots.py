@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote, urlsplit
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, UntrustedPlace
+from ...serializers.escaping import shell_word
 from ...serializers.wording import many
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
 from .files import Folder
@@ -283,7 +284,7 @@ def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> U
     what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read"
     advice = "if you trust these places and the origin of the savepoint, allow them with the options above"
     if any(map(_OF_JOB.fullmatch, parents)):
-        advice += f"; if the files of a checkpoint were moved, give their new folder: --checkpoint-root {roots[0]}=NEW"
+        advice += f"; if the files were moved, say where they are now: --checkpoint-root {shell_word(roots[0])}=FOLDER"
     if is_moved:
         what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"
         advice = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import StorageFailed, TargetExists
-from ..savepoint.handles import AbsoluteFileHandle
+from ..savepoint.handles import AbsoluteFileHandle, SegmentHandle
 from ..savepoint.metadata import METADATA
 from .identity import Identity
 from .roots import stored_file
@@ -47,7 +47,7 @@ class Read:
             folder: The folder of its `_metadata`.
             metadata: The content of `_metadata`.
         """
-        uris = (stream.uri for stream in metadata.streams if isinstance(stream, AbsoluteFileHandle))
+        uris = (stream.uri for stream in metadata.streams if isinstance(stream, AbsoluteFileHandle | SegmentHandle))
         return cls(folder, tuple({stored_file(uri, folder)[0] for uri in uris}))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, SourceChanged, StateShiftError
-from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
+from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
 from ..savepoint.metadata import METADATA
 from .roots import stored_file
 
@@ -45,7 +45,7 @@ class SourceFiles:
         for stream in metadata.streams:
             if isinstance(stream, RelativeFileHandle):
                 places.add((folder, stream.path))
-            elif isinstance(stream, AbsoluteFileHandle):
+            elif isinstance(stream, AbsoluteFileHandle | SegmentHandle):
                 places.add(stored_file(stream.uri, folder))
         return cls(folder, {(place, name): _version(place, name) for place, name in places})
 

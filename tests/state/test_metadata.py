@@ -19,8 +19,6 @@ from stateshift.state.savepoint.handles import (
     OperatorStateOffsets,
     RelativeFileHandle,
     read_keyed_handle,
-    read_operator_handle,
-    read_stream_handle,
 )
 from stateshift.state.savepoint.metadata import (
     OperatorState,
@@ -216,19 +214,12 @@ def test_what_is_no_metadata_is_named_so():
         read_metadata(b"PK\3\4" + bytes(100))
 
 
-@pytest.mark.parametrize(("tag", "kind"), [(5, "RocksDB"), (11, "RocksDB"), (14, "changelog")])
+@pytest.mark.parametrize(("tag", "kind"), [(13, "changelog"), (14, "changelog")])
 def test_keyed_state_of_other_snapshots_is_refused_by_what_it_is(tag, kind):
     with pytest.raises(UnsupportedFormat, match=kind) as caught:
         read_keyed_handle(DataInputView(bytes([tag]) + bytes(50)))
 
     assert "canonical" in caught.value.advice
-
-
-def test_merged_files_are_refused_by_what_they_are():
-    with pytest.raises(UnsupportedFormat, match="merged files"):
-        read_stream_handle(DataInputView(bytes([15]) + bytes(50)))
-    with pytest.raises(UnsupportedFormat, match="merged files"):
-        read_operator_handle(DataInputView(bytes([17]) + bytes(50)))
 
 
 def test_an_unknown_tag_is_corrupt():

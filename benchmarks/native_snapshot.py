@@ -1,0 +1,195 @@
+"""A native snapshot, read beside a bare iteration of its database: counted, and migrated to the canonical format.
+
+    python -m benchmarks.native_snapshot [--entries 10000000] [--cores 2] [--rounds 3] [--json]
+
+One operator, one database with the entries of S2 (about 100 bytes each). All ways run in processes of their own, which
+take turns; figures are medians of the rounds, memory is the greatest of any round.
+
+    bare iteration    `rocksdict` alone: key, value, next, for every entry
+    counted           `measure()` of the operator, as `inspect` does it
+    canonical         migrated with the types as they are, in one process
+    converted         migrated with the change of S2, in one process
+    by ranges         canonical, by two processes which have half of the tasks each
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from stateshift.serializers.views import DataOutputView
+from stateshift.state.savepoint.handles import DATABASE, DatabaseFile, DatabaseHandle, RelativeFileHandle
+from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.savepoint.keyed_stream import write_keyed_header
+from stateshift.state.savepoint.metadata import METADATA, write_metadata
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.states import keyed_handles
+
+from .machine import arguments_of, facts, peak_bytes, print_table, scratch_folder, told
+from .shapes import SHAPES, write_savepoint
+
+SHAPE = SHAPES["S2"]
+WAYS = ("bare iteration", "counted", "canonical", "converted")
+
+
+def write_native(source: Path, target: Path) -> None:
+    """Write the keyed state of a savepoint as a native snapshot: a database of each subtask, beside `_metadata`."""
+    target.mkdir()
+    savepoint = Savepoint.open(source)
+    operators = []
+    for stored in savepoint.metadata.operators:
+        subtasks = []
+        for subtask in stored.subtasks:
+            handle = subtask.managed_keyed
+            new = None if handle is None else _database_of(savepoint, handle, stored.max_parallelism, target)
+            subtasks.append(attrs.evolve(subtask, managed_keyed=new))
+        operators.append(attrs.evolve(stored, subtasks=tuple(subtasks)))
+    metadata = attrs.evolve(savepoint.metadata, operators=tuple(operators))
+    (target / METADATA).write_bytes(write_metadata(metadata))
+
+
+def _database_of(savepoint: Savepoint, handle: Any, max_parallelism: int, target: Path) -> DatabaseHandle:
+    import rocksdict
+
+    place = target / f"database-{handle.first_key_group}"
+    with open_keyed(handle, savepoint.folder, max_parallelism) as reader:
+        header = DataOutputView()
+        write_keyed_header(reader.header, header)
+        database = rocksdict.Rdict(str(place), rocksdict.Options(raw_mode=True))
+        families = []
+        for info in reader.header.states:
+            database.create_column_family(info.name, rocksdict.Options(raw_mode=True)).close()
+            families.append(database.get_column_family_handle(info.name))
+        for block in reader.blocks():
+            batch = rocksdict.WriteBatch(raw_mode=True)
+            for key, value in block.items():
+                batch.put(key, value, families[block.state_id])
+            database.write(batch)
+        for info in reader.header.states:
+            database.get_column_family(info.name).flush()
+        del families
+        database.close()
+    return _handle(place, handle.key_groups, header.getvalue(), target)
+
+
+def _handle(place: Path, key_groups: range, header: bytes, target: Path) -> DatabaseHandle:
+    """Bring the files of a database beside `_metadata`, and return their handle."""
+    (target / f"{place.name}-header").write_bytes(header)
+    shared, private = [], []
+    options = max(place.glob("OPTIONS-*"))
+    for file in sorted(place.iterdir()):
+        is_private = file.name == "CURRENT" or file.name.startswith("MANIFEST-") or file == options
+        if is_private or file.suffix == ".sst":
+            name = f"{place.name}-{file.name}"
+            stream = RelativeFileHandle(name, file.stat().st_size)
+            (private if is_private else shared).append(DatabaseFile(file.name, stream))
+            file.rename(target / name)
+    shutil.rmtree(place)
+    stream = RelativeFileHandle(f"{place.name}-header", len(header))
+    return DatabaseHandle(DATABASE, 1, "backend", key_groups, stream, tuple(shared), tuple(private), 0, "handle")
+
+
+def iterate(place: Path) -> int:
+    """Go through the databases of a snapshot by `rocksdict` alone; return the number of entries."""
+    import rocksdict
+
+    savepoint = Savepoint.open(place)
+    count = 0
+    for stored in savepoint.metadata.operators:
+        for handle in keyed_handles(stored):
+            folder = place.parent / "bare"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            for file in handle.files:
+                (folder / file.name).symlink_to(place / file.stream.path)
+            options, families = rocksdict.Options.load_latest(str(folder), ignore_unknown_options=True)
+            access = rocksdict.AccessType.read_only()
+            database = rocksdict.Rdict(str(folder), options=options, column_families=families, access_type=access)
+            for name in families:
+                entries = database.get_column_family(name).iter()
+                entries.seek_to_first()
+                while entries.valid():
+                    entries.key()
+                    entries.value()
+                    entries.next()
+                    count += 1
+                entries.status()
+    return count
+
+
+def run(way: str, place: Path, target: Path) -> None:
+    """Do one way in this process; print the seconds, the entries and the peak of memory as JSON."""
+    from stateshift.spark.migrate import migrate
+
+    start = time.perf_counter()
+    if way == "bare iteration":
+        entries = iterate(place)
+    elif way == "counted":
+        sizes = Savepoint.open(place).measure()
+        entries = sum(state.measure.entries for one in sizes for state in one.states if state.measure is not None)
+    else:
+        report = migrate(place, target, SHAPE.after() if way == "converted" else None)
+        entries = sum(count.read for count in report.states)
+    print(json.dumps([time.perf_counter() - start, entries, peak_bytes()]))
+
+
+def main() -> int:
+    """Print the rates, and how they compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--way", help=argparse.SUPPRESS)
+    parser.add_argument("--source", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--target", type=Path, help=argparse.SUPPRESS)
+    arguments = arguments_of(parser)
+    if arguments.way:
+        run(arguments.way, arguments.source, arguments.target)
+        return 0
+    found: dict[str, list[tuple[float, int, int]]] = {way: [] for way in WAYS}
+    with scratch_folder(arguments.folder) as folder:
+        write_savepoint(SHAPE, arguments.entries, folder / "canonical")
+        write_native(folder / "canonical", folder / "native")
+        shutil.rmtree(folder / "canonical")
+        for _ in range(arguments.rounds):
+            for way in WAYS:
+                target = folder / "target"
+                command = [sys.executable, "-m", f"{__package__}.native_snapshot", "--way", way]
+                command += ["--source", str(folder / "native"), "--target", str(target)]
+                ran = subprocess.run(command, check=True, capture_output=True, text=True)
+                found[way].append(tuple(json.loads(ran.stdout.splitlines()[-1])))
+                shutil.rmtree(target, ignore_errors=True)
+    seconds = {way: statistics.median(one[0] for one in rounds) for way, rounds in found.items()}
+    rows = [
+        [
+            way,
+            f"{seconds[way]:.1f}",
+            f"{arguments.entries / seconds[way] / 1e6:.2f}",
+            f"{seconds[WAYS[0]] / seconds[way]:.2f}",
+            f"{max(one[2] for one in rounds) / 1e6:.0f}",
+        ]
+        for way, rounds in found.items()
+    ]
+    if any(one[1] != arguments.entries for rounds in found.values() for one in rounds):
+        print("a way found another number of entries", file=sys.stderr)
+        return 1
+    about = facts(entries=arguments.entries)
+    if arguments.json:
+        print(json.dumps({"facts": about, "seconds": seconds, "rounds": found}))
+    else:
+        columns = ["way", "s", "million/s", "of bare", "memory MB"]
+        print(told(about))
+        print_table("A native snapshot of RocksDB", columns, rows, markdown=arguments.markdown)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
