@@ -283,7 +283,7 @@ def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> U
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
     what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read"
     advice = "if you trust these places and the origin of the savepoint, allow them with the options above"
-    if _CHECKPOINT.fullmatch(parted(folder.place)[0].rpartition("/")[2]):
+    if any(map(_OF_JOB.fullmatch, parents)):
         advice += f"; if the files were moved, say where they are now: --checkpoint-root {shell_word(roots[0])}=FOLDER"
     if is_moved:
         what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"

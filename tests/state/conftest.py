@@ -97,6 +97,12 @@ def rooms_of(operators):
 
 
 @pytest.fixture(scope="session")
+def by_room():
+    """`by_room(operators)`: the operators of expected.json in the shape of `contents`."""
+    return rooms_of
+
+
+@pytest.fixture(scope="session")
 def without_kinds():
     """`without_kinds(rooms)`: what the states hold; real Flink reports no kinds of what it has restored."""
 
