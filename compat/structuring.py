@@ -74,7 +74,7 @@ def _form(kind: type) -> Callable[[Any], Any]:
 
 _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((list, tuple), lambda items: [plain(item) for item in items]),
-    (dict, lambda facts: {str(name): plain(fact) for name, fact in facts.items()}),
+    (dict, lambda facts: {plain(name): plain(fact) for name, fact in facts.items()}),
     (frozenset, lambda items: [plain(item) for item in sorted(items)]),
     (Verdict, lambda verdict: verdict.label),
     (enum.StrEnum, str),
