@@ -55,14 +55,16 @@ class EntryKeyFormat:
         prefix: The number of bytes of the key group.
         key: Finds the end of a key.
         namespace: Finds the end of a namespace.
-        kind: The kind of the state: a user key follows in map state, and timers have their time before the key.
+        is_timer: Whether the time of a timer is before the key.
+        has_user_key: Whether a user key follows, as in map state.
         is_ambiguous: Whether lengths follow key and namespace, because both have variable length.
     """
 
     prefix: int
     key: Layout
     namespace: Layout
-    kind: StateKind
+    is_timer: bool
+    has_user_key: bool
     is_ambiguous: bool
 
     @classmethod
@@ -70,30 +72,30 @@ class EntryKeyFormat:
         cls, kind: StateKind, key: TypeSerializer[Any], namespace: TypeSerializer[Any], max_parallelism: int
     ) -> EntryKeyFormat:
         """Return the format for a kind of state, these serializers, and this number of key groups."""
-        ambiguous = is_ambiguous(kind, key, namespace)
-        return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), kind, ambiguous)
+        of_kind = kind is StateKind.TIMERS, kind is StateKind.MAP, is_ambiguous(kind, key, namespace)
+        return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), *of_kind)
 
     @property
     def key_start(self) -> int:
         """The position of the key in the key of an entry."""
-        return self.prefix + (_TIME_BYTES if self.kind is StateKind.TIMERS else 0)
+        return self.prefix + (_TIME_BYTES if self.is_timer else 0)
 
     def split(self, data: bytes) -> EntryKey:
         """Split the key of an entry; raises `CorruptSavepoint` where it does not fit the format."""
         view = DataInputView(data)
         key_group, timestamp = int.from_bytes(view.read_fully(self.prefix), "big"), 0
-        if self.kind is StateKind.TIMERS:
+        if self.is_timer:
             timestamp = int.from_bytes(view.read_fully(_TIME_BYTES), "big") - _SIGN
         key, namespace = self._part(view, self.key), self._part(view, self.namespace)
-        if view.remaining() and self.kind is not StateKind.MAP:
-            what = "a timer" if self.kind is StateKind.TIMERS else "the key of an entry"
+        if view.remaining() and not self.has_user_key:
+            what = "a timer" if self.is_timer else "the key of an entry"
             raise CorruptSavepoint(f"{view.remaining()} bytes follow {what}: {shown(data.hex())}")
         return EntryKey(key_group, key, namespace, view.read_fully(view.remaining()), timestamp)
 
     def join(self, entry: EntryKey) -> bytes:
         """Return the bytes of the key of an entry."""
         parts = [_key_group(entry.key_group, self.prefix)]
-        if self.kind is StateKind.TIMERS:
+        if self.is_timer:
             if not -_SIGN <= entry.timestamp_ms < _SIGN:
                 raise ValueNotConvertible(f"{entry.timestamp_ms} does not fit the time of a timer (64 bits)")
             parts.append((entry.timestamp_ms + _SIGN).to_bytes(_TIME_BYTES, "big"))

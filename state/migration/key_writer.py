@@ -12,7 +12,7 @@ import attrs
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, add_step, shown
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
-from ..entry_keys import decode, encode, shown_key
+from ..entry_keys import EntryKey, decode, encode, shown_key
 from ..key_groups import key_group, key_hasher
 from ..savepoint.state_kinds import entry_key_format
 from ..transcode.objects import converted, write
@@ -135,5 +135,5 @@ class EntryKeys:
                 rule="RUN-3",
             )
         key, group = self.keys.written(parts.key)
-        joined = self.new.join(attrs.evolve(parts, key_group=group, key=key))
+        joined = self.new.join(EntryKey(group, key, parts.namespace, parts.user_key, parts.timestamp_ms))
         return group, SentEntry(joined, b"" if self.keys.keeps_bytes else parts.key, self.new.key_start, len(key))
