@@ -79,7 +79,7 @@ def test_a_folder_is_filled_once(scratch):
     assert [] == folders(scratch)
 
 
-def test_threads_wait_for_the_one_that_fills(scratch):
+def test_threads_wait_for_the_one_that_fills():
     filled, read, begun = [], [], threading.Barrier(4)
 
     def fill(folder):
