@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import StateShiftError, located
+from ...serializers.errors import LibraryNotFound, StateShiftError, located
 from ...serializers.wording import many
 from ..storage.lineage import LINEAGE
 from ..storage.prefetch import cores
@@ -116,6 +116,7 @@ def verify(
     Raises:
         SavepointNotFound, CorruptSavepoint, UntrustedPlace, UnsupportedFormat: `open_savepoint` refuses the given
             place. Damage in an open savepoint is reported as a failed check.
+        LibraryNotFound: Its state is read by an optional library that is not installed.
     """
     if not isinstance(savepoint, Savepoint):
         savepoint = open_savepoint(savepoint)
@@ -261,6 +262,8 @@ def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator
     try:
         with located(savepoint=operator.folder.place, operator=operator.title):
             return list(look())
+    except LibraryNotFound:
+        raise  # says nothing about the savepoint
     except StateShiftError as error:
         places = [
             f"{place} {error.where[place]}" for place in ("state", "file", "offset", "key") if place in error.where
