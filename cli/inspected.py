@@ -9,7 +9,7 @@ import attrs
 from ..compat.description import StateKind
 from ..compat.structuring import fields_of, plain
 from ..compat.type_text import state_type_text
-from ..serializers.errors import StateShiftError, values_are_redacted
+from ..serializers.errors import LibraryNotFound, StateShiftError, values_are_redacted
 from .failures import error_data
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class StateView:
         measure = self.sizes.measure
         if measure is not None and measure.oversized:
             remarks.append("a value over 2 GB, which Flink cannot read back")
-        remarks += ["damaged"] if self.sizes.error is not None else []
+        if self.sizes.error is not None:
+            remarks.append("not counted" if isinstance(self.sizes.error, LibraryNotFound) else "damaged")
         return remarks
 
     def records(self) -> list[dict[str, Any]]:
@@ -142,8 +143,13 @@ class OperatorView:
         """Whether it has entries that are distributed over key groups."""
         return self.sizes is not None and any(sizes.key_groups for sizes in self.sizes.states)
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether data of it is damaged or missing."""
+        return any(not isinstance(error, LibraryNotFound) for error in self.errors())
+
     def errors(self) -> Iterator[StateShiftError]:
-        """Yield the errors on damaged or missing data, each once."""
+        """Yield the errors on damaged or missing data, or on a missing library, each once."""
         found = [self.error, *(sizes.error for sizes in (self.sizes.states if self.sizes else ()))]
         yield from {id(error): error for error in found if error is not None}.values()
 

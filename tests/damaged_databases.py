@@ -163,6 +163,21 @@ def resized(case, kind):
     return f"{file.name} is {kind}"
 
 
+def frames_cut(case):
+    """A MANIFEST that ends earlier, between two frames, so that each frame is whole."""
+    index, handle = case.subtask()
+    file = next(file for file in handle.private if file.name.startswith("MANIFEST-"))
+    data = native_snapshots.content_of(file.stream, case.folder)
+    at, ends = 0, []
+    while at < len(data):
+        ends.append(at)
+        at += 7 + int.from_bytes(data[at + 4 : at + 6], "little")
+    data = data[: case.chance.choice(ends[-20:])]
+    (case.folder / "frames").write_bytes(data)
+    replaced(case, index, file, RelativeFileHandle("frames", len(data)))
+    return f"{file.name} lacks its last frames"
+
+
 def resized_alone(case):
     """Another size than `_metadata` says."""
     file = case.file()
@@ -295,6 +310,7 @@ DAMAGES = {
     "missing": missing,
     "cut": lambda case: resized(case, "cut"),
     "longer": lambda case: resized(case, "longer"),
+    "frames cut": frames_cut,
     "cut off": resized_alone,
     "swapped": swapped,
     "exchanged": exchanged,

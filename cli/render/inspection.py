@@ -63,7 +63,7 @@ def _heading(inspected: Inspected) -> Iterator[Line]:
         writer += f", {how} {lineage.source.get('place', 'another savepoint')}"
     masters = f", {many(len(metadata.master_states), 'master state')}" if metadata.master_states else ""
     unsupported = sum(view.error is None and bool(view.operator.unreadable) for view in operators)
-    damaged = sum(any(view.errors()) for view in operators)
+    damaged = sum(view.is_damaged for view in operators)
     troubled = [f"{count} {word}" for count, word in ((unsupported, "unsupported"), (damaged, "damaged")) if count]
     held = many(len(savepoint.operators), "operator") + (f" ({', '.join(troubled)})" if troubled else "")
     states = many(sum(len(view.states) for view in operators), "state")

@@ -28,7 +28,7 @@ Items = tuple[tuple[bytes, ...], tuple[bytes, ...]]
 """The keys of some entries, and their values."""
 
 CURRENT = "CURRENT"
-_TABLE, _MANIFEST, _OPTIONS = (re.compile(name) for name in (r"\d+\.sst", r"MANIFEST-\d+", r"OPTIONS-\d+"))
+_TABLE, _MANIFEST, _OPTIONS = (re.compile(name) for name in (r"[0-9]+\.sst", r"MANIFEST-[0-9]+", r"OPTIONS-[0-9]+"))
 _MOST_ITEMS, _MOST_BYTES = 256, 8 << 20
 _READAHEAD_BYTES = 1 << 20
 _DAMAGED = "use another copy of the snapshot, or another checkpoint"

@@ -1,7 +1,7 @@
 """Folders on the local disk for files that a database needs and that lie elsewhere: on a store, or within other files.
 
     TMPDIR/stateshift-rocksdb-UID/KEY/        the files, and `complete` when all of them are there
-    TMPDIR/stateshift-rocksdb-UID/KEY.lock    locked exclusively to fill or delete the folder, shared while it is used
+    TMPDIR/stateshift-rocksdb-UID/KEY.lock    locked exclusively to fill or delete the folder, shared while it is kept
 
 A folder is filled once, and used by all processes of a machine that need it: each task reads some key groups of it.
 A process keeps the folder that it used last until it needs another one or ends. A process that is killed leaves its
@@ -44,23 +44,26 @@ class _Lease:
         self.mutex = threading.Lock()
 
     def acquire(self, fill: Callable[[Path], None]) -> None:
-        """Wait for the folder, and fill it unless another process did."""
+        """Wait until the folder is filled, or fill it; other processes may use it at the same time."""
         import fcntl
 
-        if self._descriptor >= 0:
-            return
-        descriptor = self._locked()
-        try:
-            if not (self.folder / _COMPLETE).exists():
-                shutil.rmtree(self.folder, ignore_errors=True)
-                self.folder.mkdir()
-                fill(self.folder)
-                (self.folder / _COMPLETE).touch()
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-        except BaseException:
-            self._delete(descriptor)
-            raise
-        self._descriptor = descriptor
+        while self._descriptor < 0:
+            descriptor = self._locked(fcntl.LOCK_SH)
+            if (self.folder / _COMPLETE).exists():
+                self._descriptor = descriptor
+                return
+            os.close(descriptor)
+            descriptor = self._locked(fcntl.LOCK_EX)
+            try:
+                if not (self.folder / _COMPLETE).exists():
+                    shutil.rmtree(self.folder, ignore_errors=True)
+                    self.folder.mkdir()
+                    fill(self.folder)
+                    (self.folder / _COMPLETE).touch()
+            except BaseException:
+                self._delete(descriptor)
+                raise
+            os.close(descriptor)  # until it is locked again, another process may delete the folder
 
     def release(self) -> None:
         """Delete the folder, unless other processes use it."""
@@ -89,13 +92,13 @@ class _Lease:
             else:
                 self._delete(descriptor)
 
-    def _locked(self) -> int:
-        """Lock the folder exclusively; return the descriptor of the lock, which no other process has deleted."""
+    def _locked(self, kind: int) -> int:
+        """Lock the folder; return the descriptor of the lock, which no other process has deleted."""
         import fcntl
 
         while True:
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, kind)
             with suppress(FileNotFoundError):
                 if os.fstat(descriptor).st_ino == self._lock.stat().st_ino:
                     return descriptor

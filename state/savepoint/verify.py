@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import StateShiftError, StorageFailed, located
+from ...serializers.errors import LibraryNotFound, StateShiftError, StorageFailed, located
 from ...serializers.wording import many
 from ..storage.lineage import LINEAGE
 from ..storage.prefetch import cores
@@ -118,6 +118,7 @@ def verify(
             place. Damage in an open savepoint is reported as a failed check.
         StorageFailed: The savepoint's store fails, for example rejects the credentials, so that nothing can be said
             about the savepoint.
+        LibraryNotFound: Its state is read by an optional library that is not installed.
     """
     if not isinstance(savepoint, Savepoint):
         savepoint = open_savepoint(savepoint)
@@ -265,8 +266,8 @@ def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator
     try:
         with located(savepoint=operator.folder.place, operator=operator.title):
             return list(look())
-    except StorageFailed:
-        raise
+    except (LibraryNotFound, StorageFailed):
+        raise  # they say nothing about the savepoint
     except StateShiftError as error:
         places = [
             f"{place} {error.where[place]}" for place in ("state", "file", "offset", "key") if place in error.where

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import struct
+import sys
 
+import attrs
 import native_snapshots
 import pytest
+
+from stateshift.serializers.views import DataOutputView
+from stateshift.state.savepoint.handles import write_keyed_handle
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 MERGED = "rocksdb-incremental-merged-files"
@@ -120,3 +126,102 @@ def test_a_root_without_two_places_is_wrong_usage(run, pair):
 
     assert 2 == ran.status
     assert "give OLD=NEW" in ran.stderr
+
+
+# Without the library that reads databases.
+
+
+@pytest.fixture
+def without_rocksdict(monkeypatch):
+    """As on a machine where it is not installed."""
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+
+
+@pytest.mark.usefixtures("without_rocksdict", "job_folder")
+@pytest.mark.parametrize(
+    "verb", [["export"], ["verify"], ["init", "-o", "-"], ["plan"], ["migrate", "TARGET"], ["diff", "SP"]], ids=" ".join
+)
+def test_what_reads_entries_says_what_to_install(run, tmp_path, verb):
+    place = native_snapshots.snapshot("rocksdb-native-long-p2-m200")
+    words = {"SP": place, "TARGET": tmp_path / "new"}
+
+    ran = run(verb[0], place, *(words.get(word, word) for word in verb[1:]))
+
+    assert 2 == ran.status, ran.stdout + ran.stderr
+    assert (
+        "LibraryNotFound: state in files of RocksDB is read by a library that is not installed: rocksdict" in ran.stderr
+    )
+    assert "what to do: pip install 'stateshift[rocksdb]'" in ran.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("without_rocksdict")
+def test_inspect_shows_all_but_the_numbers(run):
+    """Types are in the header of the state: they are read without the library."""
+    ran = run("inspect", native_snapshots.snapshot("rocksdb-native-long-p2-m200"))
+
+    assert 2 == ran.status
+    assert "key long, parallelism 2, max parallelism 200" in ran.stdout
+    assert "tuple<long, long> (not counted)" in ran.stdout
+    assert "damaged" not in ran.stdout
+    assert "what to do: pip install 'stateshift[rocksdb]'" in ran.stderr
+
+
+@pytest.mark.usefixtures("without_rocksdict", "job_folder")
+def test_what_compares_types_needs_no_library(run):
+    place = native_snapshots.snapshot("rocksdb-native-long-p2-m200")
+
+    assert 0 == run("check", place, "--like", place).status
+    assert 0 == run("snapshot", place, "-o", "types.json").status
+    assert 0 == run("diff", "types.json", place).status
+
+
+# What is refused.
+
+
+def refused(run, place, words):
+    ran = run("verify", place)
+    assert 3 == ran.status, ran.stdout + ran.stderr
+    assert words in ran.stderr
+    return ran
+
+
+@pytest.mark.parametrize("tag", [13, 14])
+def test_a_checkpoint_of_the_changelog_backend_is_refused_with_the_way_out(run, tmp_path, tag):
+    """Its latest changes are in a log: what can be read without is of an earlier moment."""
+    copy = native_snapshots.copied("rocksdb-native-long-p2-m200", tmp_path / "copy")
+    data = (copy / "_metadata").read_bytes()
+    target = DataOutputView()
+    write_keyed_handle(native_snapshots.keyed_handles(copy)[0], target)
+    handle = target.getvalue()
+    assert 1 == data.count(handle)
+    changelog = bytes([14]) + struct.pack(">iiqi", 0, 100, 1000, 1) + handle + struct.pack(">iqqH", 0, 1, 2, 2) + b"id"
+    if tag == 13:
+        changelog = bytes([13]) + struct.pack(">iiiqqH", 0, 100, 0, 5, 5, 2) + b"id" + struct.pack(">H", 3) + b"log"
+    (copy / "_metadata").write_bytes(data.replace(handle, changelog))
+
+    ran = refused(
+        run, copy, "UnsupportedFormat: the keyed state handle is of a checkpoint of the changelog state backend"
+    )
+
+    assert "take a savepoint in the canonical format" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["../000034.sst", "/etc/passwd", "a/000034.sst", "000034.sst/", "LOCK", "IDENTITY", "000034.log", "",
+             "MANIFEST-", "OPTIONS-x", "CURRENT ", "..", "000034.sst\0", "\N{ARABIC-INDIC DIGIT THREE}.sst"]
+)  # fmt: skip
+def test_a_name_that_no_database_gives_its_files_is_refused(run, tmp_path, name):
+    """Files are linked under these names: none may leave the folder, or mean something else to RocksDB."""
+    copy = native_snapshots.copied("rocksdb-native-long-p2-m200", tmp_path / "copy")
+
+    def named(index, handle):
+        first, *others = handle.shared
+        return attrs.evolve(handle, shared=(attrs.evolve(first, name=name), *others)) if index == 0 else handle
+
+    native_snapshots.with_keyed_handles(copy, named)
+    ran = run("export", copy, "--state", "count")
+
+    assert 3 == ran.status, ran.stdout + ran.stderr
+    assert "is not the name of a file of a RocksDB database" in ran.stderr
+    assert "" == ran.stdout

@@ -1,0 +1,75 @@
+"""Every bit of a MANIFEST counts: RocksDB itself takes a damaged end for one that a crash cut off."""
+
+from __future__ import annotations
+
+import random
+
+import native_snapshots
+import pytest
+
+from stateshift.serializers.errors import CorruptSavepoint
+from stateshift.state.rocksdb.manifest import require_whole_manifest
+
+BLOCK_BYTES = 1 << 15
+
+
+@pytest.fixture(scope="module")
+def manifest():
+    """A MANIFEST of Flink's."""
+    folder = native_snapshots.snapshot("rocksdb-native-long-p2-m200")
+    files = native_snapshots.keyed_handles(folder)[0].private
+    return next(native_snapshots.content_of(f.stream, folder) for f in files if f.name.startswith("MANIFEST-"))
+
+
+@pytest.fixture(scope="module")
+def long_manifest(tmp_path_factory):
+    """One of several blocks, as a database has that is written to for long."""
+    import rocksdict
+
+    place = tmp_path_factory.mktemp("long") / "database"
+    database = rocksdict.Rdict(str(place), options=rocksdict.Options(raw_mode=True))
+    for number in range(700):
+        database[b"%d" % number] = b"x" * 10
+        database.flush()
+    data = next(place.glob("MANIFEST-*")).read_bytes()
+    database.close()
+    assert len(data) > 2 * BLOCK_BYTES
+    return data
+
+
+def test_whole_ones_are_whole(manifest, long_manifest):
+    require_whole_manifest(manifest, "MANIFEST-1")
+    require_whole_manifest(long_manifest, "MANIFEST-1")
+    require_whole_manifest(b"", "MANIFEST-1")
+
+
+def test_any_bit_that_changed_is_found(manifest, long_manifest):
+    chance = random.Random(4)  # noqa: S311 - no secret
+    for data in (manifest, long_manifest):
+        for at in {*chance.sample(range(len(data)), 300), *range(8), *range(len(data) - 8, len(data))}:
+            damaged = data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
+            with pytest.raises(CorruptSavepoint):
+                require_whole_manifest(damaged, "MANIFEST-1")
+
+
+def test_a_cut_within_a_frame_is_found(manifest):
+    """A cut between two frames is not: RocksDB's size of the files and their names do not fit then."""
+    ends = set()
+    for size in range(len(manifest)):
+        try:
+            require_whole_manifest(manifest[:size], "MANIFEST-1")
+        except CorruptSavepoint:
+            continue
+        ends.add(size)
+
+    at, frames = 0, set()
+    while at < len(manifest):
+        frames.add(at)
+        at += 7 + int.from_bytes(manifest[at + 4 : at + 6], "little")
+    assert frames == ends
+
+
+def test_what_follows_the_last_frame_is_found(manifest):
+    for more in (b"\0", b"\0" * 100, b"x" * 3, b"\xff" * 50):
+        with pytest.raises(CorruptSavepoint):
+            require_whole_manifest(manifest + more, "MANIFEST-1")
