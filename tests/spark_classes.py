@@ -27,8 +27,9 @@ def write():
     from stateshift.spark import register
     from stateshift.spark.session import session
 
+    written = ARCHIVE.with_suffix(".part")  # Java would crash with a file that was cut off
     ARCHIVE.parent.mkdir(exist_ok=True)
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{_OPTIONS} -XX:ArchiveClassesAtExit={ARCHIVE}"
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{_OPTIONS} -XX:ArchiveClassesAtExit={written}"
     spark = register(session("local[2,4]"))
     assert 3 == spark.range(5).selectExpr("id * 2 AS x").repartition(2).where("x > 3").count()
     assert 45 == spark.sparkContext.parallelize(range(10), 2).sum()
@@ -36,6 +37,8 @@ def write():
     spark.stop()
     java.stdin.close()
     java.wait(300)
+    if java.returncode == 0 and written.exists():  # not every Java writes one
+        written.replace(ARCHIVE)
 
 
 if __name__ == "__main__":
