@@ -61,7 +61,7 @@ def test_tasks_are_one_of_many_where_no_core_is_left_with_one(sizes, cores, is_e
 
 JAVA = """
 import os, sys
-os.environ.pop("SPARK_SUBMIT_OPTS")
+os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"].replace("-XX:TieredStopAtLevel=1", "")
 from pyspark import SparkContext
 from stateshift import Int32, Job, Operator, ValueStateDescriptor
 from stateshift.compat.repartition import Repartition
