@@ -1,6 +1,6 @@
 """A native snapshot, read beside a bare iteration of its database: counted, and migrated to the canonical format.
 
-    python -m benchmarks.native_snapshot [--entries 10000000] [--cores 2] [--rounds 3] [--json]
+    python -m benchmarks.native_snapshot [--entries 10000000] [--rounds 3] [--on-s3] [--json]
 
 One operator, one database with the entries of S2 (about 100 bytes each). All ways run in processes of their own, which
 take turns; figures are medians of the rounds, memory is the greatest of any round.
@@ -9,20 +9,26 @@ take turns; figures are medians of the rounds, memory is the greatest of any rou
     counted           `measure()` of the operator, as `inspect` does it
     canonical         migrated with the types as they are, in one process
     converted         migrated with the change of S2, in one process
-    by ranges         canonical, by two processes which have half of the tasks each
+    one core          canonical, on Spark, one task at a time: only the phase that goes through the state
+    two cores         canonical, on Spark, two tasks at a time, which read ranges of key groups of the same database
+
+With `--on-s3` our ways read the snapshot from an S3 server on this machine, and download its files first; the bare
+iteration reads local files.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -33,12 +39,17 @@ from stateshift.state.savepoint.keyed_stream import write_keyed_header
 from stateshift.state.savepoint.metadata import METADATA, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.states import keyed_handles
+from stateshift.state.storage.files import Folder
 
 from .machine import arguments_of, facts, peak_bytes, print_table, scratch_folder, told
 from .shapes import SHAPES, write_savepoint
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SHAPE = SHAPES["S2"]
-WAYS = ("bare iteration", "counted", "canonical", "converted")
+WAYS = ("bare iteration", "counted", "canonical", "converted", "one core", "two cores")
+_MASTERS = {"one core": "local[1]", "two cores": "local[2]"}
 
 
 def write_native(source: Path, target: Path) -> None:
@@ -98,6 +109,21 @@ def _handle(place: Path, key_groups: range, header: bytes, target: Path) -> Data
     return DatabaseHandle(DATABASE, 1, "backend", key_groups, stream, tuple(shared), tuple(private), 0, "handle")
 
 
+@contextmanager
+def _on_s3(folder: Path) -> Iterator[str]:
+    """Copy the snapshot to a server of the tests, and yield its URI there; the server ends with the `with` block."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    from object_store import ACCESS_KEY, SECRET_KEY, running_server
+
+    os.environ.update(AWS_ACCESS_KEY_ID=ACCESS_KEY, AWS_SECRET_ACCESS_KEY=SECRET_KEY, AWS_EC2_METADATA_DISABLED="true")
+    (folder / "s3").mkdir()
+    with running_server(folder / "s3") as server:
+        place, source = server.place("native"), Folder.at(folder / "native")
+        for name in source.names():
+            source.copy(name, Folder.at(place))
+        yield place
+
+
 def iterate(place: Path) -> int:
     """Go through the databases of a snapshot by `rocksdict` alone; return the number of entries."""
     import rocksdict
@@ -126,19 +152,21 @@ def iterate(place: Path) -> int:
     return count
 
 
-def run(way: str, place: Path, target: Path) -> None:
+def run(way: str, place: str, target: Path) -> None:
     """Do one way in this process; print the seconds, the entries and the peak of memory as JSON."""
     from stateshift.spark.migrate import migrate
 
     start = time.perf_counter()
     if way == "bare iteration":
-        entries = iterate(place)
+        entries = iterate(Path(place))
     elif way == "counted":
         sizes = Savepoint.open(place).measure()
         entries = sum(state.measure.entries for one in sizes for state in one.states if state.measure is not None)
     else:
-        report = migrate(place, target, SHAPE.after() if way == "converted" else None)
+        report = migrate(place, target, SHAPE.after() if way == "converted" else None, master=_MASTERS.get(way))
         entries = sum(count.read for count in report.states)
+        if way in _MASTERS:
+            start = time.perf_counter() - report.phases["migrating"]
     print(json.dumps([time.perf_counter() - start, entries, peak_bytes()]))
 
 
@@ -147,23 +175,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--on-s3", action="store_true", help="read the snapshot from an S3 server on this machine")
     parser.add_argument("--way", help=argparse.SUPPRESS)
-    parser.add_argument("--source", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--source", help=argparse.SUPPRESS)
     parser.add_argument("--target", type=Path, help=argparse.SUPPRESS)
     arguments = arguments_of(parser)
     if arguments.way:
         run(arguments.way, arguments.source, arguments.target)
         return 0
     found: dict[str, list[tuple[float, int, int]]] = {way: [] for way in WAYS}
-    with scratch_folder(arguments.folder) as folder:
+    with scratch_folder(arguments.folder) as folder, ExitStack() as stack:
         write_savepoint(SHAPE, arguments.entries, folder / "canonical")
         write_native(folder / "canonical", folder / "native")
         shutil.rmtree(folder / "canonical")
+        local = str(folder / "native")
+        remote = stack.enter_context(_on_s3(folder)) if arguments.on_s3 else local
         for _ in range(arguments.rounds):
             for way in WAYS:
                 target = folder / "target"
                 command = [sys.executable, "-m", f"{__package__}.native_snapshot", "--way", way]
-                command += ["--source", str(folder / "native"), "--target", str(target)]
+                command += ["--source", local if way == WAYS[0] else remote, "--target", str(target)]
                 ran = subprocess.run(command, check=True, capture_output=True, text=True)
                 found[way].append(tuple(json.loads(ran.stdout.splitlines()[-1])))
                 shutil.rmtree(target, ignore_errors=True)
