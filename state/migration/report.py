@@ -64,6 +64,7 @@ class MigrationReport:
         source_quarantined: The number of values in the quarantine of the source; they stay there.
         source_has_digests: Whether the files of the source could be checked against digests.
         lacks_numba: Whether plain Python did the work of much faster machine code because numba was not installed.
+        missing_timers: A warning if Flink may have left timers out of the source, or "".
         unread: The reason why the state of an operator could not be read and was copied as bytes, by operator.
     """
 
@@ -85,6 +86,7 @@ class MigrationReport:
     source_quarantined: int = 0
     source_has_digests: bool = True
     lacks_numba: bool = False
+    missing_timers: str = ""
     unread: dict[str, str] = attrs.field(factory=dict)
 
     @classmethod
@@ -100,6 +102,7 @@ class MigrationReport:
             bytes_read=sum(task.size_bytes for task in tasks),
             source_quarantined=0 if lineage is None else lineage.quarantined,
             source_has_digests=savepoint.has_digests,
+            missing_timers=savepoint.missing_timers,
             unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
         )
 
@@ -197,6 +200,7 @@ class MigrationReport:
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()
             ],
+            "missing_timers": self.missing_timers or None,
             "unseen_damage": self.unseen_damage or None,
             "slowness": self.slowness or None,
             "unread": self.unread,
