@@ -1,4 +1,4 @@
-"""Timers that a job on RocksDB kept on the heap: carried over as bytes from a checkpoint, missing in a native savepoint.
+"""Timers that a job on RocksDB kept on the heap: carried over from a checkpoint, missing in a native savepoint.
 
 The fixtures are of the job `tests/interop/flink-restore/src/main/fx/HeapTimers.java`.
 """
