@@ -205,6 +205,7 @@ def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
         "source": None if lineage is None else lineage.source,
         "quarantined": 0 if lineage is None else lineage.quarantined,
         "bytes": inspected.size_bytes,
+        "missing_timers": savepoint.missing_timers or None,
         "operators": [_operator_data(view, inspected.size_bytes, with_skew) for view in inspected.operators],
     }
 

@@ -24,7 +24,7 @@ from ..options import (
     target_option,
     trust_option,
 )
-from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_styled
+from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_notice, print_styled
 from .gating import GateOptions, gate_options, hold_against
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ def command(
     report = check(edits.apply(old), description, target=Target(target), policy=policy, repartition=repartition)
     if is_asked(report):
         report = attrs.evolve(report, code=code_of(old))
+    if stored.missing_timers:
+        print_notice(stored.missing_timers)
     status = report.exit_status(allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state)
     if with_json:
         print_json(to_data(report) | {"exit_status": status})

@@ -315,6 +315,8 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
         yield Table(_columns(report), rows, indent=2)
     for line in _lost_lines(report):
         yield [(f"  {line}", "yellow")]
+    if report.missing_timers:
+        yield [(f"  {report.missing_timers}", "yellow")]
     for line in _below(report):
         yield [(f"  {line}", "dim")]
 
@@ -365,6 +367,8 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
 
     yield from plan_text.text_lines(report.plan)
     yield ""
+    if report.missing_timers:
+        yield report.missing_timers
     tried = sorted((state, found) for (_, state), found in report.tried.items())
     if tried:
         converted = ", ".join(state for state, found in tried if found)

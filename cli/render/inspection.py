@@ -72,6 +72,8 @@ def _heading(inspected: Inspected) -> Iterator[Line]:
     yield [(f"savepoint {savepoint.place}", "bold")]
     yield [(f"  written by {writer}; metadata version {metadata.version}, checkpoint {metadata.checkpoint_id}", "")]
     yield [(f"  {held}, {states}, {size_text(inspected.size_bytes)} of state{masters}", "")]
+    if savepoint.missing_timers:
+        yield [(f"  {savepoint.missing_timers}", "yellow")]
     if lineage is not None and lineage.quarantined:
         yield [(f"  {many(lineage.quarantined, 'value')} in quarantine: `stateshift quarantine` lists them", "yellow")]
 

@@ -65,6 +65,7 @@ class MigrationReport:
         source_quarantined: The number of values in the quarantine of the source; they stay there.
         source_has_digests: Whether the files of the source could be checked against digests.
         lacks_numba: Whether plain Python did the work of much faster machine code because numba was not installed.
+        missing_timers: A warning if Flink may have left timers out of the source, or "".
         unread: The reason why the state of an operator could not be read and was copied as bytes, by operator.
         foreign_entries: The number of entries in files of databases that were left out, as they are of key groups that
             subtasks gave away in a rescaling.
@@ -89,6 +90,7 @@ class MigrationReport:
     source_quarantined: int = 0
     source_has_digests: bool = True
     lacks_numba: bool = False
+    missing_timers: str = ""
     unread: dict[str, str] = attrs.field(factory=dict)
     foreign_entries: int = 0
     moved_from: str = ""
@@ -106,6 +108,7 @@ class MigrationReport:
             bytes_read=sum(task.size_bytes for task in tasks),
             source_quarantined=0 if lineage is None else lineage.quarantined,
             source_has_digests=savepoint.has_digests,
+            missing_timers=savepoint.missing_timers,
             unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
             moved_from=next((root[0] for root in savepoint.folder.roots if not isinstance(root, str)), ""),
         )
@@ -187,7 +190,7 @@ class MigrationReport:
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()
             ],
-            **fields_of(self, "unseen_damage? slowness? unread"),
+            **fields_of(self, "missing_timers? unseen_damage? slowness? unread"),
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),

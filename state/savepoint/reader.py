@@ -28,6 +28,7 @@ from ..storage.lineage import FileDigest, Lineage, read_lineage
 from ..storage.roots import require_reachable, with_moved
 from ..storage.stores import is_uri
 from .handles import DatabaseHandle
+from .heap_timers import has_heap_timers, missing_timers
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
 from .sources import require_digest
@@ -247,9 +248,9 @@ class SavepointOperator:
 
     @property
     def _raw_keyed(self) -> str:
-        """The words for raw keyed state; beside a database it is where RocksDB's backend puts timers of the heap."""
-        kept = "raw keyed state"
-        return f"{kept} (timers, where the job keeps them on the heap)" if self.keyed_format == "database" else kept
+        """The words for raw keyed state."""
+        is_timers = has_heap_timers(self.stored, self.folder)
+        return "raw keyed state (timers that the job kept on the heap)" if is_timers else "raw keyed state"
 
     @property
     def description(self) -> OperatorDescription:
@@ -395,6 +396,11 @@ class Savepoint:
     def measure(self, *, keys: int = 0) -> tuple[OperatorSizes, ...]:
         """Return the sizes of all operators with state; raises as `SavepointOperator.measure`."""
         return tuple(operator.measure(keys=keys) for operator in self.operators if operator.stored.has_state)
+
+    @property
+    def missing_timers(self) -> str:
+        """A warning if Flink may have left timers out of this native savepoint, or ""."""
+        return missing_timers(self)
 
     def quarantine(self) -> Iterator[QuarantinedValue]:
         """Yield the values that a migration could not convert when it wrote the savepoint, as they were stored (RUN-4).

@@ -84,6 +84,18 @@ class Flink:
                 raise AssertionError(f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}")
             return json.loads(out.read_text(encoding="utf-8"))
 
+    def fire(self, savepoint, *options):
+        """Run the job of `HeapTimers.java` from a savepoint to the end of its input; give which timers fired."""
+        with tempfile.TemporaryDirectory(prefix="stateshift-flink-") as scratch:
+            out = Path(scratch) / "out.json"
+            setup = f'. "$HERE/env.sh"; setup {self.release} "$JARS" ""; '
+            script = setup + 'flink 1 fx.HeapTimers --fire --savepoint "$0" --out "$1" "${@:2}"'
+            variables = {"HERE": str(PROGRAMS), "JARS": str(self.jars), "WORK": str(self.work), "TMPDIR": scratch}
+            command = ["bash", "-euo", "pipefail", "-c", script, savepoint, out, *options]
+            ran = _run(command, self.jdk, variables, timeout_s=120)
+            assert out.exists(), f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}"
+            return json.loads(out.read_text(encoding="utf-8"))
+
     def compile(self, folder, *sources):
         """Compile Java classes, each given as its text, into a folder; give that."""
         files = []

@@ -1,0 +1,60 @@
+"""Timers that a job on RocksDB kept on the heap fire in real Flink after a migration, wherever the job keeps them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stateshift import Job, Operator, ValueStateDescriptor
+from stateshift.spark.migrate import migrate
+
+WIDER = Job([Operator("timers", key=str, states=[ValueStateDescriptor("count", int)])])
+PLACES = [("rocksdb", "HEAP", 2), ("rocksdb", "ROCKSDB", 3), ("hashmap", "HEAP", 1)]
+
+
+@pytest.fixture(scope="module")
+def migrated(root, tmp_path_factory):
+    """`migrated(job)`: the savepoint that a migration of the checkpoint writes, and the contents of the fixture."""
+    fixture = root / "tests/fixtures/flink-2.3-native/rocksdb-heap-timers-p2"
+    expected = json.loads((fixture / "expected.json").read_text(encoding="utf-8"))
+    done = {}
+
+    def of(job):
+        if job not in done:
+            done[job] = tmp_path_factory.mktemp("migrated") / "savepoint"
+            migrate(fixture / expected["snapshot"], done[job], job)
+        return done[job], expected["operators"]
+
+    return of
+
+
+def fired(flink, savepoint, backend, timers, parallelism, *options):
+    """Give the timers that fired, with the values that their keys had, by operator."""
+    places = ["--backend", backend, "--timers", timers, "--parallelism", str(parallelism)]
+    ran = flink("2.3").fire(savepoint, *places, "--expect", "30", "--patience-s", "5", *options)
+    assert "restored" == ran["status"], ran["causes"]
+    return ran["operators"]
+
+
+def rows(operators):
+    return [
+        (one["uid"], one["timers"], {name: state["entries"] for name, state in one["keyed"].items()})
+        for one in operators
+    ]
+
+
+@pytest.mark.parametrize(("backend", "timers", "parallelism"), PLACES)
+@pytest.mark.parametrize(("job", "options"), [(None, ()), (WIDER, ("--wide",))], ids=["same types", "another type"])
+def test_every_timer_of_the_checkpoint_fires(flink, migrated, job, options, backend, timers, parallelism):
+    savepoint, expected = migrated(job)
+
+    assert rows(expected) == rows(fired(flink, savepoint, backend, timers, parallelism, *options))
+
+
+def test_flink_itself_has_no_timers_from_its_native_savepoint(flink, savepoint_of, expected_of):
+    name, version = "rocksdb-heap-timers-native-p1", "2.3-native"
+    operators = fired(flink, savepoint_of(name, version=version), "rocksdb", "HEAP", 1)
+
+    counted = {one["uid"]: {domain: len(timers) for domain, timers in one["timers"].items()} for one in operators}
+    assert expected_of(name, version=version)["fired"] == counted
