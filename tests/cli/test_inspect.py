@@ -373,11 +373,12 @@ def test_a_terminal_gets_bars_in_colour_that_keep_to_its_width(savepoint_of):
 
 
 def test_a_native_savepoint_without_timers_is_warned_of_by_every_command_that_goes_on_from_it(
-    run, root, tmp_path, savepoint_of
+    run, job_folder, tmp_path, savepoint_of
 ):
     source = savepoint_of("rocksdb-heap-timers-native-p1", version="2.3-native")
     warning = "there are no timers: Flink leaves timers that a job keeps on the heap"
-    (tmp_path / "heap_job.py").write_text("from stateshift import Job, Operator\njob = Job([Operator('timers', key=str)])")
+    job = "from stateshift import Job, Operator\njob = Job([Operator('timers', key=str)])"
+    (job_folder / "heap_job.py").write_text(job, encoding="utf-8")
 
     assert warning in run("inspect", source).stdout
     assert warning in run("inspect", source, "--json").data["missing_timers"]
