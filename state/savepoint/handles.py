@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 NULL, INLINE, ABSOLUTE_FILE, RELATIVE_FILE, SEGMENT, EMPTY = 0, 1, 2, 6, 15, 16
 CANONICAL, NATIVE_OLD, NATIVE = 7, 3, 12
+NO_OFFSET = -1
 DATABASE, DATABASE_OLD = 11, 5
 OPERATOR, OPERATOR_MERGED = 4, 17
 
@@ -134,7 +135,8 @@ class KeyGroupsHandle(_OfKeyGroups):
     Attributes:
         tag: `CANONICAL`, `NATIVE` or `NATIVE_OLD`; it chooses the reader of the stream.
         first_key_group: The key group of the first offset.
-        offsets: Positions in the stream; in a canonical stream 0 means that the key group is empty.
+        offsets: Positions in the stream; 0 means that the key group is empty in a canonical stream, `NO_OFFSET` that it
+            was left out in a raw one.
         stream: The stream.
         handle_id: A UUID; only with `NATIVE`.
     """
@@ -362,8 +364,12 @@ def _read_segment(source: DataInputView) -> SegmentHandle:
     return SegmentHandle(source.read_utf(), start, size, scope, source.read_utf())
 
 
-def read_keyed_handle(source: DataInputView) -> KeyedHandle | None:
+def read_keyed_handle(source: DataInputView, *, is_raw: bool = False) -> KeyedHandle | None:
     """Read a keyed handle, or None where there is no keyed state.
+
+    Args:
+        source: The bytes of `_metadata`, at the handle.
+        is_raw: Whether the operator wrote the stream itself: it may leave key groups out, whose offset is `NO_OFFSET`.
 
     Raises:
         UnsupportedFormat: The handle is of another kind of snapshot; the message says which.
@@ -378,7 +384,7 @@ def read_keyed_handle(source: DataInputView) -> KeyedHandle | None:
     if tag not in {CANONICAL, NATIVE, NATIVE_OLD}:
         raise _unknown(tag, _OTHER_KEYED, "keyed state handle", start)
     first = _read_first_key_group(source)
-    offsets = _read_offsets(source, "key groups")
+    offsets = _read_offsets(source, "key groups", least=NO_OFFSET if is_raw else 0)
     stream = _required(read_stream_handle(source), start)
     return KeyGroupsHandle(tag, first, offsets, stream, source.read_utf() if tag == NATIVE else "")
 
@@ -496,12 +502,12 @@ def _read_operator_state(source: DataInputView) -> OperatorStateOffsets:
         return OperatorStateOffsets(name, DistributionMode(mode), _read_offsets(source, "elements"))
 
 
-def _read_offsets(source: DataInputView, what: str) -> tuple[int, ...]:
+def _read_offsets(source: DataInputView, what: str, *, least: int = 0) -> tuple[int, ...]:
     count = source.read_size(what, least_bytes_each=8)
     start = source.position
     offsets = struct.unpack(f">{count}q", source.read_fully(8 * count))
-    if count and min(offsets) < 0:
-        index = next(index for index, offset in enumerate(offsets) if offset < 0)
+    if count and min(offsets) < least:
+        index = next(index for index, offset in enumerate(offsets) if offset < least)
         raise CorruptSavepoint(f"{offsets[index]} is not a position in a stream", offset=start + 8 * index)
     return offsets
 

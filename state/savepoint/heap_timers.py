@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...compat.description import StateKind
 from ...serializers.errors import StateShiftError
-from .handles import KeyGroupsHandle
+from .handles import NO_OFFSET, KeyGroupsHandle
 from .sources import open_stream
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def has_heap_timers(stored: OperatorState, folder: Folder) -> bool:
 
 
 def _is_marked(handle: KeyedHandle, folder: Folder) -> bool:
-    if not isinstance(handle, KeyGroupsHandle) or not handle.offsets:
-        return False
+    if not isinstance(handle, KeyGroupsHandle) or NO_OFFSET in handle.offsets or not handle.offsets:
+        return False  # timers leave no key group out
     with open_stream(handle.stream, folder) as source:
         return source.read_at(handle.offsets[0], len(_MARK)) == _MARK
 

@@ -300,7 +300,7 @@ def _read_subtask(source: DataInputView, parallelism: int, max_parallelism: int)
     managed_operator = _read_operator_part(source)
     raw_operator = _read_operator_part(source)
     managed_keyed = _read_keyed_part(source, max_parallelism)
-    raw_keyed = _read_keyed_part(source, max_parallelism)
+    raw_keyed = _read_keyed_part(source, max_parallelism, is_raw=True)
     if source.peek(8) != bytes(8):
         channels = source.read_int() or source.read_int()
         raise UnsupportedFormat(
@@ -331,9 +331,9 @@ def _read_operator_part(source: DataInputView) -> OperatorStateHandle | None:
     return handle
 
 
-def _read_keyed_part(source: DataInputView, max_parallelism: int) -> KeyedHandle | None:
+def _read_keyed_part(source: DataInputView, max_parallelism: int, *, is_raw: bool = False) -> KeyedHandle | None:
     start = source.position
-    handle = read_keyed_handle(source)
+    handle = read_keyed_handle(source, is_raw=is_raw)
     if handle is not None and handle.key_groups.stop > max_parallelism:
         raise CorruptSavepoint(
             f"key groups to {handle.key_groups.stop - 1} are listed at max parallelism {max_parallelism}", offset=start

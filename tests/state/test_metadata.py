@@ -11,6 +11,7 @@ from stateshift.state.savepoint.handles import (
     CANONICAL,
     NATIVE,
     NATIVE_OLD,
+    NO_OFFSET,
     AbsoluteFileHandle,
     DistributionMode,
     InlineHandle,
@@ -231,6 +232,20 @@ def test_an_unknown_tag_is_corrupt():
 def test_impossible_parallelism_is_corrupt(parallelism):
     with pytest.raises(CorruptSavepoint, match="not possible"):
         read_metadata(write_metadata(SavepointMetadata.new((OperatorState(bytes(16), *parallelism),))))
+
+
+def test_only_raw_keyed_state_leaves_key_groups_out():
+    handle = KeyGroupsHandle(NATIVE, 0, (NO_OFFSET, 0, NO_OFFSET), InlineHandle("", b"raw"))
+
+    def stored(**part):
+        operator = OperatorState(bytes(16), 1, 128, subtasks=(SubtaskState(0, **part),))
+        return write_metadata(SavepointMetadata.new((operator,)))
+
+    assert handle == read_metadata(stored(raw_keyed=handle)).operators[0].subtasks[0].raw_keyed
+    with pytest.raises(CorruptSavepoint, match="-1 is not a position in a stream"):
+        read_metadata(stored(managed_keyed=handle))
+    with pytest.raises(CorruptSavepoint, match="-2 is not a position in a stream"):
+        read_metadata(stored(raw_keyed=attrs.evolve(handle, offsets=(0, -2))))
 
 
 def test_key_groups_beyond_the_maximum_are_corrupt():
