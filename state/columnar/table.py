@@ -12,7 +12,6 @@ The table is cut between key groups, also within a subtask.
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,7 +22,6 @@ from ...compat.description import StateKind
 from ...serializers.errors import OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot
 from ..key_groups import has_checked_hash, key_group, key_hasher
-from ..savepoint.handles import DatabaseHandle
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.operator_stream import read_operator_stream
@@ -172,7 +170,11 @@ class StateTable:
             key_groups: The key groups to include; None: all.
         """
         found: list[Slice] = []
-        sizes = {index: _sizes(slot) for index, slot in enumerate(self.slots) if isinstance(slot, KeyedSlice)}
+        sizes = {
+            index: slot.handle.group_sizes(slot.key_groups)
+            for index, slot in enumerate(self.slots)
+            if isinstance(slot, KeyedSlice)
+        }
         wanted = max(sum(size for one in sizes.values() for size in one.values()) // max(count, 1), 1)
         for index, slot in enumerate(self.slots):
             if isinstance(slot, ElementSlice):
@@ -254,20 +256,6 @@ def _slots(operator: SavepointOperator, state: SavepointState) -> Iterator[Slice
             yield ElementSlice(handle, subtask.index)
             if state.kind is StateKind.BROADCAST:  # every subtask has the whole map
                 return
-
-
-def _sizes(slot: KeyedSlice) -> dict[int, int]:
-    """Return the bytes of each key group that may have entries; the number is approximate for the last in a stream.
-
-    A database does not tell the sizes of its key groups: they are taken to be equal.
-    """
-    if isinstance(slot.handle, DatabaseHandle):
-        return dict.fromkeys(slot.key_groups, max(slot.handle.size // max(len(slot.handle.key_groups), 1), 1))
-    filled = sorted(
-        (offset, group) for group, offset in zip(slot.key_groups, slot.handle.offsets, strict=True) if offset
-    )
-    edges = [*filled, (slot.handle.stream.size, -1)]
-    return {group: max(end - offset, 1) for (offset, group), (end, _) in pairwise(edges)}
 
 
 def _cut(sizes: dict[int, int], wanted: int) -> Iterator[range]:

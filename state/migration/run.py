@@ -165,8 +165,8 @@ def _operator_header(handle: OperatorStateHandle, savepoint: Savepoint) -> Opera
 def _require_reachable(savepoint: Savepoint, stored: OperatorState, handles: list[KeyedHandle]) -> None:
     """Raise if a native stream must be rewritten in which the ends of a state's values are unknown."""
     for handle in handles:
-        if handle.is_canonical or isinstance(handle, DatabaseHandle):
-            continue  # lengths frame every value
+        if handle.frames_values:
+            continue
         with open_keyed(handle, savepoint.folder, stored.max_parallelism) as reader:
             for state, why in [*reader.hidden.items()][:1]:
                 raise UnsupportedFormat(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import attrs
@@ -153,6 +154,27 @@ class KeyGroupsHandle(_OfKeyGroups):
         return self.tag == CANONICAL
 
     @property
+    def keyed_format(self) -> str:
+        """The format of the state: `canonical`, or `heap`, the heap backend's own."""
+        return "canonical" if self.is_canonical else "heap"
+
+    @property
+    def frames_values(self) -> bool:
+        """Whether each value has its length, so that it can be copied without knowing its type."""
+        return self.is_canonical
+
+    @property
+    def header_end(self) -> int | None:
+        """The end of the header in the stream; None where nothing follows it."""
+        return min((offset for offset in self.offsets if offset), default=None)
+
+    def group_sizes(self, key_groups: range) -> dict[int, int]:
+        """Return the bytes of each key group that may have entries; approximate for the last one in the stream."""
+        filled = sorted((offset, group) for group, offset in zip(key_groups, self.offsets, strict=True) if offset)
+        edges = [*filled, (self.stream.size, -1)]
+        return {group: max(end - offset, 1) for (offset, group), (end, _) in pairwise(edges)}
+
+    @property
     def size(self) -> int:
         """The number of bytes of the stream."""
         return self.stream.size
@@ -213,6 +235,25 @@ class DatabaseHandle(_OfKeyGroups):
     def is_canonical(self) -> bool:
         """Whether the state is in the canonical format: it never is."""
         return False
+
+    @property
+    def keyed_format(self) -> str:
+        """The format of the state: `database`."""
+        return "database"
+
+    @property
+    def frames_values(self) -> bool:
+        """Whether each value has its length: the database has it."""
+        return True
+
+    @property
+    def header_end(self) -> int | None:
+        """The end of the header in its stream: nothing follows it."""
+        return None
+
+    def group_sizes(self, key_groups: range) -> dict[int, int]:
+        """Return the bytes of some key groups: a database does not say them, so they are taken to be equal."""
+        return dict.fromkeys(key_groups, max(self.size // max(len(self.key_groups), 1), 1))
 
     @property
     def first_key_group(self) -> int:

@@ -27,7 +27,6 @@ from ...serializers.snapshot import read_serializer_snapshot, write_serializer_s
 from ...serializers.views import DataInputView, DataOutputView
 from ..transcode.choice import ExecutorName
 from .blocks import END_MARK, LAST_FLAG, MARGIN_BYTES, Block, BlockWalker
-from .handles import DatabaseHandle
 from .key_group_ranges import OVERLAP_BYTES, KeyGroupRange, extents, pieces_of, runs_of, walked
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
@@ -209,8 +208,7 @@ def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHe
 
 
 def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
-    offsets = () if isinstance(handle, DatabaseHandle) else handle.offsets
-    end = min((offset for offset in offsets if offset), default=source.size)
+    end = source.size if handle.header_end is None else handle.header_end
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first key group is listed at byte {end} of {source.size}", offset=0)
     return _parsed_header(source.read_at(0, end), registry.edition)

@@ -27,7 +27,6 @@ from ..storage.files import Folder, Root
 from ..storage.lineage import FileDigest, Lineage, read_lineage
 from ..storage.roots import require_reachable, with_moved
 from ..storage.stores import is_uri
-from .handles import DatabaseHandle
 from .heap_timers import has_heap_timers, missing_timers
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
@@ -212,10 +211,8 @@ class SavepointOperator:
 
         It is "" where there is no keyed state.
         """
-        handles = list(keyed_handles(self.stored))
-        if any(isinstance(handle, DatabaseHandle) for handle in handles):
-            return "database"
-        return "heap" if self.is_native else "canonical" if handles else ""
+        formats = {handle.keyed_format for handle in keyed_handles(self.stored)}
+        return next((one for one in ("database", "heap", "canonical") if one in formats), "")
 
     @property
     def is_native(self) -> bool:

@@ -16,7 +16,6 @@ from ...serializers.flink.timers import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
 from ..key_groups import key_group_range
-from .handles import NATIVE, NATIVE_OLD
 from .keyed_readers import open_keyed, read_header
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from .operator_stream import read_operator_stream, read_operator_stream_header
@@ -262,7 +261,7 @@ def keyed_states(
         header = read_header(handle, folder)
         key = key or header.key_snapshot
         _merge(infos, header.states)
-        if handle.tag in {NATIVE, NATIVE_OLD}:
+        if not handle.frames_values:
             with open_keyed(handle, folder, stored.max_parallelism) as reader:
                 hidden = reader.hidden | hidden
     return key, [_state(info, stored, folder, hidden, key) for info in infos.values()]
