@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from stateshift.serializers.families import _BUILT_IN
+
 HOUSES = ("cli", "serializers", "compat", "state", "spark")
 
 
@@ -39,6 +41,18 @@ def test_every_folder_of_the_package_has_an_init(root):
     folders = {file.parent for file in modules(root)}
 
     assert [folder for folder in folders if not (root / folder / "__init__.py").exists()] == []
+
+
+def test_every_family_of_serializers_is_registered_and_has_its_layer(root, project):
+    folders = {file.parent.name for file in (root / "serializers").glob("*/family.py")}
+    (layers,) = (
+        contract["layers"]
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract.get("containers") == ["stateshift.serializers"]
+    )
+
+    assert folders == set(_BUILT_IN)
+    assert folders <= {name.strip() for layer in layers for name in layer.split("|")}
 
 
 def test_no_other_python_file_lies_at_the_root(root):

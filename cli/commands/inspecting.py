@@ -16,7 +16,7 @@ from ..progress import spinning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..inspected import Inspected
+    from ..inspect_data import Inspected
 
 
 @click.command(
@@ -60,7 +60,7 @@ def command(
     """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes."""
     inspected = _look_at(savepoint, operator_name, state_name, keys)
     if with_json:
-        from ..inspected import to_data
+        from ..inspect_data import to_data
 
         print_json(to_data(inspected, with_skew=with_skew))
     else:
@@ -80,7 +80,7 @@ def _look_at(savepoint: str, operator_name: str | None, state_name: str | None, 
     Raises:
         StateNotFound: No operator or state has the name.
     """
-    from ..inspected import Inspected, OperatorView
+    from ..inspect_data import Inspected, OperatorView
 
     opened = open_savepoint(savepoint)
     chosen = opened.operators if operator_name is None else (opened.operator(operator_name),)

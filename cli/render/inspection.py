@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from ...compat.plan import StateAction
 from ...serializers.errors import shown
 from ...serializers.wording import many
-from ..inspected import share_of
+from ..inspect_data import share_of
 from ..output import Column, is_terminal, size_text, styled_table, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...state.savepoint.sizes import OperatorSizes, Share
-    from ..inspected import Inspected, OperatorView, StateView
+    from ..inspect_data import Inspected, OperatorView, StateView
     from ..output import Line, Span
 
 _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))

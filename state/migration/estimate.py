@@ -18,7 +18,7 @@ from ...serializers.layout import Counted, Nullable
 from ...serializers.views import DataInputView
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
-from ..transcode.blocks import BlockTranscoder
+from ..transcode.block_transcoder import BlockTranscoder
 from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
 from ..transcode.framing import ValueFraming, value_framing
 from ..transcode.objects import SEPARATOR

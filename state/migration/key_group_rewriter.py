@@ -8,7 +8,7 @@ import attrs
 
 from ...serializers.errors import StateShiftError
 from ..savepoint.blocks import Block
-from ..transcode.blocks import BlockTranscoder, entry_end
+from ..transcode.block_transcoder import BlockTranscoder, entry_end
 from ..transcode.key_groups import Treatment, make_key_groups_executor
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ..savepoint.entry_checks import DistinctKeys, StreamCheck
 from ..savepoint.key_group_ranges import KeyGroupRange
 from ..savepoint.keyed_readers import batches, blocks_ahead
 from ..savepoint.keyed_stream import KeyedStreamReader
-from ..transcode.blocks import BlockTranscoder
+from ..transcode.block_transcoder import BlockTranscoder
 from ..transcode.choice import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .key_group_rewriter import KeyGroupRewriter, may_be_whole

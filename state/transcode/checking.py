@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .blocks import entry_end
+from .block_transcoder import entry_end
 from .choice import ExecutorName, load_machine_code
 from .executors import make_executor
 from .interpreter import DONE, FULL, ODD

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...serializers.errors import DeclarationError
-from .blocks import BlockTranscoder
+from .block_transcoder import BlockTranscoder
 from .byte_rewrites import element_program_of, program_of
 from .choice import ExecutorName
 from .element_blocks import ElementBlocks
 from .elements import BroadcastMaps, ListElements
-from .kinds import KindTranscoder
+from .kind_changes import KindTranscoder
 from .objects import ObjectTranscoder
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from stateshift.state.savepoint.blocks import join_pieces
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.states import keyed_handles
-from stateshift.state.transcode.blocks import BlockTranscoder
+from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import ExecutorName
 
 pytest.importorskip("numba")

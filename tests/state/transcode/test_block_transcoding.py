@@ -28,7 +28,7 @@ from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.values import Record
 from stateshift.serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer
-from stateshift.state.transcode.blocks import BlockTranscoder
+from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import VARIABLE, ExecutorName
 from stateshift.state.transcode.framed import survey
 

@@ -37,7 +37,7 @@ from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSeri
 from stateshift.serializers.temporal.java_time import InstantSerializer
 from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
-from stateshift.state.transcode.blocks import BlockTranscoder
+from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import ExecutorName, has_numba
 from stateshift.state.transcode.element_blocks import ElementBlocks
 from stateshift.state.transcode.executors import PlainExecutor
