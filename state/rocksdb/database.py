@@ -230,7 +230,8 @@ def _reported(context: str = "") -> Iterator[None]:
     except Exception as error:
         if type(error) is not Exception:
             raise
-        what = re.sub(r" +in \S*/|\S*/(?=\d+\.sst|MANIFEST-|OPTIONS-|CURRENT)", " ", str(error)).strip()
+        what = re.sub(r" +in \S*/|\S*/(?=\d+\.sst|MANIFEST-|OPTIONS-|CURRENT)", " ", str(error))
+        what = " ".join(what.split())
         raise CorruptSavepoint(
             f"RocksDB cannot read the files: {what}" + (f" ({context})" if context else ""), advice=_DAMAGED
         ) from error

@@ -46,6 +46,7 @@ _WITH_CONTAINER = {"abfs", "abfss"}  # container@account: the part before the @ 
 _DO_NOT_TRUST = "do not trust this savepoint: Flink writes plain URIs"
 _MOST_ROOTS = 20
 """If a message would list more roots, as with entropy in paths, it has one common root for each store instead."""
+_MOST_LOOKED_FOR = 20
 _NOTHING: Final = "Nothing else was read, and nothing was written."
 
 
@@ -105,7 +106,7 @@ def require_reachable(metadata: SavepointMetadata, folder: Folder) -> None:
     elsewhere = [parent for parent in names if _found(parent, folder) is None]
     linked = [parent for parent in _linked(streams, folder) if _reached(parent, folder) is None]
     if elsewhere or linked:
-        is_moved = bool(elsewhere) and folder.exists(names[elsewhere[0]])
+        is_moved = bool(elsewhere) and folder.exists(names[elsewhere[0]][0])
         raise _refusal([*elsewhere, *linked], folder, is_moved=is_moved)
 
 
@@ -122,17 +123,22 @@ def with_moved(metadata: SavepointMetadata, folder: Folder) -> Folder:
     return attrs.evolve(folder, roots=(*folder.roots, *sorted(moved))) if moved else folder
 
 
-def _names(streams: list[StreamHandle]) -> dict[str, str]:
-    """Return the folders that a savepoint names by absolute URIs, each with the name of a file in it."""
-    return dict(_split(stream.uri) for stream in streams if isinstance(stream, AbsoluteFileHandle | SegmentHandle))
+def _names(streams: list[StreamHandle]) -> dict[str, list[str]]:
+    """Return the folders that a savepoint names by absolute URIs, each with the names of its files."""
+    found: dict[str, list[str]] = {}
+    for stream in streams:
+        if isinstance(stream, AbsoluteFileHandle | SegmentHandle):
+            parent, name = _split(stream.uri)
+            found.setdefault(parent, []).append(name)
+    return found
 
 
-def _moved_to(parent: str, name: str, folder: Folder) -> tuple[str, str] | None:
-    """Return a folder of a job as `_metadata` names it, and the one beside the checkpoint that has the file now.
+def _moved_to(parent: str, names: list[str], folder: Folder) -> tuple[str, str] | None:
+    """Return a folder of a job as `_metadata` names it, and the one beside the checkpoint that has its files now.
 
     Args:
         parent: The folder that `_metadata` names.
-        name: The name of a file in it.
+        names: The names of files in it; a file may be missing, so several are looked for.
         folder: The folder of the checkpoint.
     """
     found = _OF_JOB.fullmatch(parent)
@@ -141,7 +147,8 @@ def _moved_to(parent: str, name: str, folder: Folder) -> tuple[str, str] | None:
     if found is None or not _CHECKPOINT.fullmatch(checkpoint) or ".." in parent.split("/"):
         return None
     for beside in (f"{job.rpartition('/')[0]}/{found['job']}/{found['kind']}", f"{job}/{found['kind']}"):
-        if Folder(f"{beside}{found['below']}{options}").exists(name):
+        now = Folder(f"{beside}{found['below']}{options}")
+        if any(map(now.exists, names[:_MOST_LOOKED_FOR])):
             return found["folder"], beside + options
     return None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import native_snapshots
 import pytest
 
-from stateshift.serializers.errors import StateShiftError, UntrustedPlace
+from stateshift.serializers.errors import SavepointNotFound, StateShiftError, UntrustedPlace
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
@@ -167,3 +167,15 @@ def test_a_link_in_a_moved_folder_that_leads_elsewhere_is_refused(tmp_path):
         Savepoint.open(copy)
 
     assert (str(tmp_path),) == refused.value.roots
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_a_file_that_is_missing_in_a_moved_folder_is_named(contents, tmp_path, at):
+    """Whichever it is: the other files show where the folder is now."""
+    copy = native_snapshots.copied(ONE_JOB, tmp_path / "copy")
+    file = native_snapshots.keyed_handles(copy)[0].files[at]
+    path, _, _ = native_snapshots.local_path(file.stream, copy)
+    path.unlink()
+
+    with pytest.raises(SavepointNotFound, match=path.name):
+        contents(copy)
