@@ -29,6 +29,7 @@ from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
 from ..state.progress import Progress
+from ..state.savepoint.database_files import databases_released
 from ..state.savepoint.reader import Savepoint
 from ..state.storage.files import Folder
 from ..state.storage.publish import (
@@ -163,7 +164,12 @@ def migrate(
         generation = free_generation(generation, files_there(folder))
     operator_ids = [operator.operator_id.hex() for operator in savepoint.metadata.operators]
     where = Destination(folder, names_of(operator_ids, generation), reads, target_exists, NOTHING_PUBLISHED)
-    with all_or_nothing(where) as claim, files.watched(), ExitStack() as until_published:
+    with (
+        databases_released(savepoint.metadata, savepoint.folder),
+        all_or_nothing(where) as claim,
+        files.watched(),
+        ExitStack() as until_published,
+    ):
         results, resumed, redone, lineage = _run(
             prepared,
             attrs.evolve(journal, folder=claim.folder),

@@ -15,6 +15,7 @@ import attrs
 from ..serializers.errors import LibraryNotFound, StateShiftError
 from ..state.migration.engine import seconds_on_spark
 from ..state.progress import Progress
+from ..state.savepoint.database_files import databases_released
 from ..state.savepoint.proof_tasks import StreamTask
 from ..state.savepoint.proof_threads import run_in_threads
 from ..state.savepoint.reader import Savepoint, open_savepoint
@@ -71,7 +72,7 @@ def verify(
         LibraryNotFound: Spark was asked for, and is not installed.
     """
     opened = savepoint if isinstance(savepoint, Savepoint) else open_savepoint(savepoint)
-    with ExitStack() as until_end:
+    with databases_released(opened.metadata, opened.folder), ExitStack() as until_end:
         runner = _Runner(opened, session, master, tuple(py_files), progress, until_end)
         return verify_by(
             opened, trust_digests=trust_digests, progress=progress, run=runner.run, slots=runner.asked_slots()

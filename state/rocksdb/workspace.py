@@ -1,11 +1,11 @@
 """Folders on the local disk for files that a database needs and that lie elsewhere: on a store, or within other files.
 
     TMPDIR/stateshift-rocksdb-UID/KEY/        the files, and `complete` when all of them are there
-    TMPDIR/stateshift-rocksdb-UID/KEY.lock    locked exclusively to fill or delete the folder, shared while it is kept
+    TMPDIR/stateshift-rocksdb-UID/KEY.lock    locked exclusively to fill or delete the folder, shared while it is in use
 
 A folder is filled once, and used by all processes of a machine that need it: each task reads some key groups of it.
-A process keeps the folder that it used last until it needs another one or ends. A process that is killed leaves its
-folder behind; the next one that needs any deletes it.
+It stays for the next task. It is deleted when the process ends that used it, or when a new folder needs its space.
+A process that is killed leaves its folders behind; a later one deletes what nobody used for ten minutes.
 """
 
 from __future__ import annotations
@@ -15,79 +15,82 @@ import os
 import shutil
 import stat
 import tempfile
-import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+
 from ...serializers.errors import NoSpaceLeft, StorageFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _COMPLETE = "complete"
+_LOCK = ".lock"
 _SPARE_BYTES = 64 << 20
+_IDLE_S = 600.0
 
 
-class _Lease:
-    """The use of a folder by this process.
+@attrs.frozen
+class _SharedFolder:
+    """A folder and its lock.
 
-    Args:
+    Attributes:
         base: The folder of all such folders.
         key: The name of the folder.
     """
 
-    def __init__(self, base: Path, key: str) -> None:
-        self.folder, self._lock = base / key, base / f"{key}.lock"
-        self._descriptor = -1
-        self.users = 0
-        self.mutex = threading.Lock()
+    base: Path
+    key: str
 
-    def acquire(self, fill: Callable[[Path], None]) -> None:
-        """Wait until the folder is filled, or fill it; other processes may use it at the same time."""
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self.base / self.key
+
+    @property
+    def _lock(self) -> Path:
+        return self.base / f"{self.key}{_LOCK}"
+
+    @property
+    def used_s(self) -> float:
+        """The time of its last use in seconds since 1970; 0 where it is not complete."""
+        with suppress(FileNotFoundError):
+            return (self.folder / _COMPLETE).stat().st_mtime
+        return 0.0
+
+    def filled(self, fill: Callable[[_SharedFolder], None]) -> int:
+        """Wait until the folder is filled, or fill it; return the descriptor of its lock, which is shared."""
         import fcntl
 
-        while self._descriptor < 0:
+        while True:
             descriptor = self._locked(fcntl.LOCK_SH)
-            if (self.folder / _COMPLETE).exists():
-                self._descriptor = descriptor
-                return
+            if self.used_s:
+                return descriptor
             os.close(descriptor)
             descriptor = self._locked(fcntl.LOCK_EX)
             try:
-                if not (self.folder / _COMPLETE).exists():
+                if not self.used_s:
                     shutil.rmtree(self.folder, ignore_errors=True)
                     self.folder.mkdir()
-                    fill(self.folder)
+                    fill(self)
                     (self.folder / _COMPLETE).touch()
             except BaseException:
                 self._delete(descriptor)
                 raise
             os.close(descriptor)  # until it is locked again, another process may delete the folder
 
-    def release(self) -> None:
-        """Delete the folder, unless other processes use it."""
+    def delete_unless_used(self) -> None:
+        """Delete the folder if no process uses it at this moment."""
         import fcntl
 
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-        else:
-            self._delete(descriptor)
-
-    def delete_if_abandoned(self) -> None:
-        """Delete the folder if no process uses it."""
-        import fcntl
-
-        with suppress(OSError):
+        with suppress(FileNotFoundError):
             descriptor = os.open(self._lock, os.O_RDWR)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 os.close(descriptor)
             else:
                 self._delete(descriptor)
@@ -110,8 +113,8 @@ class _Lease:
         os.close(descriptor)
 
 
-_leases: dict[str, _Lease] = {}
-_mutex = threading.Lock()
+_used: set[_SharedFolder] = set()
+"""The folders that this process used."""
 
 
 @contextmanager
@@ -127,45 +130,65 @@ def shared_folder(key: str, size: int, fill: Callable[[Path], None]) -> Iterator
         NoSpaceLeft: The disk is too small for the files.
         StorageFailed: The folder for temporary files belongs to another user.
     """
-    base = _own_base()
-    with _mutex:
-        lease = _leases.setdefault(key, _Lease(base, key))
-        lease.users += 1
+
+    def fill_it(wanted: _SharedFolder) -> None:
+        _make_room(wanted, size)
+        fill(wanted.folder)
+
+    shared = _SharedFolder(_own_base(), key)
+    descriptor = shared.filled(fill_it)
+    _used.add(shared)
     try:
-        with lease.mutex:
-            lease.acquire(lambda folder: _fill(folder, size, fill))
-        yield lease.folder
+        yield shared.folder
     finally:
-        with _mutex:
-            lease.users -= 1
-            for other in [name for name, held in _leases.items() if not held.users and name != key]:
-                _leases.pop(other).release()
+        with suppress(FileNotFoundError):
+            os.utime(shared.folder / _COMPLETE)
+        os.close(descriptor)
+
+
+def release(keys: Iterable[str]) -> None:
+    """Delete folders that are no longer needed, whichever process of this machine used them, unless one still does."""
+    for key in keys:
+        _SharedFolder(_base(), key).delete_unless_used()
 
 
 @atexit.register
 def release_all() -> None:
-    """Delete the folders of this process that no process uses."""
-    with _mutex:
-        for key in [key for key, lease in _leases.items() if not lease.users]:
-            _leases.pop(key).release()
+    """Delete the folders that this process used, unless others still use them."""
+    while _used:
+        _used.pop().delete_unless_used()
 
 
-def _fill(folder: Path, size: int, fill: Callable[[Path], None]) -> None:
-    for lock in folder.parent.glob("*.lock"):
-        if lock.stem != folder.name:
-            _Lease(folder.parent, lock.stem).delete_if_abandoned()
-    free = shutil.disk_usage(folder).free
-    if size + _SPARE_BYTES > free:
+def _make_room(wanted: _SharedFolder, size: int) -> None:
+    """Delete folders that nobody used for long; if the disk is still too small, those in no use, the oldest first.
+
+    Raises:
+        NoSpaceLeft: The disk is too small.
+    """
+    others = [_SharedFolder(wanted.base, lock.name.removesuffix(_LOCK)) for lock in wanted.base.glob(f"*{_LOCK}")]
+    for other in sorted(others, key=lambda one: one.used_s):
+        is_idle = other.used_s < time.time() - _IDLE_S
+        if other != wanted and (is_idle or _free_bytes(wanted) < size + _SPARE_BYTES):
+            other.delete_unless_used()
+    free = _free_bytes(wanted)
+    if free < size + _SPARE_BYTES:
         raise NoSpaceLeft(
-            f"the files of a database have {size:,} bytes, and {folder.parent} has {free:,} bytes left for them",
+            f"the files of a database have {size:,} bytes, and {wanted.base} has {free:,} bytes left for them",
             advice="set TMPDIR to a folder on a larger disk; the databases that are read at the same time must fit",
             written="Nothing was written.",
         )
-    fill(folder)
+
+
+def _free_bytes(shared: _SharedFolder) -> int:
+    return shutil.disk_usage(shared.base).free
+
+
+def _base() -> Path:
+    return Path(tempfile.gettempdir(), f"stateshift-rocksdb-{os.getuid()}")
 
 
 def _own_base() -> Path:
-    base = Path(tempfile.gettempdir(), f"stateshift-rocksdb-{os.getuid()}")
+    base = _base()
     base.mkdir(mode=0o700, exist_ok=True)
     facts = base.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:

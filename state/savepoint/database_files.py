@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from ...serializers.errors import CorruptSavepoint, located
 from ..progress import Progress, report_progress
 from ..rocksdb.database import CURRENT, FileNames, open_database
-from ..rocksdb.workspace import shared_folder
-from .handles import AbsoluteFileHandle, RelativeFileHandle
+from ..rocksdb.workspace import release, shared_folder
+from .handles import AbsoluteFileHandle, DatabaseHandle, RelativeFileHandle
 from .sources import file_of, open_stream
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from ..rocksdb.database import Database
     from ..storage.files import Folder
-    from .handles import DatabaseFile, DatabaseHandle
+    from .handles import DatabaseFile
+    from .metadata import SavepointMetadata
 
 _DOWNLOADS = 8
 """How many files are copied from a store at a time."""
@@ -70,11 +71,31 @@ def _local_paths(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[dict
     if not others:
         yield paths
         return
-    identity = repr([(folder.place, file.name, file.stream) for file in others])
     size = sum(file.stream.size for file in others)
-    key = sha256(identity.encode()).hexdigest()[:32]
-    with shared_folder(key, size, lambda target: _copy_all(others, folder, target)) as local:
+    with shared_folder(_key(files, folder), size, lambda target: _copy_all(others, folder, target)) as local:
         yield paths | {file.name: local / file.name for file in others}
+
+
+def _key(files: Sequence[DatabaseFile], folder: Folder) -> str:
+    """Return the name of the shared folder for the files of a database."""
+    return sha256(repr([(folder.place, file.name, file.stream) for file in files]).encode()).hexdigest()[:32]
+
+
+@contextmanager
+def databases_released(metadata: SavepointMetadata, folder: Folder) -> Iterator[None]:
+    """Delete the copies of a snapshot's databases on this machine when the `with` block ends.
+
+    Workers of Spark are killed, and cannot delete what they used. What a process still reads stays.
+    """
+    try:
+        yield
+    finally:
+        release(
+            _key(subtask.managed_keyed.files, folder)
+            for operator in metadata.operators
+            for subtask in operator.subtasks
+            if isinstance(subtask.managed_keyed, DatabaseHandle)
+        )
 
 
 def _local_path(file: DatabaseFile, folder: Folder) -> Path | None:

@@ -13,13 +13,14 @@ import cramjam
 
 from stateshift.serializers.snapshot import read_versioned_snapshot
 from stateshift.serializers.views import DataInputView
-from stateshift.state.savepoint.handles import InlineHandle, KeyedHandle, OperatorStateHandle
+from stateshift.state.savepoint.handles import DatabaseHandle, InlineHandle, KeyGroupsHandle, OperatorStateHandle
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.snappy import STREAM_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from stateshift.state.savepoint.handles import KeyedHandle
     from stateshift.state.savepoint.metadata import OperatorState, SavepointMetadata
 
 _COMPRESSED_AT = 4  # after the i32 version of a stream
@@ -100,10 +101,10 @@ Rebuild = "Callable[[Sequence[bytes]], KeyedHandle | OperatorStateHandle]"
 
 def _stream_apart(handle: KeyedHandle | OperatorStateHandle) -> tuple[list[bytes], Rebuild]:
     """Cut a stream where the offsets of its handle say; a stream that cannot be cut stays as it is, in no piece."""
-    if not isinstance(handle.stream, InlineHandle):
+    if not isinstance(handle.stream, InlineHandle) or isinstance(handle, DatabaseHandle):
         return [], lambda _: handle
     data = handle.stream.data
-    is_keyed = isinstance(handle, KeyedHandle)
+    is_keyed = isinstance(handle, KeyGroupsHandle)
     offsets = [handle.offsets] if is_keyed else [state.offsets for state in handle.states]
     # A canonical keyed stream has no bytes of an empty key group, and 0 for its offset.
     starts = sorted({offset for some in offsets for offset in some if offset})

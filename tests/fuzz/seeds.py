@@ -31,7 +31,7 @@ from stateshift.state.entry_keys import EntryKeyFormat
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyGroupsHandle
+from stateshift.state.savepoint.handles import CANONICAL, NATIVE, DatabaseHandle, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header, write_keyed_stream
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.metadata import SavepointMetadata, SubtaskState, read_metadata, write_metadata
@@ -127,7 +127,7 @@ def _streams() -> tuple[tuple[str, bytes], ...]:
     for operator, subtask in ((o, s) for data in fixtures() for o in read_metadata(data).operators for s in o.subtasks):
         if subtask.managed_operator is not None:
             found[_alone(operator, subtask, "managed_operator", subtask.managed_operator)] = "operator"
-        if subtask.managed_keyed is None:
+        if subtask.managed_keyed is None or isinstance(subtask.managed_keyed, DatabaseHandle):
             continue
         if not subtask.managed_keyed.is_canonical:
             found[_alone(operator, subtask, "managed_keyed", subtask.managed_keyed)] = "native"

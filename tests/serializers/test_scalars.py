@@ -23,7 +23,7 @@ from stateshift.serializers.registry import registry
 from stateshift.serializers.scalars import Scalar, ScalarSerializer, snapshot_of
 from stateshift.serializers.temporal.java_sql import SqlTimestampSerializer
 from stateshift.serializers.temporal.table import TIMES
-from stateshift.state.columns.json_codec import all_codecs
+from stateshift.state.columnar.json_codec import all_codecs
 
 ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES])
 FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOURCES, Ability.STRATEGIES)

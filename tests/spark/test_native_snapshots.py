@@ -12,7 +12,6 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = pytest.mark.spark
 KEYS = {"Long": int, "String": str, "Java Tuple2<String, Long>": tuple[str, int]}
 
 

@@ -33,6 +33,7 @@ def pytest_generate_tests(metafunc):
             found = [
                 folder
                 for folder in sorted(FIXTURES.glob("flink-*/*/savepoint"))
+                if not folder.parents[1].name.endswith("-native")  # those have databases
                 if ("-native-" in folder.parent.name) == native
             ]
             assert found

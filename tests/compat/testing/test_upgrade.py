@@ -153,6 +153,7 @@ def project(tmp_path):
         def run(*options):
             command = [sys.executable, "-m", "pytest", "-p", "stateshift.compat.testing.plugin", "-rs", "-v", *options]
             environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+            environment["PYTHONDONTWRITEBYTECODE"] = "1"  # a change within a second would not be seen
             done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
             return Run(done.returncode, done.stdout + done.stderr)
 

@@ -10,7 +10,6 @@ import pytest
 from stateshift.spark import register
 from stateshift.state.savepoint.reader import Savepoint
 
-pytestmark = pytest.mark.spark
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 
 

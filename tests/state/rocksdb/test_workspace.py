@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from stateshift.serializers.errors import NoSpaceLeft, StorageFailed
-from stateshift.state.rocksdb.workspace import release_all, shared_folder
+from stateshift.state.rocksdb.workspace import release, release_all, shared_folder
 
 USE = """
 import sys
@@ -116,7 +119,7 @@ def test_processes_use_a_folder_at_the_same_time(start, scratch):
     assert [] == folders(scratch)
 
 
-def test_what_a_killed_process_leaves_is_deleted_by_the_next_that_needs_one(start, scratch):
+def test_what_a_killed_process_leaves_is_deleted_later(start, scratch):
     killed = start()
     assert "fills" == ask(killed, "left")
     assert "content" == killed.stdout.readline().strip()
@@ -125,7 +128,10 @@ def test_what_a_killed_process_leaves_is_deleted_by_the_next_that_needs_one(star
     assert ["left", "left.lock"] == folders(scratch)
 
     with shared_folder("next", 7, put):
-        assert ["next", "next.lock"] == folders(scratch)
+        assert ["left", "left.lock", "next", "next.lock"] == folders(scratch)  # it may be another run's
+    os.utime(scratch / f"stateshift-rocksdb-{os.getuid()}" / "left" / "complete", (0, time.time() - 601))
+    with shared_folder("third", 7, put):
+        assert ["next", "next.lock", "third", "third.lock"] == folders(scratch)
 
 
 def test_a_folder_that_was_not_filled_whole_is_filled_again(scratch):
@@ -141,14 +147,33 @@ def test_a_folder_that_was_not_filled_whole_is_filled_again(scratch):
         assert "content" == (folder / "file").read_text()
 
 
-def test_a_folder_in_use_stays_and_an_unused_one_makes_way(scratch):
-    with shared_folder("one", 7, put):
-        with shared_folder("two", 7, put):
-            assert ["one", "one.lock", "two", "two.lock"] == folders(scratch)
-        assert ["one", "one.lock", "two", "two.lock"] == folders(scratch)
-        with shared_folder("three", 7, put):
-            pass
-        assert {"one", "three"} == {name for name in folders(scratch) if "." not in name}
+def test_a_folder_that_is_not_in_use_makes_way_where_the_disk_is_short(scratch, monkeypatch):
+    """The one that nobody used for longest goes first, and only as many as are needed."""
+
+    def usage(_):
+        names = [name for name in folders(scratch) if "." not in name]
+        return SimpleNamespace(free=(64 << 20) + 10 * (4 - len(names)))  # room for four folders of ten bytes
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    with shared_folder("in use", 10, put):
+        for name in ("one", "two", "three", "four"):
+            with shared_folder(name, 10, put):
+                pass
+        assert {"in use", "three", "four"} <= set(folders(scratch))
+        assert "one" not in folders(scratch)
+
+
+def test_a_run_deletes_what_its_workers_used(start, scratch):
+    """Spark kills them, so that they cannot."""
+    worker = start()
+    assert "fills" == ask(worker, "run")
+    assert "content" == worker.stdout.readline().strip()
+
+    release(["run", "another"])
+    assert [] == folders(scratch)
+    with shared_folder("run", 7, put):
+        release(["run"])
+        assert ["run", "run.lock"] == folders(scratch)
 
 
 def test_a_disk_that_is_too_small_is_said_before_anything_is_put_there(scratch):
