@@ -24,7 +24,8 @@ def fill(folder):
     (folder / "file").write_text("content")
 for line in sys.stdin:
     with shared_folder(line.strip(), 7, fill) as folder:
-        print((folder / "file").read_text(), flush=True)
+        text = (folder / "file").read_text()
+    print(text, flush=True)
 """
 
 
@@ -104,7 +105,6 @@ def test_threads_wait_for_the_one_that_fills():
 
 
 def test_processes_use_a_folder_at_the_same_time(start, scratch):
-    """Also while one of them only keeps it for its next task: on Spark, the others would wait until that one ends."""
     one, other = start(), start()
 
     assert "fills" == ask(one, "shared")
@@ -112,10 +112,9 @@ def test_processes_use_a_folder_at_the_same_time(start, scratch):
     assert "content" == ask(other, "shared")
     with shared_folder("shared", 7, pytest.fail) as folder:
         assert "content" == (folder / "file").read_text()
-    one.communicate(timeout=60)  # ends
-    assert "content" == ask(other, "shared")
-    release_all()
-    other.communicate(timeout=60)
+        one.communicate(timeout=60)  # ends
+        assert "content" == ask(other, "shared")
+    other.communicate(timeout=60)  # the last that used it deletes it
     assert [] == folders(scratch)
 
 
