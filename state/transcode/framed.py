@@ -154,9 +154,10 @@ def alike(data: Any, model: int, at: int, size: int, key_size: int, value_size: 
 
 def key_sums(data: Any, at: int, count: int, entry_size: int, key_size: int) -> int:
     """Return the checksum of the keys of `count` entries of one size."""
-    keys = 0
-    for key_at in range(at + _LENGTH_BYTES, at + _LENGTH_BYTES + count * entry_size, entry_size):
-        keys += key_sum(data, key_at, key_size)
+    keys, at = 0, at + _LENGTH_BYTES
+    for _ in range(count):  # a range with a step that is not known costs all compiled code a fifth of its speed
+        keys += key_sum(data, at, key_size)
+        at += entry_size
     return keys
 
 
