@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 import native_snapshots
 import pytest
 
-from stateshift.serializers.errors import SavepointNotFound, StateShiftError, UntrustedPlace
+from stateshift.serializers.errors import SavepointNotFound, StateShiftError, UnsupportedFormat, UntrustedPlace
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
@@ -66,6 +67,24 @@ def test_parts_of_the_key_groups_make_the_whole(name):
                 assert whole == sorted(entry for part in parts for entry in entries(part))
             assert [entry for entry in whole if entry[1] in {2, 0}] == entries(states=[2, 0])
             assert [] == entries(range(0))
+
+
+@pytest.mark.parametrize("name", [SAVEPOINT, "rocksdb-6.20-native-string-p2-m128"])
+def test_a_table_of_a_newer_rocksdb_is_refused_with_both_versions(contents, tmp_path, name):
+    """The number of its format is in its last bytes, before the number that says what kind of file it is."""
+    copy = native_snapshots.copied(name, tmp_path / "copy")
+    for handle in native_snapshots.keyed_handles(copy).values():
+        for file in handle.shared:
+            path, *_ = native_snapshots.local_path(file.stream, copy)
+            data = path.read_bytes()
+            path.write_bytes(data[:-12] + (99).to_bytes(4, "little") + data[-8:])
+
+    with pytest.raises(UnsupportedFormat, match=r"format_version: 99 \d+\.sst") as refused:
+        contents(copy)
+
+    writer = {"2.3": "8.10.0", "1.20": "6.20.3"}[native_snapshots.RELEASES[name]]
+    assert f"(RocksDB {writer} wrote them, and rocksdict {version('rocksdict')} reads them)" in str(refused.value)
+    assert "upgrade rocksdict" in refused.value.advice
 
 
 # Moved checkpoints.
