@@ -20,7 +20,7 @@ from .manifest import require_whole_manifest
 from .options_file import DEFAULT_FAMILY, print_options, read_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from .options_file import DatabaseOptions
@@ -185,7 +185,9 @@ def open_database(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> I
     try:
         with _reported(versions):
             found = {family.name: opened.get_column_family(family.name) for family in options.families}
-            _require_same(opened.live_files(), names, sizes)
+            tables = opened.live_files()
+            _require_same(tables, names, sizes)
+            _require_within(found.values(), tables, library.ReadOptions())
             _require_same_families({*library.Rdict.list_cf(str(folder))}, {*found})
         yield Database(library, found, versions)
     finally:
@@ -224,6 +226,18 @@ def _require_same(tables: list[dict[str, Any]], names: FileNames, sizes: Mapping
             raise CorruptSavepoint(
                 f"the file has {sizes[name]} bytes, and should have {size} by the MANIFEST", file=name, advice=_DAMAGED
             )
+
+
+def _require_within(families: Iterable[Any], tables: list[dict[str, Any]], options: Any) -> None:
+    """Refuse entries outside the keys of the MANIFEST: RocksDB 6 writes no identities of files, which would show it."""
+    least = min((table["start_key"] for table in tables), default=b"")
+    most = max((table["end_key"] for table in tables), default=b"")
+    for family in families:
+        for seek in ("seek_to_first", "seek_to_last"):
+            iterator = family.iter(options)
+            getattr(iterator, seek)()
+            if iterator.valid() and not least <= iterator.key() <= most:
+                raise CorruptSavepoint("a file has keys that the MANIFEST does not list for any", advice=_DAMAGED)
 
 
 @contextmanager

@@ -6,10 +6,17 @@ import shutil
 from importlib.metadata import version
 from pathlib import Path
 
+import attrs
 import native_snapshots
 import pytest
 
-from stateshift.serializers.errors import SavepointNotFound, StateShiftError, UnsupportedFormat, UntrustedPlace
+from stateshift.serializers.errors import (
+    CorruptSavepoint,
+    SavepointNotFound,
+    StateShiftError,
+    UnsupportedFormat,
+    UntrustedPlace,
+)
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
@@ -87,6 +94,26 @@ def test_a_table_of_a_newer_rocksdb_is_refused_with_both_versions(contents, tmp_
     assert "upgrade rocksdict" in refused.value.advice
 
 
+def test_a_table_of_another_subtask_is_refused_though_its_size_fits(contents, tmp_path):
+    """RocksDB 6 writes no identity of a table into the MANIFEST."""
+    name = "rocksdb-6.20-incremental-tuple-p2-m200"
+    handles = native_snapshots.keyed_handles(native_snapshots.snapshot(name))
+    pairs = [(one, other) for one in handles[0].shared for other in handles[1].shared
+             if one.stream.size == other.stream.size]  # fmt: skip
+    assert pairs
+
+    for number, (one, other) in enumerate(pairs):
+        copy = native_snapshots.copied(name, tmp_path / str(number))
+
+        def exchanged(_, handle, one=one, other=other):
+            shared = [attrs.evolve(one, stream=other.stream) if file == one else file for file in handle.shared]
+            return attrs.evolve(handle, shared=tuple(shared))
+
+        native_snapshots.with_keyed_handles(copy, exchanged)
+        with pytest.raises(CorruptSavepoint):
+            contents(copy)
+
+
 # Moved checkpoints.
 
 
@@ -158,8 +185,6 @@ def test_one_root_may_stand_for_all_jobs(contents, read_by_flink, tmp_path):
 @pytest.mark.parametrize("name", [ONE_JOB, MERGED])
 def test_names_that_lead_out_of_a_mapped_root_are_refused(tmp_path, name):
     """A savepoint is not trusted: neither `..` nor a link may lead elsewhere."""
-    import attrs
-
     copy = native_snapshots.copied(name, tmp_path / "copy")
     (tmp_path / "secret").write_bytes(b"hidden")
     shared = f"file:{native_snapshots.ORIGINAL_ROOT}/{JOB}1/shared"
