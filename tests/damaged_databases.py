@@ -33,6 +33,8 @@ OTHERS = {
     "rocksdb-incremental-string-p1-m128": "rocksdb-incremental-rescaled-3-to-2",
     "rocksdb-incremental-tuple-claimed": "rocksdb-incremental-rescaled-3-to-2",
     "rocksdb-native-long-p2-m200": "rocksdb-incremental-rescaled-2-to-3",
+    "rocksdb-6.20-incremental-tuple-p2-m200": "rocksdb-native-long-p2-m200",
+    "rocksdb-6.20-native-string-p2-m128": "rocksdb-incremental-merged-files",
 }
 """Another snapshot to take a file from, with as many key groups where there is one."""
 

@@ -13,16 +13,28 @@ from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_m
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.roots import with_moved
 
-FIXTURES = Path(__file__).parent / "fixtures" / "flink-2.3-native"
-NAMES = sorted(file.parent.name for file in FIXTURES.glob("*/expected.json") if "heap-timers" not in file.parent.name)
+FIXTURES = Path(__file__).parent / "fixtures"
+RELEASES = {
+    file.parent.name: release
+    for release in ("2.3", "1.20")
+    for file in sorted((FIXTURES / f"flink-{release}-native").glob("*/expected.json"))
+    if "-heap-timers-" not in file.parent.name  # which are of another job: tests/state/test_heap_timers.py
+}
+"""The release of Flink that wrote a snapshot, by the name of that."""
+NAMES = list(RELEASES)
 CHECKPOINTS = [name for name in NAMES if "-incremental-" in name]
 ORIGINAL_ROOT = "/tmp/checkpoints"  # noqa: S108 - where the machine that wrote them had them
 KEYED = "keyed-op"
 
 
+def home(name):
+    """The folder of a snapshot, with all files of its checkpoints and `expected.json`."""
+    return FIXTURES / f"flink-{RELEASES[name]}-native" / name
+
+
 def expected(name):
     """What the job of a snapshot read back itself; the file does not list broadcast states without entries."""
-    found = json.loads((FIXTURES / name / "expected.json").read_text(encoding="utf-8"))
+    found = json.loads((home(name) / "expected.json").read_text(encoding="utf-8"))
     for operator in found["operators"]:
         if operator["uid"] == KEYED:
             operator["broadcast"] = {"rules": [{"$map": []}] * found["parallelism"]} | operator["broadcast"]
@@ -31,12 +43,12 @@ def expected(name):
 
 def snapshot(name):
     """The folder with the `_metadata` of a snapshot."""
-    return FIXTURES / name / expected(name)["snapshot"]
+    return home(name) / expected(name)["snapshot"]
 
 
 def copied(name, target):
     """Copy a snapshot, with all files of its checkpoints, below a new folder; give the folder with `_metadata`."""
-    shutil.copytree(FIXTURES / name, target)
+    shutil.copytree(home(name), target)
     return target / expected(name)["snapshot"]
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from importlib.metadata import version
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, LibraryNotFound, located
+from ...serializers.errors import CorruptSavepoint, LibraryNotFound, UnsupportedFormat, located
 from .manifest import require_whole_manifest
 from .options_file import DEFAULT_FAMILY, print_options, read_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from .options_file import DatabaseOptions
@@ -32,6 +33,8 @@ _TABLE, _MANIFEST, _OPTIONS = (re.compile(name) for name in (r"[0-9]+\.sst", r"M
 _MOST_ITEMS, _MOST_BYTES = 256, 8 << 20
 _READAHEAD_BYTES = 1 << 20
 _DAMAGED = "use another copy of the snapshot, or another checkpoint"
+_NEWER = "if a newer RocksDB wrote the files, upgrade rocksdict; if not, the file is damaged: use another copy of it"
+_UNKNOWN_VERSION = re.compile(r"Unknown Footer version|unsupported format_version")
 
 
 def require_library() -> Any:
@@ -93,8 +96,8 @@ class Database:
         families: The names of the column families, without `default`.
     """
 
-    def __init__(self, library: Any, families: Mapping[str, Any]) -> None:
-        self._library, self._families = library, families
+    def __init__(self, library: Any, families: Mapping[str, Any], versions: str) -> None:
+        self._library, self._families, self._versions = library, families, versions
         self.families = frozenset(families) - {DEFAULT_FAMILY}
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
@@ -109,11 +112,11 @@ class Database:
             CorruptSavepoint: A block is damaged.
         """
         options = self._read_options(stop)
-        with _reported():
+        with _reported(self._versions):
             items = self._families[family].items(from_key=start, read_opt=options)
         last, most, largest = None, 1, 1
         while True:
-            with _reported():
+            with _reported(self._versions):
                 found = list(islice(items, most))
             if not found:
                 break
@@ -140,7 +143,7 @@ class Database:
 
     def _require_end(self, family: str, options: Any, start: bytes | None, last: bytes | None) -> None:
         """Raise unless the iteration came to the end of its range, because damage ends it in the same way."""
-        with _reported():
+        with _reported(self._versions):
             iterator = self._families[family].iter(options)
             if last is not None:
                 iterator.seek(last)
@@ -168,22 +171,25 @@ def open_database(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> I
 
     Raises:
         CorruptSavepoint: A file is damaged, missing, or of another database.
-        UnsupportedFormat: A column family has settings that Flink does not set.
+        UnsupportedFormat: A column family has settings that Flink does not set, or rocksdict is too old for a file.
         LibraryNotFound: `rocksdict` is not installed.
     """
     library = require_library()
     options = _prepared(folder, names)
-    with _reported(f"RocksDB {options.version} wrote the files"):
+    versions = f"RocksDB {options.version} wrote them, and rocksdict {version('rocksdict')} reads them"
+    with _reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
         opened = library.Rdict(
             str(folder), options=loaded, column_families=families, access_type=library.AccessType.read_only()
         )
     try:
-        with _reported():
+        with _reported(versions):
             found = {family.name: opened.get_column_family(family.name) for family in options.families}
-            _require_same(opened.live_files(), names, sizes)
+            tables = opened.live_files()
+            _require_same(tables, names, sizes)
+            _require_within(found.values(), tables, library.ReadOptions())
             _require_same_families({*library.Rdict.list_cf(str(folder))}, {*found})
-        yield Database(library, found)
+        yield Database(library, found, versions)
     finally:
         opened.close()
 
@@ -222,16 +228,36 @@ def _require_same(tables: list[dict[str, Any]], names: FileNames, sizes: Mapping
             )
 
 
+def _require_within(families: Iterable[Any], tables: list[dict[str, Any]], options: Any) -> None:
+    """Refuse entries outside the keys of the MANIFEST: RocksDB 6 writes no identities of files, which would show it."""
+    least = min((table["start_key"] for table in tables), default=b"")
+    most = max((table["end_key"] for table in tables), default=b"")
+    for family in families:
+        for seek in ("seek_to_first", "seek_to_last"):
+            iterator = family.iter(options)
+            getattr(iterator, seek)()
+            if iterator.valid() and not least <= iterator.key() <= most:
+                raise CorruptSavepoint("a file has keys that the MANIFEST does not list for any", advice=_DAMAGED)
+
+
 @contextmanager
-def _reported(context: str = "") -> Iterator[None]:
-    """Convert the errors of rocksdict, which have no class of their own, to `CorruptSavepoint`."""
+def _reported(versions: str) -> Iterator[None]:
+    """Convert the errors of rocksdict, which have no class of their own.
+
+    Args:
+        versions: What wrote the files, and what reads them, with their versions.
+
+    Raises:
+        UnsupportedFormat: A file has a format with a version number that rocksdict does not know.
+        CorruptSavepoint: A file is damaged.
+    """
     try:
         yield
     except Exception as error:
         if type(error) is not Exception:
             raise
         what = re.sub(r" +in \S*/|\S*/(?=\d+\.sst|MANIFEST-|OPTIONS-|CURRENT)", " ", str(error))
-        what = " ".join(what.split())
-        raise CorruptSavepoint(
-            f"RocksDB cannot read the files: {what}" + (f" ({context})" if context else ""), advice=_DAMAGED
-        ) from error
+        told = f"RocksDB cannot read the files: {' '.join(what.split())} ({versions})"
+        if _UNKNOWN_VERSION.search(what):
+            raise UnsupportedFormat(told, advice=_NEWER) from error
+        raise CorruptSavepoint(told, advice=_DAMAGED) from error

@@ -120,6 +120,8 @@ def _family(name: str, facts: dict[str, str]) -> Family:
         raise ValueError(levels)
     if operator == _NO_OPERATOR:
         return Family(name, levels=levels)
+    if operator in _APPENDS:  # so RocksDB 6 writes it, without the delimiter; Flink sets no other one
+        return Family(name, operator, levels)
     parts = dict(part.partition("=")[::2] for part in operator.strip("{}").split(";") if part)
     if parts.keys() != {"id", "delimiter"} or parts["id"] not in _APPENDS or parts["delimiter"] != _DELIMITER:
         raise _other(name, "merge operator", operator)

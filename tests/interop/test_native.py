@@ -43,10 +43,11 @@ def canonical(tmp_path_factory):
 def test_flink_restores_the_last_checkpoint_of_a_job_as_a_savepoint(
     flink_restore, same_contents, canonical, restorations, name, backend, parallelism
 ):
-    restored = flink_restore(canonical(name), backend=backend, parallelism=parallelism)
+    release = native_snapshots.RELEASES[name]
+    restored = flink_restore(canonical(name), backend=backend, parallelism=parallelism, release=release)
 
     assert same_contents(native_snapshots.expected(name), restored) == []
-    restorations.append((name, "2.3", "2.3", backend, parallelism))
+    restorations.append((name, release, release, backend, parallelism))
 
 
 @pytest.mark.parametrize(("backend", "parallelism"), PLACES)
@@ -63,6 +64,9 @@ def test_flink_restores_it_with_a_type_that_was_changed(
     states = [ValueStateDescriptor("count", BigInt)]
     job = Job([Operator(native_snapshots.KEYED, key=KEYS[keyed["key_type"]], states=states)])
 
-    restored = flink_restore(canonical(name, job, parallelism), backend=backend, parallelism=parallelism)
+    release = native_snapshots.RELEASES[name]
+    restored = flink_restore(
+        canonical(name, job, parallelism), backend=backend, parallelism=parallelism, release=release
+    )
 
     assert same_contents(expected, restored) == []

@@ -31,7 +31,7 @@ def streams_of(folder):
 @pytest.mark.parametrize("name", native_snapshots.NAMES)
 def test_spark_writes_what_one_process_writes(spark, facts_of, tmp_path, name):
     place, options = native_snapshots.snapshot(name), MigrationOptions(parallelism=5)
-    before = facts_of(native_snapshots.FIXTURES / name)
+    before = facts_of(native_snapshots.home(name))
 
     migrate(place, tmp_path / "here", changed(name), options)
     migrate(place, tmp_path / "there", changed(name), options, session=spark)
@@ -39,7 +39,7 @@ def test_spark_writes_what_one_process_writes(spark, facts_of, tmp_path, name):
     assert 5 == len(streams_of(tmp_path / "here"))
     assert streams_of(tmp_path / "here") == streams_of(tmp_path / "there")
     assert verify(Savepoint.open(tmp_path / "there")).ok
-    assert before == facts_of(native_snapshots.FIXTURES / name)
+    assert before == facts_of(native_snapshots.home(name))
 
 
 def test_keys_are_rewritten_from_a_database(spark, tmp_path):

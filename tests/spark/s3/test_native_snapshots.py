@@ -48,7 +48,7 @@ def stored(upload, request):
 
     def store(name):
         key = f"native/{len(request.node.name)}-{abs(hash(request.node.name))}/{name}"
-        place = upload(native_snapshots.FIXTURES / name, key)
+        place = upload(native_snapshots.home(name), key)
         return place.replace(key, f"{key}/{native_snapshots.expected(name)['snapshot']}")
 
     return store

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
+import attrs
 import native_snapshots
 import pytest
 
-from stateshift.serializers.errors import SavepointNotFound, StateShiftError, UntrustedPlace
+from stateshift.serializers.errors import (
+    CorruptSavepoint,
+    SavepointNotFound,
+    StateShiftError,
+    UnsupportedFormat,
+    UntrustedPlace,
+)
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
@@ -66,6 +74,44 @@ def test_parts_of_the_key_groups_make_the_whole(name):
                 assert whole == sorted(entry for part in parts for entry in entries(part))
             assert [entry for entry in whole if entry[1] in {2, 0}] == entries(states=[2, 0])
             assert [] == entries(range(0))
+
+
+@pytest.mark.parametrize("name", [SAVEPOINT, "rocksdb-6.20-native-string-p2-m128"])
+def test_a_table_of_a_newer_rocksdb_is_refused_with_both_versions(contents, tmp_path, name):
+    """The number of its format is in its last bytes, before the number that says what kind of file it is."""
+    copy = native_snapshots.copied(name, tmp_path / "copy")
+    for handle in native_snapshots.keyed_handles(copy).values():
+        for file in handle.shared:
+            path, *_ = native_snapshots.local_path(file.stream, copy)
+            data = path.read_bytes()
+            path.write_bytes(data[:-12] + (99).to_bytes(4, "little") + data[-8:])
+
+    with pytest.raises(UnsupportedFormat, match=r"format_version: 99 \d+\.sst") as refused:
+        contents(copy)
+
+    writer = {"2.3": "8.10.0", "1.20": "6.20.3"}[native_snapshots.RELEASES[name]]
+    assert f"(RocksDB {writer} wrote them, and rocksdict {version('rocksdict')} reads them)" in str(refused.value)
+    assert "upgrade rocksdict" in refused.value.advice
+
+
+def test_a_table_of_another_subtask_is_refused_though_its_size_fits(contents, tmp_path):
+    """RocksDB 6 writes no identity of a table into the MANIFEST."""
+    name = "rocksdb-6.20-incremental-tuple-p2-m200"
+    handles = native_snapshots.keyed_handles(native_snapshots.snapshot(name))
+    pairs = [(one, other) for one in handles[0].shared for other in handles[1].shared
+             if one.stream.size == other.stream.size]  # fmt: skip
+    assert pairs
+
+    for number, (one, other) in enumerate(pairs):
+        copy = native_snapshots.copied(name, tmp_path / str(number))
+
+        def exchanged(_, handle, one=one, other=other):
+            shared = [attrs.evolve(one, stream=other.stream) if file == one else file for file in handle.shared]
+            return attrs.evolve(handle, shared=tuple(shared))
+
+        native_snapshots.with_keyed_handles(copy, exchanged)
+        with pytest.raises(CorruptSavepoint):
+            contents(copy)
 
 
 # Moved checkpoints.
@@ -139,8 +185,6 @@ def test_one_root_may_stand_for_all_jobs(contents, read_by_flink, tmp_path):
 @pytest.mark.parametrize("name", [ONE_JOB, MERGED])
 def test_names_that_lead_out_of_a_mapped_root_are_refused(tmp_path, name):
     """A savepoint is not trusted: neither `..` nor a link may lead elsewhere."""
-    import attrs
-
     copy = native_snapshots.copied(name, tmp_path / "copy")
     (tmp_path / "secret").write_bytes(b"hidden")
     shared = f"file:{native_snapshots.ORIGINAL_ROOT}/{JOB}1/shared"

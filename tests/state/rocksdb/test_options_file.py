@@ -28,7 +28,7 @@ def flinks():
 def test_files_of_flink_are_read(name):
     options = read_options(options_of(name), NAME)
 
-    assert "8.10.0" == options.version
+    assert {"2.3": "8.10.0", "1.20": "6.20.3"}[native_snapshots.RELEASES[name]] == options.version
     assert {"default", "count", "events", "_timer_state/event_user-timers"} <= {one.name for one in options.families}
     assert {"", "StringAppendTESTOperator", "stringappendtest"} >= {one.appends for one in options.families}
     assert all(one.appends for one in options.families if one.name == "events")
@@ -58,6 +58,8 @@ def test_nothing_of_the_machine_that_wrote_it_is_kept():
         "merge_operator={id=StringAppendTESTOperator;}",
         "merge_operator={id=MaxOperator;}",
         "merge_operator=PutOperator",
+        "merge_operator=StringAppendTESTOperator;",
+        "merge_operator=StringAppendTESTOperatorx",
         "merge_operator={id=StringAppendTESTOperator;delimiter=,;delimiter=.;}",
     ],
 )

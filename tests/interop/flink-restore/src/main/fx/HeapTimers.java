@@ -32,6 +32,7 @@ import java.util.stream.Stream;
  */
 public final class HeapTimers {
     static final int KEYS = 20, EVENTS = 3;
+    static final String JOB = "00000000000000000000000000000001";
     static final long EVENT_TIME = 1_700_000_000_000L;
     /** What was registered, or what fired: "event", "processing", "windows", "values" -> JSON text -> row. */
     static final Map<String, Map<String, Object>> SEEN = new ConcurrentHashMap<>();
@@ -138,14 +139,9 @@ public final class HeapTimers {
     static void write(Map<String, String> o, Configuration conf, int p, Map<String, Object> root) throws Exception {
         String kind = o.getOrDefault("snapshot", "checkpoint");
         Path out = Paths.get(o.get("out")).toAbsolutePath(), checkpoints = Paths.get(o.getOrDefault("root", "/tmp/checkpoints"));
-        String job = "00000000000000000000000000000001";
         Files.createDirectories(out);
         Generate.rm(checkpoints);
-        conf.setString("$internal.pipeline.job-id", job);
-        conf.setString("execution.checkpointing.storage", "filesystem");
-        conf.setString("execution.checkpointing.dir", checkpoints.toUri().toString());
-        conf.setString("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION");
-        conf.setString("execution.checkpointing.file-merging.enabled", String.valueOf(o.containsKey("merged")));
+        keepCheckpoints(conf, checkpoints, o.containsKey("merged"));
         long due = System.currentTimeMillis() + 1000L * Long.parseLong(o.getOrDefault("due-s", "60"));
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(p, conf);
         env.setMaxParallelism(Integer.parseInt(o.getOrDefault("max-parallelism", "128")));
@@ -154,13 +150,32 @@ public final class HeapTimers {
         JobClient client = env.executeAsync("timers");
         while (DONE.get() < KEYS * EVENTS) Thread.sleep(20);
         Thread.sleep(1000);  // the window operator, too, has got all
+        take(client, kind, checkpoints, out, root);
+        if (System.currentTimeMillis() >= due) throw new IllegalStateException("too slow: timers fired before the snapshot");
+        root.put("format", kind);
+        root.put("max_parallelism", env.getMaxParallelism());
+        expectWindows();
+        root.put("operators", List.of(timersOf(), windowsOf()));
+    }
+
+    /** Lets a job keep its checkpoints in a folder, under a job id of our own. */
+    static void keepCheckpoints(Configuration conf, Path checkpoints, boolean merged) {
+        conf.setString("$internal.pipeline.job-id", JOB);
+        conf.setString("execution.checkpointing.storage", "filesystem");
+        conf.setString("execution.checkpointing.dir", checkpoints.toUri().toString());
+        conf.setString("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION");
+        conf.setString("execution.checkpointing.file-merging.enabled", String.valueOf(merged));
+    }
+
+    /** Ends a job with a checkpoint that has all of its state, or a savepoint, and moves that below `out`. */
+    static void take(JobClient client, String kind, Path checkpoints, Path out, Map<String, Object> root) throws Exception {
         Path from = checkpoints, to = out.resolve("checkpoints");
         if (kind.equals("checkpoint")) {
-            long before = newest(checkpoints.resolve(job));
-            while (newest(checkpoints.resolve(job)) < before + 2) Thread.sleep(20);
+            long before = newest(checkpoints.resolve(JOB));
+            while (newest(checkpoints.resolve(JOB)) < before + 2) Thread.sleep(20);
             client.cancel().get(30, TimeUnit.SECONDS);
             Thread.sleep(500);
-            root.put("snapshot", "checkpoints/" + job + "/chk-" + newest(checkpoints.resolve(job)));
+            root.put("snapshot", "checkpoints/" + JOB + "/chk-" + newest(checkpoints.resolve(JOB)));
             root.put("original_root", "file://" + checkpoints + "/");
         } else {
             SavepointFormatType format = kind.equals("native") ? SavepointFormatType.NATIVE : SavepointFormatType.CANONICAL;
@@ -170,14 +185,9 @@ public final class HeapTimers {
             to = out.resolve("savepoint");
             root.put("snapshot", "savepoint");
         }
-        if (System.currentTimeMillis() >= due) throw new IllegalStateException("too slow: timers fired before the snapshot");
         Generate.rm(to);
         Generate.copy(from, to);
         Generate.rm(from);
-        root.put("format", kind);
-        root.put("max_parallelism", env.getMaxParallelism());
-        expectWindows();
-        root.put("operators", List.of(timersOf(), windowsOf()));
     }
 
     /** Gives the highest N of `chk-N` that is complete; 0 for none. */
