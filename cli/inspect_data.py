@@ -9,7 +9,7 @@ import attrs
 from ..compat.description import StateKind
 from ..compat.structuring import fields_of, plain
 from ..compat.type_text import state_type_text
-from ..serializers.errors import LibraryNotFound, StateShiftError, values_are_redacted
+from ..serializers.errors import LibraryNotFound, SavepointNotFound, StateShiftError, values_are_redacted
 from .failures import error_data
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class StateView:
         if measure is not None and measure.oversized:
             remarks.append("a value over 2 GB, which Flink cannot read back")
         if self.sizes.error is not None:
-            remarks.append("not counted" if isinstance(self.sizes.error, LibraryNotFound) else "damaged")
+            words = {LibraryNotFound: "not counted", SavepointNotFound: "a file is missing"}
+            remarks.append(words.get(type(self.sizes.error), "damaged"))
         return remarks
 
     def records(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from ..serializers.escaping import shell_word
 from ..state.storage.stores import parted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 ARGUMENTS = "stateshift.arguments"
 """The key in the context's `meta` for the command line after the name of the command, as it was typed."""
@@ -40,7 +40,9 @@ def options_given(other: click.Command, *, only: Iterable[str] = ()) -> str:
     return " ".join(words)
 
 
-def start_lines(place: str, *, flink_restorable: bool | None, with_orphans: bool) -> list[str]:
+def start_lines(
+    place: str, *, flink_restorable: bool | None, with_orphans: bool, moved_from: Sequence[str] = ()
+) -> list[str]:
     """Return how a Flink job starts on a savepoint, or why it cannot.
 
     Args:
@@ -49,10 +51,15 @@ def start_lines(place: str, *, flink_restorable: bool | None, with_orphans: bool
         flink_restorable: Whether Flink knows every snapshot of the job's operators; None if this is not known.
         with_orphans: Whether the savepoint has operators that the job does not have: Flink then needs an option to
             start.
+        moved_from: The folders in which a moved checkpoint names its files.
     """
     if flink_restorable is False:
         reason = "which does not know stateshift's own serializers (for Flink, give each record its java_class)"
         return [f"start the job: not in Flink, {reason}"]
+    if moved_from:
+        places = " and ".join(moved_from)
+        make = f"stateshift migrate {shell_word(place)} NEW_SAVEPOINT"
+        return [f"start the job: not on this checkpoint, since Flink looks for its files in {places}; first {make}"]
     place, _ = parted(place)
     orphans = " --allowNonRestoredState" if with_orphans else ""
     lines = [f"start the job: flink run -s {shell_word(place)}{orphans} …"]

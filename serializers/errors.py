@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .escaping import one_line, shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 from .tree_size import is_tree_within
 
@@ -302,8 +302,14 @@ class UntrustedPlace(StateShiftError, PermissionError):
         roots: Folders that would have to be allowed; empty where nothing can allow it.
     """
 
-    def __init__(self, what: str, *, roots: tuple[str, ...] = (), **rest: Any) -> None:
-        super().__init__(what, details=[f"  --allow-root {shell_word(root)}" for root in roots], **rest)
+    def __init__(self, what: str, *, roots: tuple[str, ...] = (), missing: Container[str] = (), **rest: Any) -> None:
+        options = [
+            f"  --checkpoint-root {shell_word(root)}=FOLDER"
+            if root in missing
+            else f"  --allow-root {shell_word(root)}"
+            for root in roots
+        ]
+        super().__init__(what, details=options, **rest)
         self.roots = roots
 
 

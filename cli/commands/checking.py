@@ -136,7 +136,7 @@ def command(
         print_styled(map(_block, explain.blocks(report, everything=everything)))
     else:
         print_lines(explain.text_lines(report, everything=everything))
-    print_lines(["", *_next_steps(report, savepoint)])
+    print_lines(["", *_next_steps(report, savepoint, stored.moved_from)])
     return status
 
 
@@ -172,7 +172,7 @@ def _block(block: Words | Differences) -> Line | Table:
     return Table([Column("")] * 4, rows, block.indent)
 
 
-def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
+def _next_steps(report: CheckReport, savepoint: str, moved_from: tuple[str, ...]) -> list[str]:
     """Return the lines on what to do next."""
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
@@ -185,6 +185,7 @@ def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
     matched = [operator for operator in report.operators if operator.status is Status.MATCHED]
     return start_lines(
         savepoint,
+        moved_from=moved_from,
         flink_restorable=all(operator.flink_restorable_after is not False for operator in matched),
         with_orphans=any(operator.status is Status.ORPHANED for operator in report.operators),
     )

@@ -9,6 +9,7 @@ import click
 
 from ...serializers.escaping import shell_word
 from ..failures import Status
+from ..next_steps import options_given
 from ..options import common_options, open_savepoint, savepoint_argument
 from ..output import print_json, print_lines, write_text
 from ..whole_files import output_option
@@ -38,6 +39,7 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
     """
     from ...state.job_source import job_source
+    from .checking import command as checking
 
     source = job_source(open_savepoint(savepoint))
     if file is None:
@@ -46,7 +48,8 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     with file.opened() as stream:
         stream.write(source)
     name, folder = f"{file.path.stem}:job", file.path.parent
-    check = f"stateshift check {shell_word(savepoint)} --job {shell_word(name)}"
+    given = options_given(checking, only={"--allow-root", "--checkpoint-root"})
+    check = " ".join(filter(None, (f"stateshift check {shell_word(savepoint)} --job {shell_word(name)}", given)))
     if with_json:
         print_json({"savepoint": savepoint, "file": str(file), "job": name, "check_command": check})
     else:

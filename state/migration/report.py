@@ -69,7 +69,7 @@ class MigrationReport:
         unread: The reason why the state of an operator could not be read and was copied as bytes, by operator.
         foreign_entries: The number of entries in files of databases that were left out, as they are of key groups that
             subtasks gave away in a rescaling.
-        moved_from: The folder that a moved checkpoint still names as the one of its files; "" if it was not moved.
+        moved_from: The folders in which a moved checkpoint names its files; empty if it was not moved.
     """
 
     source: str
@@ -93,7 +93,7 @@ class MigrationReport:
     missing_timers: str = ""
     unread: dict[str, str] = attrs.field(factory=dict)
     foreign_entries: int = 0
-    moved_from: str = ""
+    moved_from: tuple[str, ...] = ()
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -110,7 +110,7 @@ class MigrationReport:
             source_has_digests=savepoint.has_digests,
             missing_timers=savepoint.missing_timers,
             unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
-            moved_from=next((root[0] for root in savepoint.folder.roots if not isinstance(root, str)), ""),
+            moved_from=savepoint.moved_from,
         )
 
     def finished(
@@ -172,10 +172,10 @@ class MigrationReport:
     @property
     def rollback(self) -> str:
         """A text about what to do if the new job must be rolled back (rule RUN-8)."""
-        text = f"start the old job on {self.source}: it is untouched"
-        return text + (
-            f"; Flink finds its files only in {self.moved_from}, where it names them" if self.moved_from else ""
-        )
+        if self.moved_from:
+            places = " and ".join(self.moved_from)
+            return f"{self.source} is untouched; the old job starts on it once its files are back in {places}"
+        return f"start the old job on {self.source}: it is untouched"
 
     def to_data(self) -> dict[str, Any]:
         """Return the report as plain data, for `--json`."""

@@ -18,7 +18,7 @@ from ...serializers.errors import CorruptSavepoint, located
 from ..progress import Progress, report_progress
 from ..rocksdb.database import CURRENT, FileNames, open_database
 from ..rocksdb.workspace import release, shared_folder
-from .handles import AbsoluteFileHandle, DatabaseHandle, RelativeFileHandle
+from .handles import AbsoluteFileHandle, DatabaseHandle, RelativeFileHandle, SegmentHandle
 from .sources import file_of, open_stream
 
 if TYPE_CHECKING:
@@ -59,8 +59,23 @@ def open_database_of(handle: DatabaseHandle, folder: Folder) -> Iterator[Databas
             Path(ours, name).symlink_to(paths[name])
         for name in (CURRENT, names.manifest, names.options):
             Path(ours, name).write_bytes(paths[name].read_bytes())
-        with open_database(Path(ours), names, sizes) as database:
+        with _stored_names(handle.files, folder), open_database(Path(ours), names, sizes) as database:
             yield database
+
+
+@contextmanager
+def _stored_names(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[None]:
+    """Add to errors where a file lies that they name as the database does: the stored name is another one."""
+    try:
+        yield
+    except CorruptSavepoint as error:
+        text = f"{error.where.get('file', '')} {error.what}"
+        for file in files:
+            if file.name in text and isinstance(file.stream, RelativeFileHandle | AbsoluteFileHandle | SegmentHandle):
+                place, name = file_of(file.stream, folder)
+                error.where["file"] = f"{file.name}, stored as {place.place}/{name}"
+                break
+        raise
 
 
 @contextmanager

@@ -8,6 +8,7 @@ for entry in savepoint.operator("account-state").state("account").read_entries()
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,8 +26,8 @@ from ...serializers.errors import (
 )
 from ..storage.files import Folder, Root
 from ..storage.lineage import FileDigest, Lineage, read_lineage
-from ..storage.roots import require_reachable, with_moved
-from ..storage.stores import is_uri
+from ..storage.roots import moved_from, require_reachable, with_moved
+from ..storage.stores import is_uri, parted
 from .heap_timers import has_heap_timers, missing_timers
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 AllowedRoot: TypeAlias = "str | os.PathLike[str] | tuple[str | os.PathLike[str], str | os.PathLike[str]]"
 """A folder that may contain files of a savepoint; or (old, new): what it names in `old` lies in `new`."""
+
+_CHECKPOINT = re.compile(r"chk-\d+")
 
 
 @attrs.frozen
@@ -332,7 +335,7 @@ class Savepoint:
         folder = attrs.evolve(Folder.at(str(place).removesuffix("/" + METADATA)), roots=roots)
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
-                raise SavepointNotFound(f"there is no savepoint in {folder.place}: the file {METADATA} is missing")
+                raise _not_found(folder)
             data = folder.read(METADATA)
             metadata = read_metadata(data)
             folder = with_moved(metadata, folder)
@@ -365,6 +368,11 @@ class Savepoint:
         expected = self.digest_of(METADATA)
         if expected is not None and self.metadata_digest is not None:
             require_digest(METADATA, self.metadata_digest.xxh128, expected.xxh128)
+
+    @property
+    def moved_from(self) -> tuple[str, ...]:
+        """The folders in which a moved checkpoint names its files; Flink looks for them only there."""
+        return moved_from(self.metadata, self.folder)
 
     @property
     def place(self) -> str:
@@ -429,6 +437,20 @@ class Savepoint:
             if operator.stored.has_state
         )
         return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by).trusting(trust)
+
+
+def _not_found(folder: Folder) -> SavepointNotFound:
+    """Return the error for a folder without `_metadata`, with what to take instead where that can be seen."""
+    name = parted(folder.place)[0].rpartition("/")[2]
+    advice: str | None = None
+    if folder.exists() and _CHECKPOINT.fullmatch(name):
+        advice = "a checkpoint without that file was never completed: take an earlier one of the job"
+    elif folder.exists():
+        found = [one for one in folder.names() if _CHECKPOINT.fullmatch(one) and folder.exists(f"{one}/{METADATA}")]
+        newest = max(found, key=lambda one: int(one.partition("-")[2]), default="")
+        advice = f"it holds checkpoints; the last one is {newest}: name that folder" if newest else None
+    what = f"there is no savepoint in {folder.place}: the file {METADATA} is missing"
+    return SavepointNotFound(what, advice=advice) if advice else SavepointNotFound(what)
 
 
 def _root(root: AllowedRoot) -> Root:

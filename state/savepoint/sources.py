@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 import attrs
 from xxhash import xxh3_128
 
-from ...serializers.errors import CorruptSavepoint
+from ...serializers.errors import CorruptSavepoint, SavepointNotFound
 from ..storage.files import check_range
 from ..storage.roots import local_file, stored_file
+from ..storage.stores import bare
 from .handles import AbsoluteFileHandle, EmptyHandle, InlineHandle, RelativeFileHandle, SegmentHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..storage.files import Folder
+    from ..storage.files import FileRange, Folder
     from .handles import StreamHandle
 
 
@@ -217,17 +218,35 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
         case EmptyHandle():
             yield InlineBytes(b"")
         case RelativeFileHandle() | AbsoluteFileHandle():
-            place, name = file_of(handle, folder)
-            with place.open_range(name) as source:
+            with _opened(handle, folder) as source:
                 _check_size(source, handle.size)
                 yield source
         case SegmentHandle():
-            place, name = file_of(handle, folder)
-            with place.open_range(name) as source:
+            with _opened(handle, folder) as source:
                 check_range(handle.start, handle.size, source.size, source.name)
                 yield Segment(source, handle.start, handle.size)
         case _:
             assert_never(handle)
+
+
+@contextmanager
+def _opened(handle: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle, folder: Folder) -> Iterator[FileRange]:
+    """Open the file that a handle points at; a missing one is named as `_metadata` names it."""
+    place, name = file_of(handle, folder)
+    with ExitStack() as opened:
+        try:
+            source = opened.enter_context(place.open_range(name))
+        except SavepointNotFound as error:
+            named = moved = ""
+            if not isinstance(handle, RelativeFileHandle):
+                named = f"; _metadata names it as {bare(handle.uri)}"
+                moved = "; if it lies elsewhere, say where: --checkpoint-root OLD=NEW"
+            raise SavepointNotFound(
+                f"the file {name} is missing in {place.place}{named}",
+                file=name,
+                advice=f"bring the file there (a copy or a download may be incomplete){moved}",
+            ) from error
+        yield source
 
 
 def file_of(handle: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle, folder: Folder) -> tuple[Folder, str]:

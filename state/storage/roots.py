@@ -34,6 +34,7 @@ from .identity import Identity
 from .stores import bare, is_uri, parted, store_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from urllib.parse import SplitResult
 
     from ..savepoint.handles import StreamHandle
@@ -107,7 +108,9 @@ def require_reachable(metadata: SavepointMetadata, folder: Folder) -> None:
     linked = [parent for parent in _linked(streams, folder) if _reached(parent, folder) is None]
     if elsewhere or linked:
         is_moved = bool(elsewhere) and folder.exists(names[elsewhere[0]][0])
-        raise _refusal([*elsewhere, *linked], folder, is_moved=is_moved)
+        pairs = [root for root in folder.roots if not isinstance(root, str)]
+        unused = [old for old, _ in pairs if all(_names_below(old, parent) is None for parent in names)]
+        raise _refusal([*elsewhere, *linked], folder, is_moved=is_moved, unused=unused)
 
 
 def with_moved(metadata: SavepointMetadata, folder: Folder) -> Folder:
@@ -121,6 +124,14 @@ def with_moved(metadata: SavepointMetadata, folder: Folder) -> Folder:
     missing = [parent for parent in names if _found(parent, folder) is None]
     moved = {pair for parent in missing if (pair := _moved_to(parent, names[parent], folder)) is not None}
     return attrs.evolve(folder, roots=(*folder.roots, *sorted(moved))) if moved else folder
+
+
+def moved_from(metadata: SavepointMetadata, folder: Folder) -> tuple[str, ...]:
+    """Return the folders in which `_metadata` names files that lie elsewhere now, sorted."""
+    names = _names(list(metadata.streams))
+    pairs = [root for root in folder.roots if not isinstance(root, str)]
+    found = (next((old for old, _ in pairs if _names_below(old, parent) is not None), "") for parent in names)
+    return tuple(sorted({old for old in found if old}))
 
 
 def _names(streams: list[StreamHandle]) -> dict[str, list[str]]:
@@ -283,22 +294,33 @@ def _own_roots(place: str) -> tuple[str, ...]:
     return (place, *(f"{above}/{beside}{options}" for beside in _BESIDE_CHECKPOINT))
 
 
-def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> UntrustedPlace:
+def _refusal(
+    parents: list[str], folder: Folder, *, is_moved: bool = False, unused: Sequence[str] = ()
+) -> UntrustedPlace:
     """Return the error for files outside the roots, with one line for each root on how to allow it."""
-    roots = _roots_of(parents)
+    roots, missing = _roots_of(parents), set[str]()
     whose = "its folder" if len(_own_roots(folder.place)) == 1 else "its folder and its job's `shared` and `taskowned`"
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
     what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read"
     advice = "if you trust these places and the origin of the savepoint, allow them with the options above"
     if any(map(_OF_JOB.fullmatch, parents)):
-        advice += f"; if the files were moved, say where they are now: --checkpoint-root {shell_word(roots[0])}=FOLDER"
+        missing = {root for root in roots if not is_uri(root) and not Path(root).exists()}
+        if missing:
+            advice = (
+                "if the files were moved, keep the folders of each job beside each other as Flink has them (JOB/chk-N, "
+                "JOB/shared), or say with the options above where they are now"
+            )
+        else:
+            advice += f"; if they were moved, say where to: --checkpoint-root {shell_word(roots[0])}=FOLDER"
+    if unused:
+        what += f"; it names no file in {' or '.join(unused)}, for which --checkpoint-root was given"
     if is_moved:
         what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"
         advice = (
             f"move the savepoint back to {roots[0]}, where Flink expects it, too; or take a canonical one, whose file "
             "names are relative. To read the files there instead, allow that with the options above"
         )
-    return UntrustedPlace(what, roots=roots, advice=advice, written=_NOTHING, savepoint=folder.place)
+    return UntrustedPlace(what, roots=roots, missing=missing, advice=advice, written=_NOTHING, savepoint=folder.place)
 
 
 def _roots_of(parents: list[str]) -> tuple[str, ...]:
