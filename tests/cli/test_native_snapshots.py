@@ -12,6 +12,7 @@ import pytest
 
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.savepoint.handles import write_keyed_handle
+from stateshift.state.savepoint.reader import Savepoint
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 MERGED = "rocksdb-incremental-merged-files"
@@ -31,7 +32,8 @@ def test_what_only_reads_reads_it(run, job_folder, name):
 
     inspected = run("inspect", place, "--json")
     assert (0, "") == (inspected.status, inspected.stderr)
-    keyed = next(one for one in inspected.data["operators"] if one["uid"] == native_snapshots.KEYED)
+    operator = Savepoint.open(place).operator(native_snapshots.KEYED)  # Flink 1.20 stores no uids
+    keyed = next(one for one in inspected.data["operators"] if one["operator_id"] == operator.operator_id)
     flinks = next(one for one in expected["operators"] if one["uid"] == native_snapshots.KEYED)
     assert {state: rows(one["entries"], one["kind"]) for state, one in flinks["keyed"].items()} == {
         state["name"]: state["entries"] for state in keyed["states"] if state["name"] in flinks["keyed"]
