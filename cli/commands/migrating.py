@@ -51,6 +51,7 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
+  stateshift migrate s3://b/checkpoints/JOB/chk-42 /data/rescued
   stateshift migrate /data/sp-1 /data/sp-1-p8 --parallelism 8 --compression snappy
   stateshift migrate /data/sp-1 /data/sp-1-old --target flink-1.20
   stateshift migrate /data/sp-2 /data/sp-2-back --downgrade 0003
@@ -59,6 +60,7 @@ Examples:
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
 
 \b
+SOURCE is a savepoint, or a checkpoint: a native one becomes canonical, with a job or without.
 SOURCE is only read. TARGET must be empty or not exist, and becomes a savepoint in one step at the very end: a run that
 dies leaves no savepoint, and the same command run again removes what it left.
 A migration that one process can do in about the time that Spark takes to start needs no Spark; a larger one, or one
