@@ -192,7 +192,7 @@ def test_a_missing_file_hides_its_operator_and_ends_with_3(run, savepoint_copy):
     assert (ran.status, as_json.status) == (3, 3)
     assert "damaged: see below" in ran.stdout
     assert "offsets" in ran.stdout
-    assert f"there is no file {largest.name}" in ran.stderr
+    assert f"the file {largest.name} is missing in " in ran.stderr
     assert operator_of(as_json, "keyed-op")["error"]["type"] == "SavepointNotFound"
     assert as_json.stderr == ""
 

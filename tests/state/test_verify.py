@@ -327,7 +327,7 @@ def test_a_missing_file_is_found_and_other_operators_are_still_looked_at(written
         (written / LINEAGE).unlink()
 
     found = failed(written)
-    assert any("there is no file" in check.detail for check in found)
+    assert any("is missing in" in check.detail for check in found)
     assert ["elements"] == [c.name for c in verify(Savepoint.open(written)).checks if c.where == "other"]
 
 
