@@ -1,4 +1,4 @@
-"""Shipping of the user's modules (the job, converters, fallback readers) to the workers of a session.
+"""Shipping of user modules (the job, converters, fallback readers) to the workers of a session.
 
 Installed modules are there already. Others are sent by value, inside what is sent to a task; files named by
 `--py-files` are distributed by Spark.

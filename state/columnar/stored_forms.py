@@ -47,7 +47,7 @@ _SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, G
 
 @attrs.define
 class StoredForms:
-    """Gives new values of one state the stored form of the values that they replace. Made with `of`.
+    """Converts new values of one state to the stored form of those that they replace. Created with `of`.
 
     Attributes:
         kind: The kind of the state.

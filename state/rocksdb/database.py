@@ -257,6 +257,7 @@ def _reported(versions: str) -> Iterator[None]:
         if type(error) is not Exception:
             raise
         what = re.sub(r" +in \S*/|\S*/(?=\d+\.sst|MANIFEST-|OPTIONS-|CURRENT)", " ", str(error))
+        what = re.sub(r"The file +MANIFEST-\d+ may be corrupted\.", "", what)  # RocksDB says it of any other file, too
         told = f"RocksDB cannot read the files: {' '.join(what.split())} ({versions})"
         if _UNKNOWN_VERSION.search(what):
             raise UnsupportedFormat(told, advice=_NEWER) from error

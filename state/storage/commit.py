@@ -43,7 +43,7 @@ class Commit:
     files: dict[str, FileDigest] = attrs.field(factory=dict, init=False)
 
     def name(self, stored: StoredBytes) -> str:
-        """Give a finished file its final name, and return it; raises as `give_name`."""
+        """Rename a finished file to its final name, and return that; raises as `give_name`."""
         name = final_name(stored.name, self.generation)
         if stored.attempt:
             give_name(self.folder, stored.attempt, name)
