@@ -6,14 +6,15 @@ One operator, one database with the entries of S2 (about 100 bytes each). All wa
 take turns; figures are medians of the rounds, memory is the greatest of any round.
 
     bare iteration    `rocksdict` alone: key, value, next, for every entry
+    bare by two       the same by two processes, each half of the key groups: what two cores of this machine can give
     counted           `measure()` of the operator, as `inspect` does it
     canonical         migrated with the types as they are, in one process
     converted         migrated with the change of S2, in one process
     one core          canonical, on Spark, one task at a time: only the phase that goes through the state
     two cores         canonical, on Spark, two tasks at a time, which read ranges of key groups of the same database
 
-With `--on-s3` our ways read the snapshot from an S3 server on this machine, and download its files first; the bare
-iteration reads local files.
+With `--on-s3` all ways begin with a snapshot on an S3 server on this machine, and download its files: the bare
+iteration by `pyarrow`, all at once.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from pyarrow import fs
 
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.savepoint.handles import DATABASE, DatabaseFile, DatabaseHandle, RelativeFileHandle
@@ -48,7 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHAPE = SHAPES["S2"]
-WAYS = ("bare iteration", "counted", "canonical", "converted", "one core", "two cores")
+BARE, BY_TWO = "bare iteration", "bare by two"
+WAYS = (BARE, BY_TWO, "counted", "canonical", "converted", "one core", "two cores")
 _MASTERS = {"one core": "local[1]", "two cores": "local[2]"}
 
 
@@ -124,31 +129,59 @@ def _on_s3(folder: Path) -> Iterator[str]:
         yield place
 
 
-def iterate(place: Path) -> int:
+def iterate(place: str, folder: Path, processes: int) -> int:
     """Go through the databases of a snapshot by `rocksdict` alone; return the number of entries."""
-    import rocksdict
-
     savepoint = Savepoint.open(place)
     count = 0
     for stored in savepoint.metadata.operators:
         for handle in keyed_handles(stored):
-            folder = place.parent / "bare"
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            for file in handle.files:
-                (folder / file.name).symlink_to(place / file.stream.path)
-            options, families = rocksdict.Options.load_latest(str(folder), ignore_unknown_options=True)
-            access = rocksdict.AccessType.read_only()
-            database = rocksdict.Rdict(str(folder), options=options, column_families=families, access_type=access)
-            for name in families:
-                entries = database.get_column_family(name).iter()
-                entries.seek_to_first()
-                while entries.valid():
-                    entries.key()
-                    entries.value()
-                    entries.next()
-                    count += 1
-                entries.status()
+            _fetch(place, handle, folder)
+            size = len(handle.key_groups) // processes
+            bounds = [*range(handle.key_groups.start, handle.key_groups.stop, size), handle.key_groups.stop]
+            ranges = [(bytes([first]), bytes([after])) for first, after in pairwise(bounds)]
+            if processes == 1:
+                count += sum(_iterate(folder, *bounds) for bounds in ranges)
+            else:
+                with ProcessPoolExecutor(processes) as pool:
+                    count += sum(pool.map(_iterate, [folder] * processes, *zip(*ranges, strict=True)))
+    return count
+
+
+def _fetch(place: str, handle: DatabaseHandle, folder: Path) -> None:
+    """Bring the files of a database under their names: by links, or from a store all at once."""
+    if "://" not in place:
+        for file in handle.files:
+            (folder / file.name).symlink_to(Path(place) / file.stream.path)
+        return
+    remote, root = fs.FileSystem.from_uri(place)
+
+    def copied(file: DatabaseFile) -> None:
+        fs.copy_files(f"{root}/{file.stream.path}", str(folder / file.name), remote, fs.LocalFileSystem())
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(copied, handle.files))
+
+
+def _iterate(folder: Path, start: bytes, stop: bytes) -> int:
+    import rocksdict
+
+    options, families = rocksdict.Options.load_latest(str(folder), ignore_unknown_options=True)
+    access = rocksdict.AccessType.read_only()
+    database = rocksdict.Rdict(str(folder), options=options, column_families=families, access_type=access)
+    reading = rocksdict.ReadOptions()
+    reading.set_iterate_upper_bound(stop)
+    count = 0
+    for name in families:
+        entries = database.get_column_family(name).iter(reading)
+        entries.seek(start)
+        while entries.valid():
+            entries.key()
+            entries.value()
+            entries.next()
+            count += 1
+        entries.status()
     return count
 
 
@@ -157,8 +190,8 @@ def run(way: str, place: str, target: Path) -> None:
     from stateshift.spark.migrate import migrate
 
     start = time.perf_counter()
-    if way == "bare iteration":
-        entries = iterate(Path(place))
+    if way in {BARE, BY_TWO}:
+        entries = iterate(place, target, 1 if way == BARE else 2)
     elif way == "counted":
         sizes = Savepoint.open(place).measure()
         entries = sum(state.measure.entries for one in sizes for state in one.states if state.measure is not None)
@@ -175,7 +208,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--on-s3", action="store_true", help="read the snapshot from an S3 server on this machine")
+    parser.add_argument("--on-s3", action="store_true", help="begin with a snapshot on an S3 server of this machine")
     parser.add_argument("--way", help=argparse.SUPPRESS)
     parser.add_argument("--source", help=argparse.SUPPRESS)
     parser.add_argument("--target", type=Path, help=argparse.SUPPRESS)
@@ -188,13 +221,12 @@ def main() -> int:
         write_savepoint(SHAPE, arguments.entries, folder / "canonical")
         write_native(folder / "canonical", folder / "native")
         shutil.rmtree(folder / "canonical")
-        local = str(folder / "native")
-        remote = stack.enter_context(_on_s3(folder)) if arguments.on_s3 else local
+        place = stack.enter_context(_on_s3(folder)) if arguments.on_s3 else str(folder / "native")
         for _ in range(arguments.rounds):
             for way in WAYS:
                 target = folder / "target"
                 command = [sys.executable, "-m", f"{__package__}.native_snapshot", "--way", way]
-                command += ["--source", local if way == WAYS[0] else remote, "--target", str(target)]
+                command += ["--source", place, "--target", str(target)]
                 ran = subprocess.run(command, check=True, capture_output=True, text=True)
                 found[way].append(tuple(json.loads(ran.stdout.splitlines()[-1])))
                 shutil.rmtree(target, ignore_errors=True)
@@ -204,7 +236,7 @@ def main() -> int:
             way,
             f"{seconds[way]:.1f}",
             f"{arguments.entries / seconds[way] / 1e6:.2f}",
-            f"{seconds[WAYS[0]] / seconds[way]:.2f}",
+            f"{seconds[BARE] / seconds[way]:.2f}",
             f"{max(one[2] for one in rounds) / 1e6:.0f}",
         ]
         for way, rounds in found.items()
