@@ -12,7 +12,7 @@ from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given
 from ..options import common_options, migration_options, open_savepoint, savepoint_argument
-from ..output import print_json, print_styled
+from ..output import print_json, print_notice, print_styled
 from ..progress import spinning
 from ..whole_files import output_option, says_format
 
@@ -82,9 +82,10 @@ def command(
     description = None if side is None else side.describe()
     from ..revisions import code_of
 
+    stored = open_savepoint(savepoint)
     with spinning("planning") as show:
         plan = make_plan(
-            open_savepoint(savepoint),
+            stored,
             description,
             options,
             _new_types(side),
@@ -93,6 +94,8 @@ def command(
             code_of=code_of,
             progress=show,
         )
+    if stored.missing_timers:
+        print_notice(stored.missing_timers)
     if file is not None:
         with file.opened() as stream:
             stream.write(plan.to_json())

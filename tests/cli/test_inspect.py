@@ -383,5 +383,6 @@ def test_a_native_savepoint_without_timers_is_warned_of_by_every_command_that_go
     assert warning in run("inspect", source).stdout
     assert warning in run("inspect", source, "--json").data["missing_timers"]
     assert warning in run("check", source, "--job", f"{tmp_path / 'heap_job.py'}:job").stderr
+    assert warning in run("plan", source).stderr
     assert warning in run("migrate", source, tmp_path / "dry", "--dry-run").stdout
     assert warning in run("migrate", source, tmp_path / "after").stdout

@@ -45,6 +45,7 @@ def test_what_only_reads_reads_it(run, job_folder, name):
     assert 0 == verified.status
     assert "every value ends where its type requires" in verified.stdout
     assert "are in the key group of their key" in verified.stdout
+    assert "the checksums of RocksDB cover the blocks that were read" in verified.stdout
 
     assert 0 == run("init", place, "-o", "stored.py").status
     assert 0 == run("check", place, "--job", "stored:job").status

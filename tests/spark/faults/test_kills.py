@@ -93,12 +93,9 @@ def executor_of(processes, worker):
 
 
 def finished_in(target):
-    """The streams that are finished: by name the file's number and time, and the journal's that says so."""
-    found = {}
-    for file in target.glob("*.done"):
-        stored = json.loads(file.read_text())["result"]["stored"]
-        found[stored["name"]] = identity(target / stored["attempt"])
-    return found
+    """The number and time of each file of a finished stream, by the name it will have; little state has no file."""
+    stored = [json.loads(file.read_text())["result"]["stored"] for file in target.glob("*.done")]
+    return {found["name"]: identity(target / found["attempt"]) for found in stored if found["attempt"]}
 
 
 def identity(file):
