@@ -141,7 +141,7 @@ def test_a_migration_gives_the_right_result_or_none(
         assert "error" not in printed, again.told()
         assert printed, again.told()
         assert printed["resumed"] >= len(finished)
-        assert {name: identity(target / name) for name in finished} == finished
+        assert {name: identity(next(target.glob(f"{name}-*"))) for name in finished} == finished
         facts["resumed"] = f"{printed['resumed']} of {len(finished)} found"
     facts["seconds"] = round(time.monotonic() - driver.started)
     if facts["result"] == "complete" and not printed:  # killed between publishing and clearing up
