@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from evolution import runs
 from evolution.answers import REFUSE, Misdeclared, fresh
 from evolution.avro_shapes import avro_schemas
+from evolution.declared import Declared
 from evolution.runs import KEYED, KINDS, judge_state
 from evolution.shapes import ListOf, MapOf, has_ttl, stripped, with_ttl
+from evolution.shipped import held_by
 from evolution.steps import hashed, shapes, steps, weighted
-from evolution.values import values_of
 from hypothesis import strategies as st
 
 lives = st.sampled_from([None, timedelta(seconds=15), timedelta(days=1)])
@@ -35,7 +37,12 @@ def beginnings(draw):
 @st.composite
 def contents_of(draw, kind, shape):
     """Draw values of a state by key or subtask; a state without a value has no entry, and no list or map is empty."""
-    values = values_of(shape, least=int(kind not in {"value", "reducing"})).filter(lambda value: value is not None)
+    declared = Declared.of(shape)
+    state = runs.descriptor(kind, shape, runs.hints_of(kind, declared))
+    is_one = kind in {"value", "reducing"}
+    values = held_by(state.state_serializer(), declared).filter(
+        lambda value: value is not None and (is_one or len(value[1]) > 0)
+    )
     places = st.just([0]) if kind == "broadcast" else st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
     return {place: draw(values) for place in draw(places)}
 
@@ -46,7 +53,7 @@ def changes(draw, kind, shape):
     if kind in KEYED and draw(st.integers(0, 11)) == 11:
         return "time to live", with_ttl(kind, shape, has=not has_ttl(kind, shape))
     name, new = draw(steps(shape, keeps_root=kind not in {"value", "reducing"}))
-    return name, with_ttl(kind, new, has=has_ttl(kind, new)) if kind in KEYED else new
+    return name, with_ttl(kind, new, has=has_ttl(kind, shape)) if kind in KEYED else new
 
 
 @st.composite

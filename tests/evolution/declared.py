@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Annotated, NamedTuple, Optional
+from typing import Annotated, NamedTuple, Optional, get_args, get_origin
 
 import attrs
 from evolution.avro_shapes import avro_object, schema_of
@@ -34,10 +34,10 @@ from stateshift import (
     Float32,
     Int32,
     Row,
-    enum_options,
     record,
     row_of,
 )
+from stateshift.compat.testing.strategies.classes import enum_class
 
 
 @attrs.frozen
@@ -56,15 +56,32 @@ class Declared:
 
     @classmethod
     def of(cls, shape):
-        classes = {}
+        classes = {SHAPES: {}}
         return cls(shape, _hint(shape, classes), classes)
 
-    def value(self, tagged):
-        """Give plain data as this program would hold it."""
-        return typed(self.shape, tagged, self.classes)
+    @property
+    def shapes(self):
+        """The shapes of classes and serializers that were made, by their ids."""
+        return self.classes[SHAPES]
+
+    def value(self, tagged, shape=None):
+        """Give plain data as this program would hold it: of the whole type, or of a part."""
+        return typed(self.shape if shape is None else shape, tagged, self.classes)
 
 
-def _hint(shape, classes):  # noqa: PLR0912 - a case for each type
+SHAPES = "shapes"
+
+
+def _hint(shape, classes):
+    """Make the type hint of a shape, and keep which shape it stands for where the hint alone does not show it."""
+    hint = _made(shape, classes)
+    if isinstance(shape, RecordOf | RowOf | Avro):
+        made = get_args(hint)[1] if get_origin(hint) is Annotated else hint
+        classes[SHAPES][id(made)] = shape
+    return hint
+
+
+def _made(shape, classes):  # noqa: PLR0912 - a case for each type
     match shape:
         case Leaf(kind):
             return LEAF_HINTS[kind]
@@ -135,10 +152,8 @@ def _in_avro(field, kind, enums):
 
 def _enum(shape):
     module, _, name = shape.name.rpartition(".")
-    made = enum.Enum(
-        name, {symbol: number for number, symbol in enumerate(shape.symbols)}, module=module, qualname=name
-    )
-    return enum_options(aliases=shape.aliases, symbol_aliases=dict(shape.renamed), default=shape.default)(made)
+    more = {"aliases": shape.aliases, "symbol_aliases": shape.renamed, "default": shape.default}
+    return enum_class(name, shape.symbols, module=module, **more)
 
 
 def _row(shape, classes):

@@ -1,5 +1,10 @@
 """Types drawn at random, and single changes of them: what people do to a job's types from one version to the next.
 
+What the package itself draws comes from `shipped`: types, values and evolutions. Here is only what it does not draw:
+types that have a form of their own in Java or in Python (Java classes, subclasses, rows, arrays, Either, types of
+`java.util` and `java.sql`), and changes that a rule asks for and few people make (`on_none`, retired and swapped names,
+merged symbols).
+
 A change is a function of `draw` and the old type, whichever of the two it needs.
 """
 
@@ -8,9 +13,7 @@ A change is a function of `draw` and the old type, whichever of the two it needs
 from __future__ import annotations
 
 import attrs
-from evolution.answers import REFUSE
 from evolution.avro_shapes import avro_changed
-from evolution.book import judge
 from evolution.shapes import (
     FLOATS,
     INTEGERS,
@@ -34,25 +37,18 @@ from evolution.shapes import (
     array_of,
     spots,
 )
-from evolution.subclass_steps import OF_SUBCLASSES, subclass_changed, with_java, with_subclasses
-from evolution.values import values_of
+from evolution.shipped import evolved, types, values_of
+from evolution.subclass_steps import OF_SUBCLASSES, fields_changed, with_java, with_subclasses
 from hypothesis import strategies as st
 
+from stateshift.serializers.errors import DeclarationError
+
 NAMES = "abcdef"
-SYMBOLS = "ABCDEF"
+ENUMS = ("shop.Status", "shop.Kind")
 CLASSES = ("shop.Order", "shop.Line", "shop.Person", "store.Order")
-NUMBERS = (*INTEGERS, *FLOATS)
 
-leaves = st.sampled_from(LEAVES + NUMBERS + ("string", "bytes") * 2 + MOMENTS).map(Leaf)
-
-
-@st.composite
-def enums(draw):
-    symbols = draw(st.lists(st.sampled_from(SYMBOLS), min_size=1, max_size=4, unique=True))
-    return EnumOf(draw(st.sampled_from(["shop.Status", "shop.Kind"])), tuple(symbols))
-
-
-hashed = st.one_of(leaves, enums(), st.tuples(leaves, leaves).map(TupleOf))
+leaves = st.sampled_from(LEAVES + INTEGERS + FLOATS + ("string", "bytes") * 2 + MOMENTS).map(Leaf)
+hashed = leaves | types(max_depth=1, hashable=True)
 
 
 def maybe(inner):
@@ -60,16 +56,15 @@ def maybe(inner):
 
 
 @st.composite
-def fields_of(draw, inner, least=1):
-    names = draw(st.lists(st.sampled_from(NAMES), min_size=least, max_size=4, unique=True))
+def fields_of(draw, inner):
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
     return tuple(draw(field_called(name, inner)) for name in names)
 
 
 @st.composite
-def field_called(draw, name, inner, *, has_default=None):
+def field_called(draw, name, inner):
     shape = draw(maybe(inner))
-    wanted = draw(st.integers(0, 3)) == 0 if has_default is None else has_default
-    return Field(name, shape, default=draw(values_of(shape)) if wanted else NOTHING)
+    return Field(name, shape, default=NOTHING if draw(st.integers(0, 3)) else draw(values_of(shape)))
 
 
 @st.composite
@@ -94,24 +89,23 @@ def weighted(*choices):
 
 
 def containers(inner):
+    """Draw what has parts, and is not drawn by the package: Java's classes, subclasses, rows, arrays, Either."""
     return weighted(
         (6, records(inner)),
-        (3, rows(inner)),
-        (2, maybe(inner).map(ListOf)),
+        (4, rows(inner)),
         (1, maybe(inner).map(array_of)),
         (1, maybe(hashed).map(SetOf)),
-        (2, st.builds(MapOf, hashed, maybe(inner))),
-        (2, st.lists(maybe(inner), min_size=1, max_size=3).map(lambda items: TupleOf(tuple(items)))),
         (1, st.builds(EitherOf, inner, inner)),
     )
 
 
-_flat = weighted((14, leaves), (4, enums()), (1, st.just(Leaf("sealed"))))
+_flat = weighted((12, leaves), (6, types(max_depth=1)), (1, st.just(Leaf("sealed"))))
 _deep = weighted((2, _flat), (1, containers(_flat)))
 shapes = weighted(
-    (2, _flat),
-    (4, containers(_flat)),
-    (4, containers(_deep)),
+    (2, leaves),
+    (5, types()),
+    (3, containers(_flat)),
+    (3, containers(_deep)),
     (1, containers(_flat).map(Maybe)),
     (1, st.builds(RecordOf, st.just("shop.Order"), fields_of(weighted((1, st.just(Leaf("sealed"))), (2, leaves))))),
 )
@@ -123,12 +117,13 @@ def steps(draw, shape, *, keeps_root=False):
     """Draw one change of a type, as (what it is called, the new type); that of list and map state keeps its root."""
     found = [one for one in list(spots(shape))[keeps_root:] for _ in range(_likelihood(one[0]))]
     node, put, is_hashed = draw(st.sampled_from(found))
-    own = _CHANGES.get(type(node), ())
     if isinstance(node, Avro):
         return "schema changed", put(avro_changed(draw, node))
-    others = [_other_hashed] if is_hashed else [_optional, _other, _other if isinstance(node, Maybe) else _wrapped]
-    # What belongs to a type is likelier than what could befall any.
-    change = draw(st.sampled_from(own if own and draw(st.integers(0, 9)) < 9 else others))
+    own = _CHANGES.get(type(node), [])
+    if is_hashed:
+        change = draw(st.sampled_from([*own, _key_evolved, _key_evolved]))
+    else:
+        change = draw(st.sampled_from(own if own and draw(st.integers(0, 2)) else [_evolved]))
     changed = change(draw, node)
     return change.__name__.strip("_"), put(changed if changed is not None else node)
 
@@ -136,8 +131,7 @@ def steps(draw, shape, *, keeps_root=False):
 @st.composite
 def subclass_stepped(draw, node):
     """Draw a change of a record with subclasses: of them, or of what they inherit."""
-    change = draw(st.sampled_from([*OF_SUBCLASSES, _subclass_changed, _java_changed, *_OF_FIELDS]))
-    changed = change(draw, node)
+    changed = draw(st.sampled_from([*OF_SUBCLASSES, _java_changed, *_OF_FIELDS]))(draw, node)
     return node if changed is None else changed
 
 
@@ -153,20 +147,16 @@ def _likelihood(node):
 # ---- changes of any type -------------------------------------------------------------------------------------------
 
 
-def _optional(draw, node):
-    return node.inner if isinstance(node, Maybe) else Maybe(node)
+def _evolved(draw, node):
+    try:
+        return draw(evolved(node))
+    except DeclarationError:  # a change before this one contradicts itself
+        return None
 
 
-def _other(draw, node):
-    return draw(shapes.map(lambda it: it.inner if isinstance(it, Maybe) else it))
-
-
-def _other_hashed(draw, node):
-    return draw(hashed)
-
-
-def _wrapped(draw, node):
-    return draw(st.sampled_from([ListOf(node), TupleOf((node,))]))
+def _key_evolved(draw, node):
+    """Change a type that must be hashed, and still is."""
+    return draw(evolved(SetOf(node)).filter(lambda changed: isinstance(changed, SetOf))).element
 
 
 def _unwrapped(draw, node):
@@ -188,68 +178,13 @@ def _as_set(draw, node):
 # ---- leaves --------------------------------------------------------------------------------------------------------
 
 
-def _widened(draw, node):
-    if node.kind not in NUMBERS:
-        return _retyped(draw, node)
-    if draw(st.integers(0, 4)) == 4:
-        return Leaf(draw(st.sampled_from(NUMBERS)))
-    return Leaf(draw(st.sampled_from([kind for kind in NUMBERS if judge(node, Leaf(kind)).verdict != REFUSE])))
-
-
 def _retyped(draw, node):
-    groups = [NUMBERS, ("string", "bytes"), (*TIMES, *MOMENTS), ("opened", "opened", "sealed", "long")]
-    own = next((group for group in groups if node.kind in group), LEAVES)
-    return Leaf(draw(st.sampled_from(own)))
+    groups = [("string", "bytes"), (*TIMES, *MOMENTS), ("opened", "opened", "sealed")]
+    own = next((group for group in groups if node.kind in group), None)
+    return _evolved(draw, node) if own is None else Leaf(draw(st.sampled_from(own)))
 
 
 # ---- enums ---------------------------------------------------------------------------------------------------------
-
-
-def _with_symbols(node, symbols, renamed=None, **changes):
-    """The enum with other symbols; what contradicts them is left out."""
-    given = node.renamed if renamed is None else renamed
-    fitting = tuple(
-        (symbol, kept)
-        for symbol, former in given
-        if symbol in symbols and (kept := tuple(name for name in former if name not in symbols))
-    )
-    default = changes.pop("default", node.default)
-    default = default if default in symbols else ""
-    return attrs.evolve(node, symbols=tuple(symbols), renamed=fitting, default=default, **changes)
-
-
-def _symbol_added(draw, node):
-    free = [symbol for symbol in SYMBOLS if symbol not in node.symbols]
-    if not free:
-        return _symbols_reordered(draw, node)
-    at = draw(st.integers(0, len(node.symbols)))
-    return _with_symbols(node, (*node.symbols[:at], draw(st.sampled_from(free)), *node.symbols[at:]))
-
-
-def _symbols_reordered(draw, node):
-    return _with_symbols(node, draw(st.permutations(node.symbols)))
-
-
-def _symbol_removed(draw, node):
-    if len(node.symbols) == 1:
-        return None
-    gone = draw(st.sampled_from(node.symbols))
-    left = [symbol for symbol in node.symbols if symbol != gone]
-    default = draw(st.sampled_from(["", *left]))
-    return _with_symbols(node, left, default=default)
-
-
-def _symbol_renamed(draw, node):
-    gone = draw(st.sampled_from(node.symbols))
-    free = [symbol for symbol in SYMBOLS if symbol not in node.symbols]
-    if not free:
-        return None
-    name = draw(st.sampled_from(free))
-    former = dict(node.renamed)
-    claimed = {alias for symbol, names in former.items() for alias in names if symbol != gone}
-    aliases = tuple(alias for alias in dict.fromkeys((gone, *former.pop(gone, ()))) if alias not in claimed)
-    renamed = tuple(former.items()) + (((name, aliases),) if draw(st.integers(0, 3)) else ())
-    return _with_symbols(node, [name if symbol == gone else symbol for symbol in node.symbols], renamed)
 
 
 def _symbols_merged(draw, node):
@@ -260,12 +195,15 @@ def _symbols_merged(draw, node):
     former = dict(node.renamed)
     moved = (gone, *former.pop(gone, ()))
     former[stays] = tuple(dict.fromkeys((*former.get(stays, ()), *moved)))
-    return _with_symbols(node, [symbol for symbol in node.symbols if symbol != gone], tuple(former.items()))
+    left = tuple(symbol for symbol in node.symbols if symbol != gone)
+    return attrs.evolve(
+        node, symbols=left, renamed=tuple(former.items()), default="" if node.default == gone else node.default
+    )
 
 
-def _class_renamed(draw, node):
-    name = draw(st.sampled_from([name for name in (*CLASSES, "shop.Status", "shop.Kind") if name != node.name]))
-    aliases = tuple(dict.fromkeys((*node.aliases, getattr(node, "identity", node.name))))
+def _enum_renamed(draw, node):
+    name = draw(st.sampled_from([name for name in ENUMS if name != node.name]))
+    aliases = tuple(dict.fromkeys((*node.aliases, node.name)))
     return attrs.evolve(node, name=name, aliases=aliases if draw(st.integers(0, 3)) else ())
 
 
@@ -280,41 +218,13 @@ def _with_fields(node, fields):
     return attrs.evolve(node, **{_inside(node)[0]: tuple(fields)})
 
 
-def _field_added(draw, node):
-    _, fields = _inside(node)
-    free = [name for name in NAMES if name not in {field.name for field in fields}]
-    if not free:
-        return _fields_reordered(draw, node)
-    unnamed = isinstance(node, RowOf) and not node.names
-    name = "" if unnamed else draw(st.sampled_from(free))
-    has_default = not unnamed and draw(st.integers(0, 4)) > 0
-    new = draw(field_called(name, st.one_of(leaves, leaves.map(ListOf)), has_default=has_default))
-    at = draw(st.integers(0, len(fields)))
-    return _with_fields(node, (*fields[:at], new, *fields[at:]))
-
-
-def _field_removed(draw, node):
-    _, fields = _inside(node)
-    if len(fields) == 1:
-        return None
-    gone = draw(st.integers(0, len(fields) - 1))
-    return _with_fields(node, (*fields[:gone], *fields[gone + 1 :]))
-
-
-def _field_renamed(draw, node):
-    _, fields = _inside(node)
-    at = draw(st.integers(0, len(fields) - 1))
-    free = [name for name in NAMES if name not in {field.name for field in fields}]
-    if not free or not fields[at].name:
-        return None
-    aliases = tuple(dict.fromkeys((fields[at].name, *fields[at].aliases)))
-    kept = aliases if isinstance(node, RowOf) or draw(st.integers(0, 3)) else ()
-    changed = attrs.evolve(fields[at], name=draw(st.sampled_from(free)), aliases=kept)
-    return _with_fields(node, (*fields[:at], changed, *fields[at + 1 :]))
-
-
-def _fields_reordered(draw, node):
-    return _with_fields(node, draw(st.permutations(_inside(node)[1])))
+def _fields_changed(draw, node):
+    """Change the fields of a record and nothing else, or the columns of a row."""
+    if isinstance(node, RowOf) and not node.names:
+        whole = evolved(TupleOf(tuple(column.shape for column in node.columns)))
+        items = draw(whole.filter(lambda changed: isinstance(changed, TupleOf))).items
+        return RowOf(tuple(Field("", item) for item in items))
+    return _with_fields(node, fields_changed(draw, _inside(node)[1]))
 
 
 def _fields_swapped(draw, node):
@@ -372,46 +282,24 @@ def _retired(draw, node):
     """A field goes and its name must not come back; or one comes back."""
     free = [name for name in NAMES if name not in {field.name for field in node.fields}]
     if len(node.fields) == 1 or (node.retired and free and draw(st.booleans())):
-        changed = _field_added(draw, node)
-        name = changed.fields[-1].name
-        return attrs.evolve(changed, retired=(*node.retired, *([name] if draw(st.booleans()) else [])))
+        if not free:
+            return None
+        name = draw(st.sampled_from(free))
+        fields = (*node.fields, draw(field_called(name, leaves)))
+        return attrs.evolve(node, fields=fields, retired=(*node.retired, *([name] if draw(st.booleans()) else [])))
     gone = draw(st.sampled_from(node.fields))
     left = tuple(field for field in node.fields if field is not gone)
     return attrs.evolve(node, fields=left, retired=tuple(dict.fromkeys((*node.retired, gone.name))))
 
 
-def _subclass_changed(draw, node):
-    return subclass_changed(draw, node, [*_OF_FIELDS, _subclass_field_retyped])
-
-
-def _subclass_field_retyped(draw, node):
-    at = draw(st.integers(0, len(node.fields) - 1))
-    shape = node.fields[at].shape
-    new = _widened(draw, shape) if isinstance(shape, Leaf) else _optional(draw, shape)
-    changed = attrs.evolve(node.fields[at], shape=new, default=NOTHING, on_none=NOTHING)
-    return _with_fields(node, (*node.fields[:at], changed, *node.fields[at + 1 :]))
-
-
-# ---- tuples --------------------------------------------------------------------------------------------------------
-
-
-def _items_changed(draw, node):
-    if draw(st.booleans()):
-        return TupleOf(tuple(draw(st.permutations(node.items))))
-    return TupleOf((*node.items, draw(leaves))) if draw(st.booleans()) else TupleOf(node.items[:1])
-
-
-_OF_ENUMS = [_symbol_added, _symbols_reordered, _symbol_removed, _symbol_renamed, _symbols_merged, _class_renamed]
-_OF_FIELDS = [_field_added, _field_removed, _field_renamed, _fields_reordered, _field_toggled, _default_changed]
-_OF_RECORDS = [
-    *(_OF_FIELDS * 2), _fields_swapped, _class_renamed, _java_changed, _form_changed, _as_row, _retired,
-]  # fmt: skip
+_OF_FIELDS = [_fields_changed, _fields_changed, _fields_changed, _field_toggled, _default_changed]
+_OF_RECORDS = [*_OF_FIELDS, _fields_changed, _fields_swapped, _java_changed, _form_changed, _as_row, _retired]
 _CHANGES = {
-    Leaf: [_widened, _widened, _retyped],
-    EnumOf: _OF_ENUMS,
-    RecordOf: [*_OF_RECORDS, *OF_SUBCLASSES, _subclass_changed, _subclass_changed],
+    Leaf: [_retyped],
+    EnumOf: [_evolved, _evolved, _symbols_merged, _enum_renamed],
+    RecordOf: [*_OF_RECORDS, *_OF_RECORDS, *OF_SUBCLASSES],
+    MapOf: [_evolved, _evolved, _evolved, _as_set],
     RowOf: [*_OF_FIELDS, _fields_swapped],
-    TupleOf: [_items_changed],
     ListOf: [_unwrapped, _as_set, _as_array],
     ArrayOf: [_as_list, _as_list, _unwrapped],
 }

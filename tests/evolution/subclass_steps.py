@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import attrs
-from evolution.shapes import NOTHING, Field, Leaf, ListOf, Maybe
-from evolution.values import SUBCLASSES, values_of
+from evolution.shapes import NOTHING, Field, Leaf, ListOf, Maybe, RecordOf
+from evolution.shipped import evolved, values_of
+from evolution.values import SUBCLASSES
 from hypothesis import strategies as st
 
 OWN_NAMES = "uvaf"
@@ -12,6 +13,12 @@ OWN_NAMES = "uvaf"
 
 _kinds = st.sampled_from(["int", "long", "string", "bytes", "double", "boolean"]).map(Leaf)
 _shapes = st.one_of(_kinds, _kinds, _kinds.map(Maybe), _kinds.map(ListOf))
+
+
+def fields_changed(draw, fields):
+    """Change the fields of a record, and nothing else of it."""
+    whole = evolved(RecordOf("shop.Fields", tuple(fields)))
+    return draw(whole.filter(lambda changed: isinstance(changed, RecordOf))).fields
 
 
 @st.composite
@@ -100,16 +107,14 @@ def subclass_decorated(draw, base):
     return _replaced(base, one, _named(base, toggled, one.name.rpartition(".")[2]))
 
 
-def subclass_changed(draw, base, changes):
+def subclass_changed(draw, base):
     """What befalls any record befalls the fields that a subclass does not inherit."""
     if not base.subclasses:
         return subclass_added(draw, base)
     one = draw(st.sampled_from(base.subclasses))
-    own = attrs.evolve(one, fields=base.own_fields(one))
-    if not own.fields:
-        return _replaced(base, one, attrs.evolve(own, fields=(draw(own_field(draw(st.sampled_from(OWN_NAMES)))),)))
-    changed = draw(st.sampled_from(changes))(draw, own)
-    return None if changed is None else _replaced(base, one, changed)
+    own = base.own_fields(one)
+    fields = fields_changed(draw, own) if own else (draw(own_field(draw(st.sampled_from(OWN_NAMES)))),)
+    return _replaced(base, one, attrs.evolve(one, fields=fields))
 
 
 def field_pulled_up(draw, base):
@@ -136,4 +141,4 @@ def with_java(base, java):
 
 
 OF_SUBCLASSES = [subclass_added, subclass_removed, subclass_renamed, subclasses_merged, subclass_decorated]
-OF_SUBCLASSES += [alias_claimed_twice, field_pulled_up]
+OF_SUBCLASSES += [alias_claimed_twice, field_pulled_up, subclass_changed, subclass_changed]

@@ -16,10 +16,11 @@ from evolution.avro_shapes import avro_changed, avro_object, avro_schemas, schem
 from evolution.beginnings import contents_of
 from evolution.declared import Declared
 from evolution.shapes import NOTHING, Leaf, ListOf, MapOf, RecordOf
+from evolution.shipped import values_of
 from evolution.steps import fields_of, leaves, subclass_stepped
 from evolution.subclass_steps import with_subclasses
 from evolution.takeover import Outcome, Takeover
-from evolution.values import fields_of_object, values_of
+from evolution.values import fields_of_object
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from evolution.book import BITS
 from evolution.shapes import EnumOf, Leaf, ListOf, MapOf, Maybe, SetOf
-from evolution.values import values_of
+from evolution.shipped import values_of
 from hypothesis import find, settings
 
 EDGES = {

@@ -12,7 +12,7 @@ import enum
 from typing import Annotated
 
 import attrs
-from evolution.avro_shapes import avro_object, avro_values
+from evolution.avro_shapes import avro_object
 from evolution.sealed import OpenedSerializer, SealedSerializer
 from evolution.shapes import (
     ArrayOf,
@@ -29,7 +29,6 @@ from evolution.shapes import (
     Stamped,
     TupleOf,
 )
-from hypothesis import strategies as st
 
 from stateshift import (
     BigInt,
@@ -49,9 +48,9 @@ from stateshift import (
     SqlTime,
     SqlTimestamp,
 )
-from stateshift.compat.testing.strategies import values_of as values_of_hint
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.enums.symbols import Symbol
+from stateshift.serializers.stored_names import qualified_name
 from stateshift.serializers.temporal.values import LocalDate, LocalDateTime, LocalTime, Moment
 
 LONG_AGO, LATELY, REFERENCE = 1_700_000_000_000, 1_700_000_010_000, 1_700_000_020_000
@@ -98,7 +97,7 @@ def plain(value):
     for kind, tagged in _TAGS.items():
         if isinstance(value, kind):
             return tagged(value)
-    raise TypeError(value)
+    return _record(fields_of_object(value), qualified_name(type(value)))
 
 
 def fields_of_object(value):
@@ -217,68 +216,6 @@ def _leaf(kind, value):
     if kind == "instant":
         return EPOCH + data // 1000 * MICROSECOND
     return {"javadate": JavaDate, "sqltimestamp": SqlTimestamp}[kind].at(*divmod(data, 10**9))
-
-
-def _leaf_values(kind):
-    """Draw what the shipped strategies draw of a type, and what they leave out: what is no text, and bytes that are."""
-    if kind in {"sealed", "opened"}:
-        return st.integers(0, 9).map(lambda it: ("int", it))
-    drawn = values_of_hint(LEAF_HINTS[kind]).map(plain)
-    if kind == "string":
-        return drawn | st.just(("str", "\ud800"))
-    if kind == "bytes":
-        return st.text(max_size=3).map(lambda text: ("bytes", text.encode())) | drawn
-    return drawn
-
-
-_LEAF_VALUES = {kind: _leaf_values(kind) for kind in LEAF_HINTS}
-
-
-def values_of(shape, least=0):
-    """Draw values of a type, as plain data; a list, set or map with at `least` so many items."""
-    match shape:
-        case Avro():
-            return avro_values(shape)
-        case Leaf(kind):
-            return _LEAF_VALUES[kind]
-        case Stamped(inner):
-            return st.tuples(st.just("stamped"), st.sampled_from([LONG_AGO, LATELY]), values_of(inner))
-        case Maybe(inner):
-            return st.none() | values_of(inner)
-        case EnumOf(symbols=symbols):
-            return st.sampled_from(symbols).map(lambda name: ("symbol", name))
-        case ListOf(element) | ArrayOf(element):
-            return st.lists(values_of(element), min_size=least, max_size=3).map(lambda items: ("list", tuple(items)))
-        case SetOf(element):
-            distinct = st.lists(values_of(element), min_size=least, max_size=3, unique_by=as_python_sees)
-            return distinct.map(lambda items: ("set", frozenset(items)))
-        case MapOf(key, value):
-            pairs = st.lists(
-                st.tuples(values_of(key), values_of(value)),
-                min_size=least,
-                max_size=3,
-                unique_by=lambda p: as_python_sees(p[0]),
-            )
-            return pairs.map(lambda items: ("map", frozenset(items)))
-        case TupleOf(items):
-            return st.tuples(*map(values_of, items)).map(lambda found: ("tuple", found))
-        case EitherOf(left, right):
-            return values_of(left).map(lambda it: ("left", it)) | values_of(right).map(lambda it: ("right", it))
-        case RecordOf(fields=fields):
-            found = [st.tuples(st.just("record"), _items_of(fields))]
-            found += [
-                st.tuples(st.just("subclass"), _items_of(one.fields), st.just(one.identity)) for one in shape.by_tag
-            ]
-            return st.one_of(found)
-        case RowOf(columns=columns):
-            kinds = st.sampled_from([kind.name for kind in RowKind])
-            return st.tuples(st.just("row"), kinds, st.tuples(*(values_of(column.shape) for column in columns)))
-    raise TypeError(shape)
-
-
-def _items_of(fields):
-    items = st.fixed_dictionaries({field.name: values_of(field.shape) for field in fields})
-    return items.map(lambda found: frozenset(found.items()))
 
 
 def as_python_sees(value):
