@@ -107,7 +107,6 @@ MOVED: dict[str, tuple[str, ...]] = {
     "stateshift.serializers.tuples": ("stateshift.serializers.containers.tuples",),
     "stateshift.serializers.unfolding": ("stateshift.serializers.pickled.unfolding",),
     "stateshift.serializers.unpickling": ("stateshift.serializers.pickled.unpickling",),
-    "stateshift.serializers.unread": ("stateshift.serializers.flink.unread",),
     "stateshift.serializers.void": ("stateshift.serializers.flink.void",),
     "stateshift.serializers.windows": ("stateshift.serializers.flink.windows",),
 }

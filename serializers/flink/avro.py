@@ -1,5 +1,7 @@
 """The snapshot of Flink's Avro serializer. Its values are not read by this release.
 
+Flink's snapshots have no length, so this one must be parsed to find the rest of a header:
+
     version 1   UTF schema JSON; the class is the schema's own full name
     version 2   UTF runtime class, UTF schema JSON
     version 3   UTF runtime class, i32 length and schema JSON in UTF-8 (longer than 65535 bytes)
@@ -10,23 +12,24 @@ Source: format notes 6.1, which take it from older sources; version 3 was never 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..errors import CorruptSavepoint
+from ..errors import CorruptSavepoint, OldReaderUnavailable
 from ..registry import register_snapshot
-from .unread import ValuesNotRead
+from ..snapshot import TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ..serializer import TypeSerializer
     from ..views import DataInputView, DataOutputView
 
 
 @register_snapshot
 @attrs.define
-class AvroSerializerSnapshot(ValuesNotRead):
+class AvroSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
     """Snapshot of Flink's Avro serializer.
 
     It is written at the version at which it was read, an exception to rule SNAP-5: a Flink that wrote version 1 or 2
@@ -62,6 +65,12 @@ class AvroSerializerSnapshot(ValuesNotRead):
             return f"{namespace}.{name}" if namespace and "." not in name else name
         except (ValueError, RecursionError):
             return "unreadable schema"
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        raise OldReaderUnavailable(
+            f"values of {self.describe()} are not read by this release",
+            advice="leave the state as it is (its bytes are copied), pass a fallback deserializer, or drop it",
+        )
 
     def write(self, target: DataOutputView) -> None:
         version = self.get_version()
