@@ -9,22 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import attrs
 import pytest
 from object_store import other_s3, s3, secret, upload  # noqa: F401 - fixtures
 from pyspark import cloudpickle
 
-from stateshift.compat.check import check
-from stateshift.compat.planner import plan
 from stateshift.serializers.registry import registry
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.migration.preparation import Preparation
-from stateshift.state.migration.rescale import reshape
-from stateshift.state.migration.run import publish_result, split
-from stateshift.state.migration.run_task import perform
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.testing import migrate_in_process
 
 COUNTS = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", int)])])
 
@@ -85,14 +80,7 @@ def in_process():
     """Migrate without Spark: what the run on Spark must give, to the byte."""
 
     def run(source, target, job, *, parallelism=None):
-        savepoint = Savepoint.open(source)
-        chosen = reshape(savepoint, plan(check(savepoint.describe(), job.describe())), parallelism=parallelism)
-        tasks = split(savepoint, chosen)
-        folder = attrs.evolve(savepoint.folder, place=str(target))
-        folder.create()
-        results = [perform(task, savepoint.folder, folder) for task in tasks]
-        generation = Preparation(savepoint, chosen, tasks).journal(folder).generation
-        publish_result(savepoint, chosen, tasks, results, folder, generation=generation)
+        migrate_in_process(Savepoint.open(source), target, job, MigrationOptions(parallelism=parallelism))
 
     return run
 

@@ -26,8 +26,8 @@ import stored_shop as shop  # noqa: E402 - found by the path above
 from stored_data.contents import BASKET, ERRORS, VALUES  # noqa: E402
 
 import stateshift as ss  # noqa: E402
-from stateshift.serializers.enums import EnumSerializer  # noqa: E402
-from stateshift.serializers.kryo import KryoBytesSerializer, KryoSerializerSnapshot  # noqa: E402
+from stateshift.serializers.enums.serializers import EnumSerializer  # noqa: E402
+from stateshift.serializers.flink.kryo import KryoBytesSerializer, KryoSerializerSnapshot  # noqa: E402
 from stateshift.serializers.registry import registry  # noqa: E402
 from stateshift.serializers.snapshot import snapshot_to_bytes  # noqa: E402
 
