@@ -47,7 +47,10 @@ def types(**options):
 
 @st.composite
 def evolved(draw, shape):
-    """Draw the type after one change of those that `evolutions` of the package makes."""
+    """Draw the type after one change of those that `evolutions` of the package makes.
+
+    A record that changes, or in which something does, is made again as the package makes it: without its subclasses.
+    """
     declared = Declared.of(shape)
     return shape_of(draw(strategies.evolutions(declared.hint, most=1)).hint, declared.shapes)
 
