@@ -62,10 +62,10 @@ TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel"}
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Distribute the tests to the two processes of `make test`: one begins with all that share Spark's session.
+    """Distribute the tests to the processes of `make test`: one begins with all that share Spark's session.
 
     Other tests go to the process that is free, Spark's too, when it has finished; those of files with slow tests first,
-    so that no process waits for the other at the end.
+    so that no process waits for the others at the end.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:
