@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import attrs
@@ -35,7 +36,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
 # Savepoints are flushed to the disk thousands of times. In memory that takes no time; a run needs about a gigabyte.
 MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there has names of its own
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 6 << 30:
-    os.environ["TMPDIR"] = str(MEMORY)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)  # pytest has already looked for it
 
 # In the background of a script interrupts are ignored, here and by what is started here, unless it is said otherwise.
 signal.signal(signal.SIGINT, signal.default_int_handler)
