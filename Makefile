@@ -8,6 +8,8 @@ PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
 PYRIGHT := .venv/.stateshift-pyright-installed
 OLDEST := .venv-oldest/.stateshift-installed
+# One more than two cores have work for: while a test waits for Spark to start, another process computes.
+PROCESSES := 3
 OLDEST_TESTS := tests/spark/source tests/spark/test_migrate.py tests/spark/test_repartition.py tests/spark/test_bootstrap.py
 # PySpark 4.0 leaves sockets open.
 OF_OLD_SPARK := ignore::pytest.PytestUnraisableExceptionWarning
@@ -22,7 +24,7 @@ demo: $(INSTALLED) ## a savepoint of real Flink migrated; then, on Spark, 336,77
 
 test: $(INSTALLED) ## all tests but those of real Flink and most of the faults; ARGS="-k name" picks some
 	@$(MAKE) -s -j 2 .cache/spark.jsa warm
-	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(PY) -m pytest -n $(PROCESSES) --dist loadgroup $(ARGS)
 
 lint: $(INSTALLED) ## ruff (rules and format), the import contract, and that families stay by themselves
 	@$(PY) -m ruff check .

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import attrs
@@ -31,6 +32,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
+
+# Savepoints are flushed to the disk thousands of times. In memory that takes no time; a run needs about a gigabyte.
+MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there has names of its own
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 6 << 30:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)  # pytest has already looked for it
 
 # In the background of a script interrupts are ignored, here and by what is started here, unless it is said otherwise.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,10 +63,10 @@ TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel"}
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Distribute the tests to the two processes of `make test`: one begins with all that share Spark's session.
+    """Distribute the tests to the processes of `make test`: one begins with all that share Spark's session.
 
     Other tests go to the process that is free, Spark's too, when it has finished; those of files with slow tests first,
-    so that no process waits for the other at the end.
+    so that no process waits for the others at the end.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:

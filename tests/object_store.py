@@ -69,7 +69,8 @@ class Server:
     def start(self):
         with (self._folder / "log").open("a") as log:
             self._process = subprocess.Popen(
-                [self._program, "server", "-dir", self._data, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *self._ports,
+                [self._program, f"-logdir={self._folder}", "server",
+                 "-dir", self._data, "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *self._ports,
                  "-master.volumeSizeLimitMB=64", "-volume.max=0", "-volume.preStopSeconds=0",
                  "-s3", f"-s3.config={self._identities}", "-s3.autoCreateBucket=false",
                  "-s3.port.iceberg=0", "-s3.port.lance=0"],

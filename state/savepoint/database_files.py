@@ -18,6 +18,7 @@ from ...serializers.errors import CorruptSavepoint, located
 from ..progress import Progress, report_progress
 from ..rocksdb.database import CURRENT, FileNames, open_database
 from ..rocksdb.workspace import release, shared_folder
+from ..storage.identity import each_place_once
 from .handles import AbsoluteFileHandle, DatabaseHandle, RelativeFileHandle, SegmentHandle
 from .sources import file_of, open_stream
 
@@ -81,7 +82,8 @@ def _stored_names(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[Non
 @contextmanager
 def _local_paths(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[dict[str, Path]]:
     """Yield the local path of each file by the name that the database gives it."""
-    paths = {file.name: path for file in files if (path := _local_path(file, folder)) is not None}
+    with each_place_once():
+        paths = {file.name: path for file in files if (path := _local_path(file, folder)) is not None}
     others = [file for file in files if file.name not in paths]
     if not others:
         yield paths

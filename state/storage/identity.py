@@ -10,12 +10,19 @@ may be mounted twice. A proof is a file that is written to one place and found i
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import attrs
 
 from .stores import is_uri, local_path, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _DEFAULT_PORTS = (":80", ":443")
@@ -42,10 +49,7 @@ class Identity:
         Raises:
             ValueError: The URI is malformed.
         """
-        text = os.fspath(place)
-        if store_of(text) == "file":
-            return _of_path(local_path(text) if is_uri(text) else text)
-        return _of_uri(text)
+        return _find.get()(os.fspath(place))
 
     def is_same(self, other: Identity) -> bool:
         """Whether both are the same place."""
@@ -64,6 +68,25 @@ class Identity:
             if self.steps[at] == last and self.steps[at + 1 : end] == names:
                 return end
         return None
+
+
+def _of(place: str) -> Identity:
+    if store_of(place) == "file":
+        return _of_path(local_path(place) if is_uri(place) else place)
+    return _of_uri(place)
+
+
+_find: ContextVar[Callable[[str], Identity]] = ContextVar("find", default=_of)
+
+
+@contextmanager
+def each_place_once() -> Iterator[None]:
+    """Look for the identity of each place once until the `with` block ends: files are many, their folders are few."""
+    before = _find.set(cache(_of))
+    try:
+        yield
+    finally:
+        _find.reset(before)
 
 
 def _of_path(path: str) -> Identity:

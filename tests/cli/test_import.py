@@ -61,12 +61,19 @@ def larger(first, second):
 """
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("purse")
+    (folder / "import_test_cents.py").write_text(MODULE)
+    (folder / "import_test_job.py").write_text(JOB)
+    subprocess.run([sys.executable, "-c", WRITE], cwd=folder, check=True)
+    return folder
+
+
 @pytest.fixture
-def purse(tmp_path):
+def purse(written, tmp_path):
     """A savepoint of a module of the user, and the folder of that module; it is never imported in this process."""
-    (tmp_path / "import_test_cents.py").write_text(MODULE)
-    (tmp_path / "import_test_job.py").write_text(JOB)
-    subprocess.run([sys.executable, "-c", WRITE], cwd=tmp_path, check=True)
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

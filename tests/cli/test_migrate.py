@@ -288,18 +288,23 @@ def test_a_master_that_spark_does_not_know_ends_with_6_and_one_block(root, savep
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5])
 def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savepoint_of, tmp_path, seconds):
     """A JVM that stays would keep stdout open."""
     command = [sys.executable, "-m", "stateshift", "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new"]
-    with subprocess.Popen(
+    log = tmp_path / "stderr"
+    with log.open("w") as stderr, subprocess.Popen(
         [*command, "--job", "accounts_v3:job", "--master", "local[*,4]"], cwd=root / "examples", env=CHILD, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=stderr,
     ) as process:  # fmt: skip
+        while "on Spark" not in log.read_text():  # what it says before it starts Spark
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
-        printed, told = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=60)
 
+    told = log.read_text()
     assert (process.returncode, printed) == (130, "")
     begun = "Nothing was published: the target has no _metadata. Nothing was written to the source."
     before = "A migration publishes nothing until it is complete."  # on a busy machine the run has not begun by then

@@ -7,6 +7,7 @@ and would fit other tests as well. `python tests/harness/test_names.py` prints t
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 import tomllib
@@ -32,19 +33,17 @@ def load_cases():
 CASES = load_cases()
 
 
-def collect_tests(places):
+@functools.cache  # not a constant: each process of a run imports this module, and one of them needs the tests
+def collect_tests():
     """Name of a test, without `test_` -> ids that the docstrings of tests of this name mention."""
     found = defaultdict(set)
-    for path in sorted(itertools.chain.from_iterable(place.rglob("*.py") for place in places)):
+    for path in sorted(itertools.chain.from_iterable(place.rglob("*.py") for place in PLACES)):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 found[node.name.removeprefix("test_")].update(
                     re.findall(r"\b[A-K]\d\d\b", ast.get_docstring(node) or "")
                 )
     return found
-
-
-TESTS = collect_tests(PLACES)
 
 
 def names_of(pattern):
@@ -65,15 +64,15 @@ def counts():
     """Lines that say how many cases each section has, and how they stand."""
     for section, ids in itertools.groupby(CASES, key=lambda case: case[0]):
         cases = list(ids)
-        tested = sum(not missing(case, TESTS) for case in cases)
+        tested = sum(not missing(case, collect_tests()) for case in cases)
         reasons = sum("reason" in CASES[case] for case in cases)
-        pending = sum("pending" in CASES[case] and bool(missing(case, TESTS)) for case in cases)
+        pending = sum("pending" in CASES[case] and bool(missing(case, collect_tests())) for case in cases)
         yield f"{section}: {len(cases)} cases, {tested} tested, {reasons} with a reason, {pending} to be written"
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_each_case_has_a_test_of_its_name_or_a_reason(case):
-    lacking, said = missing(case, TESTS), CASES[case]
+    lacking, said = missing(case, collect_tests()), CASES[case]
 
     if "reason" in said:
         assert len(said["reason"]) > 20, "a reason is a sentence"
@@ -107,4 +106,4 @@ def test_a_name_alone_does_not_make_a_test_that_of_a_case():
 
 if __name__ == "__main__":
     print(*counts(), sep="\n")
-    print("without a test:", *(case for case in CASES if missing(case, TESTS)))
+    print("without a test:", *(case for case in CASES if missing(case, collect_tests())))
