@@ -72,6 +72,7 @@ class SortedStateBackend(KeyedStateBackend):
         key_groups: Those of this subtask.
         cache_bytes: The size of the write-back cache.
         heap_timers: Whether all timers are held in memory, and are written to the store when the backend is frozen.
+        held_timers: How many timers of a key group are held in memory if not all of them are.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class SortedStateBackend(KeyedStateBackend):
         *,
         cache_bytes: int = CACHE_BYTES,
         heap_timers: bool = False,
+        held_timers: int = HELD_TIMERS,
     ) -> None:
         self.key, self.max_parallelism, self.key_groups = key, max_parallelism, key_groups
         self._store = store
@@ -93,7 +95,7 @@ class SortedStateBackend(KeyedStateBackend):
         self._tables: dict[str, CachedTable] = {}
         self._handles: dict[str, State] = {}
         self._queues: dict[str, SortedTimerQueue] = {}
-        self._held_timers = sys.maxsize if heap_timers else HELD_TIMERS
+        self._held_timers = sys.maxsize if heap_timers else held_timers
 
     @property
     def current_key(self) -> Any:
