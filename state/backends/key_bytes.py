@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
 from ...serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
 from ...serializers.limits import require_room
-from ...serializers.views import DataOutputView
+from ...serializers.primitives.numeric import NumberSerializer
+from ...serializers.views import DataInputView, DataOutputView
 from ..entry_keys import length_bytes
 from ..key_groups import key_group, key_hasher, prefix_size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...serializers.serializer import TypeSerializer
 
 _REMEMBERED = 1 << 16
@@ -19,36 +23,65 @@ _REMEMBERED_TYPES = (int, str)
 """Types of which equal values have equal bytes; 0.0 and -0.0 are equal and have not."""
 
 
-class Encoder:
-    """Encodes values of one type, again and again.
+def encoder(serializer: TypeSerializer[Any], **place: object) -> Callable[[Any], bytes]:
+    """Return a function that encodes values of one type, again and again.
+
+    It raises `ValueNotConvertible` where a value does not fit.
 
     Args:
         serializer: The serializer.
         place: What an error says of the place, such as the name of the state.
     """
+    serialize, target = serializer.serialize, DataOutputView()
+    taken = target.taken
 
-    __slots__ = ("_place", "_serialize", "_target")
-
-    def __init__(self, serializer: TypeSerializer[Any], **place: object) -> None:
-        self._serialize, self._target, self._place = serializer.serialize, DataOutputView(), place
-
-    def __call__(self, value: Any) -> bytes:
-        """Return the bytes of a value; raises `ValueNotConvertible` where it does not fit."""
-        target = self._target
+    def encode(value: Any) -> bytes:
         try:
-            self._serialize(value, target)
+            serialize(value, target)
         except Exception as error:
-            target.taken()
+            taken()
             if isinstance(error, StateShiftError):
-                for name, place in self._place.items():
-                    error.where.setdefault(name, place)
+                for name, where in place.items():
+                    error.where.setdefault(name, where)
                 raise
             raise ValueNotConvertible(
                 f"{shown(value)} cannot be written: {type(error).__name__}: {error}",
                 advice="pass a value of the declared type",
-                **self._place,
+                **place,
             ) from error
-        return target.taken()
+        return taken()
+
+    if not isinstance(serializer, NumberSerializer):
+        return encode
+    pack, exact = serializer.row.packing.pack, float if serializer.is_rounded else int
+
+    def packed(value: Any) -> bytes:
+        try:
+            return pack(value) if type(value) is exact else encode(value)
+        except (struct.error, OverflowError):
+            return encode(value)
+
+    return packed
+
+
+def decoder(serializer: TypeSerializer[Any]) -> Callable[[bytes | bytearray], Any]:
+    """Return a function that decodes values of one type, again and again; it raises `CorruptSavepoint`."""
+    deserialize = serializer.deserialize
+
+    def decode(data: bytes | bytearray) -> Any:
+        return deserialize(DataInputView(bytes(data)))
+
+    if not isinstance(serializer, NumberSerializer):
+        return decode
+    unpack = serializer.row.packing.unpack
+
+    def unpacked(data: bytes | bytearray) -> Any:
+        try:
+            return unpack(data)[0]
+        except struct.error:
+            return decode(data)
+
+    return unpacked
 
 
 class _NoKey(bytes):
@@ -79,7 +112,7 @@ class CurrentKey:
     __slots__ = ("_encode", "_hash", "_key_groups", "_known", "_max_parallelism", "framed", "key", "plain", "prefix")
 
     def __init__(self, serializer: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
-        self._encode, self._hash = Encoder(serializer), key_hasher(serializer)
+        self._encode, self._hash = encoder(serializer), key_hasher(serializer)
         self._max_parallelism, self._key_groups = max_parallelism, key_groups
         self._known: dict[Any, tuple[bytes, bytes]] = {}
         self.prefix = prefix_size(max_parallelism)
@@ -125,4 +158,4 @@ def namespace_bytes(serializer: TypeSerializer[Any], namespace: Any) -> bytes:
     """Return the bytes of a namespace; for plain state None is the void namespace."""
     if namespace is None and isinstance(serializer, VoidNamespaceSerializer):
         namespace = VOID_NAMESPACE
-    return Encoder(serializer)(namespace)
+    return encoder(serializer)(namespace)

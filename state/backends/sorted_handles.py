@@ -18,7 +18,7 @@ from ..entry_keys import is_ambiguous, length_bytes
 from ..runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ..savepoint.entries import each_separated
 from ..transcode.objects import SEPARATOR
-from .key_bytes import Encoder, namespace_bytes
+from .key_bytes import decoder, encoder, namespace_bytes
 from .sorted_store import prefix_end
 
 if TYPE_CHECKING:
@@ -79,17 +79,17 @@ class _SortedState(State):
 class _SortedSingle(_SortedState):
     """A handle with one value for each key."""
 
-    __slots__ = ("_default", "_encode", "_read")
+    __slots__ = ("_decode", "_default", "_encode")
 
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         serializer = descriptor.state_serializer()
-        self._encode, self._read = Encoder(serializer, state=descriptor.name), serializer.deserialize
+        self._encode, self._decode = encoder(serializer, state=descriptor.name), decoder(serializer)
         self._default = descriptor.default_value
 
     def _get(self, address: bytes) -> Any:
         data = self._table.get(address)
-        return None if data is None else self._read(DataInputView(data))
+        return None if data is None else self._decode(data)
 
     def _merge(self, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
         (into,), others = self._addresses([target]), self._addresses(sources)
@@ -110,7 +110,7 @@ class SortedValueState(_SortedSingle, ValueState[Any]):
 
     def value(self) -> Any:
         data = self._table.get(self._address())
-        return self._default if data is None else self._read(DataInputView(data))
+        return self._default if data is None else self._decode(data)
 
     def update(self, value: Any) -> None:
         if value is None:
@@ -172,7 +172,7 @@ class SortedListState(_SortedState, ListState[Any]):
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         self._element = descriptor.state_serializer().element
-        self._encode = Encoder(self._element, state=descriptor.name)
+        self._encode = encoder(self._element, state=descriptor.name)
 
     def get(self) -> list[Any]:
         data = self._table.get(self._address())
@@ -209,11 +209,11 @@ class SortedListState(_SortedState, ListState[Any]):
         return SEPARATOR.join(pieces) if pieces else None
 
     def _append(self, address: bytes, data: bytes) -> None:
-        before = self._table.get(address)
-        size = len(data) + (0 if before is None else len(before) + len(SEPARATOR))
-        if size > MAX_VALUE_BYTES:
-            self._refuse(size)
-        self._table.append(address, SEPARATOR, data)
+        try:
+            self._table.append(address, data)
+        except ValueNotConvertible as error:
+            error.where |= {"state": self._name, "key": shown(self._current.key)}
+            raise
 
     def _present(self, value: Any) -> Any:
         return self._refuse_null() if value is None else value
@@ -227,13 +227,14 @@ class SortedListState(_SortedState, ListState[Any]):
 class SortedMapState(_SortedState, MapState[Any, Any]):
     """Map state in a sorted store: each entry of a map is an entry of the table."""
 
-    __slots__ = ("_encode_key", "_encode_value", "_map")
+    __slots__ = ("_decode_value", "_encode_key", "_encode_value", "_read_key")
 
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
-        self._map = descriptor.state_serializer()
-        self._encode_key = Encoder(self._map.key, state=descriptor.name)
-        self._encode_value = Encoder(_MapValue(self._map), state=descriptor.name)
+        serializer = descriptor.state_serializer()
+        self._encode_key, self._read_key = encoder(serializer.key, state=descriptor.name), serializer.key.deserialize
+        self._encode_value = encoder(_MapValue(serializer), state=descriptor.name)
+        self._decode_value = decoder(serializer.value)
 
     def get(self, key: Any) -> Any:
         data = self._table.get(self._address() + self._encode_key(key))
@@ -253,14 +254,12 @@ class SortedMapState(_SortedState, MapState[Any, Any]):
         return self._table.get(self._address() + self._encode_key(key)) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        size = len(self._address())
-        read = self._map.key.deserialize
-        return ((read(DataInputView(key, size)), self._value(value)) for key, value in self._entries())
+        start, read = len(self._address()), self._read_key
+        return ((read(DataInputView(key, start)), self._value(value)) for key, value in self._entries())
 
     def keys(self) -> Iterator[Any]:
-        size = len(self._address())
-        read = self._map.key.deserialize
-        return (read(DataInputView(key, size)) for key, _ in self._entries())
+        start, read = len(self._address()), self._read_key
+        return (read(DataInputView(key, start)) for key, _ in self._entries())
 
     def values(self) -> Iterator[Any]:
         return (self._value(value) for _, value in self._entries())
@@ -278,7 +277,7 @@ class SortedMapState(_SortedState, MapState[Any, Any]):
         return (entry for batch in batches for entry in zip(*batch, strict=True))
 
     def _value(self, data: bytes | bytearray) -> Any:
-        return None if data[0] else self._map.value.deserialize(DataInputView(bytes(data), 1))
+        return None if data[0] else self._decode_value(data[1:])
 
 
 class _MapValue:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...serializers.limits import MAX_VALUE_BYTES, require_room
+from ..transcode.objects import SEPARATOR
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -55,44 +58,59 @@ class WriteCache:
 
 
 class CachedTable:
-    """A table behind the cache. A value that grows is held as a `bytearray`."""
+    """A table behind the cache. A list that grows is held as a `bytearray`."""
 
-    __slots__ = ("_cache", "_changed", "_known", "_table")
+    __slots__ = ("_cache", "_changed", "_read", "_table")
 
     def __init__(self, table: SortedTable, cache: WriteCache) -> None:
         self._table, self._cache = table, cache
-        self._known: dict[bytes, bytes | bytearray | None] = {}
-        self._changed: set[bytes] = set()
+        self._changed: dict[bytes, bytes | bytearray | None] = {}
+        self._read: dict[bytes, bytes | bytearray | None] = {}
 
     def get(self, key: bytes) -> bytes | bytearray | None:
         """Return the value of a key, which must not be changed; None where it has none."""
-        found = self._known.get(key, _UNKNOWN)
-        if found is not _UNKNOWN:
-            return found  # type: ignore[return-value]  # not the marker
-        value = self._table.get(key)
-        self._keep(key, value)
-        return value
+        found = self._changed.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
+            found = self._read.get(key, _UNKNOWN)
+            if found is _UNKNOWN:
+                found = self._read[key] = self._table.get(key)
+                cache = self._cache
+                cache.left -= len(key) + (_ENTRY_BYTES if found is None else _ENTRY_BYTES + len(found))
+                if cache.left < 0:
+                    cache.empty()
+        return found  # type: ignore[return-value]  # not the marker
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None removes it."""
-        self._changed.add(key)
-        self._keep(key, value)
+        self._changed[key] = value
+        cache = self._cache
+        cache.left -= len(key) + (_ENTRY_BYTES if value is None else _ENTRY_BYTES + len(value))
+        if cache.left < 0:
+            cache.empty()
 
-    def append(self, key: bytes, separator: bytes, data: bytes) -> int:
-        """Append to the value of a key, with a separator if it has one; return the new size in bytes."""
-        value = self.get(key)
+    def append(self, key: bytes, data: bytes) -> None:
+        """Append to the elements of a key.
+
+        Raises:
+            ValueNotConvertible: All elements together are too large for an entry.
+        """
+        value = self._changed.get(key)
         if type(value) is bytearray:
             grown, cost = value, len(data)
         else:
+            value = self.get(key)
             grown = bytearray(value or b"")
             cost = len(key) + len(grown) + len(data) + _ENTRY_BYTES
+        if len(grown) + len(data) >= MAX_VALUE_BYTES:
+            require_room(len(grown) + len(SEPARATOR) + len(data))
         if value is not None:
-            grown += separator
+            grown += SEPARATOR
         grown += data
-        self._known[key] = grown
-        self._changed.add(key)
-        self._spend(cost)
-        return len(grown)
+        self._changed[key] = grown
+        cache = self._cache
+        cache.left -= cost
+        if cache.left < 0:
+            cache.empty()
 
     def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop` in order, after writing what has changed."""
@@ -101,21 +119,12 @@ class CachedTable:
 
     def flush(self) -> None:
         """Write all changes to the store."""
-        if self._changed:
-            known = self._known
-            self._table.write({key: None if (value := known[key]) is None else bytes(value) for key in self._changed})
-            self._changed.clear()
+        changed = self._changed
+        if changed:
+            self._table.write({key: None if value is None else bytes(value) for key, value in changed.items()})
+            self._read.update(changed)
+            changed.clear()
 
     def forget(self) -> None:
         """Drop everything; changes must have been written."""
-        self._known.clear()
-
-    def _keep(self, key: bytes, value: bytes | None) -> None:
-        self._known[key] = value
-        self._spend(len(key) + _ENTRY_BYTES + (0 if value is None else len(value)))
-
-    def _spend(self, size: int) -> None:
-        cache = self._cache
-        cache.left -= size
-        if cache.left < 0:
-            cache.empty()
+        self._read.clear()
