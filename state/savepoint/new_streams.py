@@ -70,11 +70,10 @@ def keyed_header(operator: Operator) -> KeyedStreamHeader | None:
     states = [state for state in operator.describe().states if state.kind.is_keyed]
     if operator.key is None or not states:
         return None
-    return KeyedStreamHeader(operator.key.snapshot_configuration(), tuple(map(keyed_info, states)))
+    return KeyedStreamHeader(operator.key.snapshot_configuration(), tuple(map(_keyed_info, states)))
 
 
-def keyed_info(state: StateDescription) -> StateMetaInfo:
-    """Return the description of a keyed state, or of a queue of timers, for a header."""
+def _keyed_info(state: StateDescription) -> StateMetaInfo:
     if state.namespace is None:  # not a state descriptor's: a queue of timers
         return timer_state(state.name, state.value.snapshot)
     return keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)

@@ -14,14 +14,14 @@ from bisect import bisect_left, insort
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.errors import ValueNotConvertible, shown
-from ...serializers.views import DataInputView
+from ....serializers.errors import ValueNotConvertible, shown
+from ....serializers.views import DataInputView
 from .key_bytes import namespace_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...serializers.serializer import TypeSerializer
+    from ....serializers.serializer import TypeSerializer
     from .key_bytes import CurrentKey
     from .write_cache import CachedTable
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ..savepoint.database_stream import SortedFamilies
+from ...savepoint.database_stream import SortedFamilies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..rocksdb.database import Items
+    from ...rocksdb.database import Items
 
 
 class SortedTable(Protocol):

@@ -7,14 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .configuration import Configuration
-from .rocksdb_options import PREFIX, DatabaseOptions
-from .rocksdb_store import RocksDBStore
-from .sorted_backend import SortedStateBackend
+from ..configuration import Configuration
+from .options import PREFIX, DatabaseOptions
+from .store import RocksDBStore
+from ..sorted.backend import SortedStateBackend
 
 if TYPE_CHECKING:
-    from ...serializers.serializer import TypeSerializer
-    from .rocksdb_options import RocksDBOptionsFactory
+    from ....serializers.serializer import TypeSerializer
+    from .options import RocksDBOptionsFactory
 
 
 class EmbeddedRocksDBStateBackend(SortedStateBackend):

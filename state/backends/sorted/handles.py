@@ -11,21 +11,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.errors import ValueNotConvertible, located, shown
-from ...serializers.limits import MAX_VALUE_BYTES, require_room
-from ...serializers.views import DataInputView, DataOutputView
-from ..entry_keys import is_ambiguous, length_bytes
-from ..runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from ..savepoint.entries import each_separated
-from ..transcode.objects import SEPARATOR
+from ....compat.description import StateKind
+from ....serializers.errors import ValueNotConvertible, located, shown
+from ....serializers.limits import MAX_VALUE_BYTES, require_room
+from ....serializers.views import DataInputView, DataOutputView
+from ...entry_keys import is_ambiguous, length_bytes
+from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from ...savepoint.entries import each_separated
+from ...transcode.objects import SEPARATOR
 from .key_bytes import decoder, encoder, namespace_bytes
-from .sorted_store import prefix_end
+from .store import prefix_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ...serializers.serializer import TypeSerializer
-    from ..descriptors import StateDescriptor
+    from ....serializers.serializer import TypeSerializer
+    from ...descriptors import StateDescriptor
     from .key_bytes import CurrentKey
     from .write_cache import CachedTable
 
@@ -79,13 +80,12 @@ class _SortedState(State):
 class _SortedSingle(_SortedState):
     """A handle with one value for each key."""
 
-    __slots__ = ("_decode", "_default", "_encode")
+    __slots__ = ("_decode", "_encode")
 
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         serializer = descriptor.state_serializer()
         self._encode, self._decode = encoder(serializer, state=descriptor.name), decoder(serializer)
-        self._default = descriptor.default_value
 
     def _get(self, address: bytes) -> Any:
         data = self._table.get(address)
@@ -106,7 +106,11 @@ class _SortedSingle(_SortedState):
 class SortedValueState(_SortedSingle, ValueState[Any]):
     """Value state in a sorted store."""
 
-    __slots__ = ()
+    __slots__ = ("_default",)
+
+    def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
+        super().__init__(descriptor, key, current, table)
+        self._default = descriptor.default_value
 
     def value(self) -> Any:
         data = self._table.get(self._address())
@@ -129,8 +133,7 @@ class SortedReducingState(_SortedSingle, ReducingState[Any]):
         self._reduce = descriptor.reduce_function
 
     def get(self) -> Any:
-        found = self._get(self._address())
-        return self._default if found is None else found
+        return self._get(self._address())
 
     def add(self, value: Any) -> None:
         address = self._address()
@@ -148,7 +151,7 @@ class SortedAggregatingState(_SortedSingle, AggregatingState[Any, Any]):
 
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
-        self._function = descriptor.aggregate_function
+        self._function = descriptor.agg_function
 
     def get(self) -> Any:
         found = self._get(self._address())
@@ -289,3 +292,13 @@ class _MapValue:
     def serialize(self, value: tuple[Any, Any], target: DataOutputView) -> None:
         """Write the null flag and the value."""
         self._write(*value, target)
+
+
+HANDLES: dict[StateKind, Callable[..., Any]] = {
+    StateKind.VALUE: SortedValueState,
+    StateKind.LIST: SortedListState,
+    StateKind.MAP: SortedMapState,
+    StateKind.REDUCING: SortedReducingState,
+    StateKind.AGGREGATING: SortedAggregatingState,
+}
+"""The handle of each kind of state."""

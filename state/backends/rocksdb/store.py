@@ -8,15 +8,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.errors import DeclarationError, NoSpaceLeft, StorageFailed
-from ..rocksdb.database import require_library
-from ..rocksdb.options_file import DEFAULT_FAMILY
+from ....serializers.errors import DeclarationError, NoSpaceLeft, StorageFailed
+from ...rocksdb.database import require_library
+from ...rocksdb.options_file import DEFAULT_FAMILY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from ..rocksdb.database import Items
+    from ...rocksdb.database import Items
 
 _LEAST_ITEMS, _MOST_ITEMS = 16, 512
 _READAHEAD_BYTES = 1 << 20

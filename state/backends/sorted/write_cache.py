@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...serializers.limits import MAX_VALUE_BYTES, require_room
-from ..transcode.objects import SEPARATOR
+from ....serializers.limits import MAX_VALUE_BYTES, require_room
+from ...transcode.objects import SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..rocksdb.database import Items
-    from .sorted_store import SortedTable
+    from ...rocksdb.database import Items
+    from .store import SortedTable
 
 _ENTRY_BYTES = 200  # two objects and their places in a dict and a set
 _UNKNOWN = object()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 
-from ...serializers.errors import DeclarationError, shown
-from ..rocksdb.database import require_library
+from ....serializers.errors import DeclarationError, shown
+from ...rocksdb.database import require_library
 
 if TYPE_CHECKING:
-    from .configuration import Configuration
+    from ..configuration import Configuration
 
 PREFIX = "state.backend.rocksdb."
 _COMPRESSION = {

@@ -5,18 +5,18 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
-from ...serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
-from ...serializers.limits import require_room
-from ...serializers.primitives.numeric import NumberSerializer
-from ...serializers.views import DataInputView, DataOutputView
-from ..entry_keys import length_bytes
-from ..key_groups import key_group, key_hasher, prefix_size
+from ....serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
+from ....serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
+from ....serializers.limits import require_room
+from ....serializers.primitives.numeric import NumberSerializer
+from ....serializers.views import DataInputView, DataOutputView
+from ...entry_keys import length_bytes
+from ...key_groups import key_group, key_hasher, prefix_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...serializers.serializer import TypeSerializer
+    from ....serializers.serializer import TypeSerializer
 
 _REMEMBERED = 1 << 16
 _REMEMBERED_TYPES = (int, str)
