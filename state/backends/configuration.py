@@ -68,7 +68,9 @@ class Option:
         except (ValueError, KeyError) as error:
             raise DeclarationError(
                 f"{self.key} is {shown(value)}, which is not a {self.type}",
-                advice=f"choose one of {', '.join(self.choices)}" if self.choices else f"such as {_EXAMPLES[self.type]}",
+                advice=f"choose one of {', '.join(self.choices)}"
+                if self.choices
+                else f"such as {_EXAMPLES[self.type]}",
             ) from error
 
 

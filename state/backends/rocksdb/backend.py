@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..configuration import Configuration
+from ..sorted.backend import SortedStateBackend
 from .options import PREFIX, DatabaseOptions
 from .store import RocksDBStore
-from ..sorted.backend import SortedStateBackend
 
 if TYPE_CHECKING:
     from ....serializers.serializer import TypeSerializer

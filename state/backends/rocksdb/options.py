@@ -58,11 +58,11 @@ class Memory:
 
     @classmethod
     def of(cls, size: int, buffer_ratio: float) -> Memory:
-        """Divide a number of bytes; as write buffers exceed their limit by half before they are written, as in Flink."""
+        """Divide a number of bytes; as in Flink, write buffers may exceed their limit by half."""
         library = require_library()
         memory = library.Cache(int((3 - buffer_ratio) * size / 3))
         limit = int(2 * size * buffer_ratio / 3)
-        manager = library.WriteBufferManager.new_write_buffer_manager_with_cache(limit, False, memory)  # noqa: FBT003
+        manager = library.WriteBufferManager.new_write_buffer_manager_with_cache(limit, allow_stall=False, cache=memory)
         return cls(memory, manager)
 
 
@@ -101,9 +101,9 @@ class DatabaseOptions:
     def database(self) -> Any:
         """Return the options of the database."""
         options, value = self._library.Options(raw_mode=True), self._value
-        options.create_if_missing(True)  # noqa: FBT003 - not a keyword
-        options.create_missing_column_families(True)  # noqa: FBT003
-        options.set_use_fsync(False)  # noqa: FBT003
+        options.create_if_missing(create_if_missing=True)
+        options.create_missing_column_families(create_missing_cfs=True)
+        options.set_use_fsync(False)
         options.set_stats_dump_period_sec(0)
         options.set_max_background_jobs(value("thread.num"))
         options.set_max_open_files(value("files.open"))
@@ -122,7 +122,7 @@ class DatabaseOptions:
         options, value, library = self._library.Options(raw_mode=True), self._value, self._library
         style = value("compaction.style").lower()
         if style == "none":
-            options.set_disable_auto_compactions(True)  # noqa: FBT003
+            options.set_disable_auto_compactions(True)
         else:
             options.set_compaction_style(getattr(library.DBCompactionStyle, style)())
         options.set_level_compaction_dynamic_level_bytes(value("compaction.level.use-dynamic-size"))
@@ -149,17 +149,17 @@ class DatabaseOptions:
         blocks.set_block_size(value("block.blocksize"))
         blocks.set_metadata_block_size(value("block.metadata-blocksize"))
         if value("use-bloom-filter"):
-            blocks.set_bloom_filter(value("bloom-filter.bits-per-key"), False)  # noqa: FBT003
+            blocks.set_bloom_filter(value("bloom-filter.bits-per-key"), block_based=False)
         if self._memory is None:
             blocks.set_block_cache(self._library.Cache(value("block.cache-size")))
             return blocks
         blocks.set_block_cache(self._memory.cache)
-        blocks.set_cache_index_and_filter_blocks(True)  # noqa: FBT003
-        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)  # noqa: FBT003
+        blocks.set_cache_index_and_filter_blocks(True)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
         if value("memory.partitioned-index-filters"):
             blocks.set_index_type(self._library.BlockBasedIndexType.two_level_index_search())
-            blocks.set_partition_filters(True)  # noqa: FBT003
-            blocks.set_pin_top_level_index_and_filter(True)  # noqa: FBT003
+            blocks.set_partition_filters(True)
+            blocks.set_pin_top_level_index_and_filter(True)
         return blocks
 
     def _shared_memory(self) -> Memory | None:

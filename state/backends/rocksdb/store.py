@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ....serializers.errors import DeclarationError, NoSpaceLeft, StorageFailed
+from ....serializers.errors import DeclarationError, NoSpaceLeft, StateShiftError, StorageFailed
 from ...rocksdb.database import require_library
 from ...rocksdb.options_file import DEFAULT_FAMILY
 
@@ -54,7 +54,7 @@ class RocksDBTable:
 
     def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop` in the order of their keys, some at a time."""
-        return _items(self._family, start, stop, _read_options(stop))
+        return _items(self._family, start, _read_options(stop))
 
 
 class RocksDBView:
@@ -66,10 +66,12 @@ class RocksDBView:
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
         """Yield the entries of a column family in a range of keys, in order; None: without a limit."""
+        if family not in self._snapshots:
+            raise StateShiftError("the snapshot was released before it was written")
         options = _read_options(stop)
         options.fill_cache(v=False)
         options.set_readahead_size(_READAHEAD_BYTES)
-        return _items(self._snapshots[family], start, stop, options)
+        return _items(self._snapshots[family], start, options)
 
     def release(self) -> None:
         """Let RocksDB drop what it kept for this view."""
@@ -85,9 +87,7 @@ class RocksDBStore:
         column_options: Returns the options of a column family.
     """
 
-    def __init__(
-        self, folder: Path, database_options: Callable[[], Any], column_options: Callable[[], Any]
-    ) -> None:
+    def __init__(self, folder: Path, database_options: Callable[[], Any], column_options: Callable[[], Any]) -> None:
         self._library, self._column_options, self.folder = require_library(), column_options, folder
         names = self._library.Rdict.list_cf(str(folder)) if (folder / "CURRENT").exists() else []
         families = {name: column_options() for name in names}
@@ -164,17 +164,15 @@ def _read_options(stop: bytes | None) -> Any:
     return options
 
 
-def _items(family: Any, start: bytes | None, stop: bytes | None, options: Any) -> Iterator[Items]:
-    """Yield the entries of a column family or a snapshot of one; damage raises an error, and does not look like an end.
-
-    Short ranges are read without a second iterator, which only looks for damage behind the last entry.
-    """
+def _items(family: Any, start: bytes | None, options: Any) -> Iterator[Items]:
+    """Yield the entries from `start` to the bound of the options; an end that is damage is an error."""
     with reported("read its files"):
         iterator = family.iter(options)
         iterator.seek_to_first() if start is None else iterator.seek(start)
     valid, key_of, value_of, move, most = iterator.valid, iterator.key, iterator.value, iterator.next, _LEAST_ITEMS
     while True:
-        keys, values = [], []
+        keys: list[bytes] = []
+        values: list[bytes] = []
         with reported("read its files"):
             while valid() and len(keys) < most:
                 keys.append(key_of())

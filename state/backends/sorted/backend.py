@@ -9,16 +9,16 @@ import attrs
 
 from ....serializers.errors import CorruptSavepoint, DeclarationError
 from ...entry_keys import decode
-from ...savepoint.database_stream import DatabaseStreamReader
 from ...key_groups import prefix_size
+from ...savepoint.database_stream import DatabaseStreamReader
 from ...savepoint.keyed_stream import KeyedStreamHeader
 from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ...transcode.choice import ExecutorName
-from .key_bytes import CurrentKey, namespace_bytes
 from ..keyed_backend import KeyedStateBackend
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .handles import HANDLES
+from .key_bytes import CurrentKey, namespace_bytes
 from .timers import HELD_TIMERS, SortedTimerQueue
 from .write_cache import WriteCache
 
@@ -99,9 +99,7 @@ class SortedStateBackend(KeyedStateBackend):
             self._handles[name] = HANDLES[descriptor.kind](descriptor, self.key, self._current, table)
         return self._handles[name]
 
-    def create_timer_queue(
-        self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]
-    ) -> SortedTimerQueue:
+    def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> SortedTimerQueue:
         info = queue_info(service, domain, self.key, namespace)
         self._require_same(info, is_live=info.name in self._queues)
         if info.name not in self._queues:

@@ -85,7 +85,7 @@ class _SortedSingle(_SortedState):
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         serializer = descriptor.state_serializer()
-        self._encode, self._decode = encoder(serializer, state=descriptor.name), decoder(serializer)
+        self._encode, self._decode = encoder(serializer, descriptor.name), decoder(serializer)
 
     def _get(self, address: bytes) -> Any:
         data = self._table.get(address)
@@ -175,7 +175,7 @@ class SortedListState(_SortedState, ListState[Any]):
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         self._element = descriptor.state_serializer().element
-        self._encode = encoder(self._element, state=descriptor.name)
+        self._encode = encoder(self._element, descriptor.name)
 
     def get(self) -> list[Any]:
         data = self._table.get(self._address())
@@ -235,8 +235,8 @@ class SortedMapState(_SortedState, MapState[Any, Any]):
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         serializer = descriptor.state_serializer()
-        self._encode_key, self._read_key = encoder(serializer.key, state=descriptor.name), serializer.key.deserialize
-        self._encode_value = encoder(_MapValue(serializer), state=descriptor.name)
+        self._encode_key, self._read_key = encoder(serializer.key, descriptor.name), serializer.key.deserialize
+        self._encode_value = encoder(_MapValue(serializer), descriptor.name)
         self._decode_value = decoder(serializer.value)
 
     def get(self, key: Any) -> Any:

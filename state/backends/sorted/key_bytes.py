@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ....serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
 from ....serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
@@ -23,14 +23,18 @@ _REMEMBERED_TYPES = (int, str)
 """Types of which equal values have equal bytes; 0.0 and -0.0 are equal and have not."""
 
 
-def encoder(serializer: TypeSerializer[Any], **place: object) -> Callable[[Any], bytes]:
+class _Writer(Protocol):
+    def serialize(self, value: Any, target: DataOutputView) -> None: ...
+
+
+def encoder(serializer: _Writer, state: str = "") -> Callable[[Any], bytes]:
     """Return a function that encodes values of one type, again and again.
 
     It raises `ValueNotConvertible` where a value does not fit.
 
     Args:
         serializer: The serializer.
-        place: What an error says of the place, such as the name of the state.
+        state: The name of the state in errors.
     """
     serialize, target = serializer.serialize, DataOutputView()
     taken = target.taken
@@ -41,13 +45,13 @@ def encoder(serializer: TypeSerializer[Any], **place: object) -> Callable[[Any],
         except Exception as error:
             taken()
             if isinstance(error, StateShiftError):
-                for name, where in place.items():
-                    error.where.setdefault(name, where)
+                if state:
+                    error.where.setdefault("state", state)
                 raise
             raise ValueNotConvertible(
                 f"{shown(value)} cannot be written: {type(error).__name__}: {error}",
                 advice="pass a value of the declared type",
-                **place,
+                state=state,
             ) from error
         return taken()
 

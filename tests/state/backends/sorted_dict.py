@@ -42,7 +42,9 @@ class DictStore:
     def table(self, name: str) -> DictTable:
         return self._tables.setdefault(name, DictTable({}))
 
-    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[tuple[tuple[bytes, ...], tuple[bytes, ...]]]:
+    def items(
+        self, family: str, start: bytes | None = None, stop: bytes | None = None
+    ) -> Iterator[tuple[tuple[bytes, ...], tuple[bytes, ...]]]:
         return self._tables[family].items(start, stop)
 
     def freeze(self) -> DictStore:
