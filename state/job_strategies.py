@@ -23,6 +23,8 @@ from .job import Job, Operator
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
+    from collections.abc import Callable
+
     from .testing import Contents
 
 _UIDS = ("orders", "people", "totals", "alerts")
@@ -30,7 +32,11 @@ _NAMES = ("open", "last", "count", "seen", "rules", "paid")
 _simple_keys = st.sampled_from([str, int, Int32, Int16, Int8, bool, float, Float32])
 _keys = _simple_keys | st.lists(_simple_keys, min_size=2, max_size=3).map(lambda items: generic(tuple, *items))
 """Draws key types whose hash is the same in every JVM."""
-_OF_ONE_VALUE = (ValueStateDescriptor, ReducingStateDescriptor, AggregatingStateDescriptor)
+_OF_ONE_VALUE: tuple[Callable[..., StateDescriptor], ...] = (
+    ValueStateDescriptor,
+    lambda name, hint, **more: ReducingStateDescriptor(name, None, hint, **more),
+    lambda name, hint, **more: AggregatingStateDescriptor(name, None, hint, **more),
+)
 
 
 @st.composite

@@ -103,26 +103,14 @@ class AggregatingState(MergingState[IN, OUT]):
     __slots__ = ()
 
 
-class MapState(State, Generic[K, V]):
-    """State with a map for each key."""
+class ReadOnlyBroadcastState(ABC, Generic[K, V]):
+    """A map that is equal in every subtask, to read. Its values must not be changed."""
 
     __slots__ = ()
 
     @abstractmethod
     def get(self, key: K) -> V | None:
         """Return the value of a map key; None where there is none."""
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None:
-        """Set the value of a map key."""
-
-    @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set the values of several map keys."""
-
-    @abstractmethod
-    def remove(self, key: K) -> None:
-        """Remove a map key; there may be none."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
@@ -147,14 +135,42 @@ class MapState(State, Generic[K, V]):
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
 
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V]):
+    """A map that is equal in every subtask, as long as each subtask changes it in the same way."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all entries."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Set the value of a map key."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Set the values of several map keys."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Remove a map key; there may be none."""
+
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
 
     def __delitem__(self, key: K) -> None:
         self.remove(key)
 
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
 
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.keys())
+class MapState(State, BroadcastState[K, V]):
+    """State with a map for each key."""
+
+    __slots__ = ()

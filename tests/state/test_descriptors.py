@@ -36,8 +36,8 @@ class Level(enum.Enum):
     ("descriptor", "kind", "words"),
     [
         (ValueStateDescriptor("s", Account), StateKind.VALUE, "fx.Account"),
-        (ReducingStateDescriptor("s", int, reduce_function=max), StateKind.REDUCING, "long"),
-        (AggregatingStateDescriptor("s", tuple[int, float]), StateKind.AGGREGATING, "tuple<long, double>"),
+        (ReducingStateDescriptor("s", max, int), StateKind.REDUCING, "long"),
+        (AggregatingStateDescriptor("s", None, tuple[int, float]), StateKind.AGGREGATING, "tuple<long, double>"),
         (ListStateDescriptor("s", Int32), StateKind.LIST, "list<int>"),
         (MapStateDescriptor("s", str, Level), StateKind.MAP, "map<string, enum Level>"),
         (ValueStateDescriptor("s", int | None), StateKind.VALUE, "optional<long>"),
@@ -109,8 +109,9 @@ class Stubborn(LongSerializer):
 )
 @pytest.mark.parametrize("kind", [ValueStateDescriptor, ReducingStateDescriptor, AggregatingStateDescriptor])
 def test_a_default_that_does_not_fit_is_refused_when_it_is_declared(kind, hint, default):
+    function = [] if kind is ValueStateDescriptor else [None]
     with pytest.raises(DeclarationError, match="the default value of state 'score' does not fit its type"):
-        kind("score", hint, default)
+        kind("score", *function, hint, default)
 
 
 @pytest.mark.parametrize(
