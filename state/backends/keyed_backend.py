@@ -54,7 +54,10 @@ class FrozenState(Protocol):
         header: The key snapshot and the states: the index of a state is its id in the blocks.
     """
 
-    header: KeyedStreamHeader
+    @property
+    def header(self) -> KeyedStreamHeader:
+        """The key snapshot and the states: the index of a state is its id in the blocks."""
+        ...
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
         """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
