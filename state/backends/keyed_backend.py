@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.keyed_stream import KeyedStreamHeader
     from ..timers import TimeDomain
+    from .snapshots import SnapshotStrategy
 
 
 class TimerQueue(Protocol):
@@ -122,6 +123,12 @@ class KeyedStateBackend(ABC):
         It is called before any handle is given, once for each stored subtask whose key groups overlap. The stored
         types are those of the stream; a descriptor that is registered later has been checked against them before.
         """
+
+    def checkpoint_strategy(self) -> SnapshotStrategy[Any]:
+        """Return how this backend writes checkpoints, the same for all of them: by default as savepoints."""
+        from .snapshots import SavepointStrategy  # which knows backends
+
+        return SavepointStrategy(self)
 
     @abstractmethod
     def dispose(self) -> None:
