@@ -5,8 +5,10 @@ import shutil
 from pathlib import Path
 
 import attrs
+import native_snapshots
 import pytest
 from checkpointing import OPERATOR, contents, files_of, restore, take
+from sorted_dict import DictStore
 
 from stateshift import ListStateDescriptor, MapStateDescriptor, Savepoint, ValueStateDescriptor
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StorageFailed, TargetExists
@@ -15,11 +17,16 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration
 from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.state.backends.restoring import restore_keyed
+from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
+from stateshift.state.savepoint.keyed_readers import read_header
+from stateshift.state.savepoint.metadata import METADATA, read_metadata
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.checkpoints import clean_job, open_checkpoints
 from stateshift.state.storage.files import Folder
+from stateshift.state.storage.roots import with_moved
 from stateshift.state.timers import TimeDomain
 
 GROUPS = 16
@@ -309,3 +316,30 @@ def test_two_runs_do_not_write_into_one_folder(made, root):
             pass
         with pytest.raises(TargetExists, match="another run"):
             clean_job(storage.folder)
+
+
+@pytest.mark.parametrize("name", native_snapshots.NAMES)
+def test_databases_of_flink_go_on_as_ours(tmp_path, name):
+    """Its list states are appends that RocksDB has not joined yet; what we change and checkpoint is read again."""
+    folder = Folder.at(native_snapshots.snapshot(name))
+    metadata = read_metadata(folder.read(METADATA))
+    folder = with_moved(metadata, folder)
+    stored = next(operator for operator in metadata.operators if any(map(_keyed, operator.subtasks)))
+    key = read_header(_keyed(stored.subtasks[0]), folder).key_snapshot.restore_serializer()
+    everything = key, stored.max_parallelism, range(stored.max_parallelism)
+    entries, files = SortedStateBackend(DictStore(), *everything), EmbeddedRocksDBStateBackend(*everything)
+    for backend in (entries, files):
+        restore_keyed(backend, stored, folder)
+    again = EmbeddedRocksDBStateBackend(*everything)
+    with open_checkpoints(Folder.at(tmp_path)) as storage:
+        taken, _ = take(storage, [files])
+        restore(taken, again)
+
+    assert contents(entries)
+    assert contents(entries) == contents(files) == contents(again)
+    files.dispose()
+    again.dispose()
+
+
+def _keyed(subtask):
+    return subtask.managed_keyed
