@@ -62,9 +62,7 @@ class Subtask:
         self.total = made(ReducingStateDescriptor("total", lambda one, other: one + other, int))
         self.mean = made(AggregatingStateDescriptor("mean", Mean(), tuple[int, int]))
         self.windows = made(ListStateDescriptor("windows", str, namespace=TimeWindowSerializer()))
-        self.timers = self.backend.create_timer_queue(
-            "user-timers", TimeDomain.EVENT_TIME, VoidNamespaceSerializer()
-        )
+        self.timers = self.backend.create_timer_queue("user-timers", TimeDomain.EVENT_TIME, VoidNamespaceSerializer())
         return self
 
 
@@ -79,7 +77,9 @@ class Model:
     def expected(self):
         states = dict(self.states)
         rows = {name: [[key, value] for key, value in states[name].items()] for name in ("value", "several", "total")}
-        rows["mapped"] = [[key, {"$map": [list(item) for item in found.items()]}] for key, found in states["mapped"].items()]
+        rows["mapped"] = [
+            [key, {"$map": [list(item) for item in found.items()]}] for key, found in states["mapped"].items()
+        ]
         rows["mean"] = [[key, {"$tuple": list(found)}] for key, found in states["mean"].items()]
         rows["windows"] = [[key, {"$window": list(span)}, found] for (key, span), found in states["windows"].items()]
         timers = [[key, {"$void": True}, time] for time, key in self.timers]

@@ -58,12 +58,6 @@ class RocksDBTable:
                 batch[key] = value
         self._write(batch)
 
-    def delete_range(self, start: bytes, stop: bytes) -> None:
-        """Remove the entries from `start` to before `stop`, as one record."""
-        batch = self._new_batch()
-        batch.delete_range(start, stop)
-        self._write(batch)
-
     def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop` in the order of their keys, some at a time."""
         options = self._new_read_options()
@@ -175,10 +169,11 @@ class RocksDBStore:
 
     def clip(self, start: bytes, stop: bytes) -> None:
         """Remove the entries outside a range of keys; only where there are any, as such a removal slows reads down."""
-        for table in self._tables.values():
+        for name, table in self._tables.items():
             for first, last in ((b"", start), (stop, _AFTER_ALL_KEYS)):
                 if next(table.items(first, last), None) is not None:
-                    table.delete_range(first, last)
+                    with reported("write"):
+                        self._database.get_column_family(name).delete_range(first, last, self._write_options)
 
     def link(self, folder: Path) -> None:
         """Write everything to files, and make a folder with hard links to them; it must not exist.
