@@ -1,5 +1,7 @@
 """A pytest plugin that writes savepoints from values and migrates them in this process; it imports lazily.
 
+It also has the harnesses that run functions with state: `KeyedProcessHarness`, and the others of `state/harness.py`.
+
 For example:
 
     def test_orders_survive(savepoint_builder, migrate_here):
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
+    from .harness import KeyedProcessHarness as KeyedProcessHarness  # noqa: PLC0414 - for others to import
+    from .harness import KeyedTwoInputHarness as KeyedTwoInputHarness  # noqa: PLC0414 - for others to import
+    from .harness import ProcessHarness as ProcessHarness  # noqa: PLC0414 - for others to import
     from .job import Job
     from .migration.options import MigrationOptions
     from .savepoint.reader import Savepoint
@@ -28,6 +33,15 @@ Contents = Mapping[str, Any]
 """The contents by `UID/STATE`: for keyed state the values by key, for operator lists the elements, for broadcast
 state the map.
 """
+
+
+def __getattr__(name: str) -> Any:
+    """Return a harness; its module is imported with the first one."""
+    if not name.endswith("Harness"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import harness
+
+    return getattr(harness, name)
 
 
 def write_savepoint(

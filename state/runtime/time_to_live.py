@@ -14,7 +14,7 @@ import attrs
 from ...serializers.errors import DeclarationError, shown
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 _COMPACTION = timedelta(days=30)
 
@@ -259,9 +259,7 @@ class StateTtlConfigBuilder:
         Raises:
             DeclarationError: The time is not a timedelta of a millisecond or more.
         """
-        return StateTtlConfig(
-            self._update_type, self._state_visibility, self._characteristic, self._ttl, self._cleanup
-        )
+        return StateTtlConfig(self._update_type, self._state_visibility, self._characteristic, self._ttl, self._cleanup)
 
 
 StateTtlConfig.Builder = StateTtlConfigBuilder  # type: ignore[attr-defined]
