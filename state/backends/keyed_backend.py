@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.keyed_stream import KeyedStreamHeader
     from ..timers import TimeDomain
+    from .snapshots import SnapshotStrategy
 
 
 class TimerQueue(Protocol):
@@ -53,7 +54,10 @@ class FrozenState(Protocol):
         header: The key snapshot and the states: the index of a state is its id in the blocks.
     """
 
-    header: KeyedStreamHeader
+    @property
+    def header(self) -> KeyedStreamHeader:
+        """The key snapshot and the states: the index of a state is its id in the blocks."""
+        ...
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
         """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
@@ -123,6 +127,12 @@ class KeyedStateBackend(ABC):
         It is called before any handle is given, once for each stored subtask whose key groups overlap. The stored
         types are those of the stream; a descriptor that is registered later has been checked against them before.
         """
+
+    def checkpoint_strategy(self) -> SnapshotStrategy[Any]:
+        """Return how this backend writes checkpoints, the same for all of them: by default as savepoints."""
+        from .snapshots import SavepointStrategy  # which knows backends
+
+        return SavepointStrategy(self)
 
     @abstractmethod
     def dispose(self) -> None:

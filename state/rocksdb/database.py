@@ -127,10 +127,6 @@ class Database:
             most = max(1, min(_MOST_ITEMS, 2 * most, _MOST_BYTES // largest))
         self._require_end(family, options, start, last)
 
-    def holds(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> bool:
-        """Whether a column family has an entry in a range of keys; arguments and errors as in `items`."""
-        return next(self.items(family, start, stop), None) is not None
-
     def _read_options(self, stop: bytes | None) -> Any:
         options = self._library.ReadOptions()
         options.fill_cache(v=False)

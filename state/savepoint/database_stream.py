@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -23,11 +23,24 @@ from .keyed_stream import RUN_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ..rocksdb.database import Database, Items
+    from ..rocksdb.database import Items
     from .handles import DatabaseHandle
     from .keyed_stream import KeyedStreamHeader
 
 _LENGTH_BYTES = 4
+
+
+class SortedFamilies(Protocol):
+    """Tables of entries in the order of their keys: an opened database, or a frozen store."""
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The names of the tables, one for each state."""
+        ...
+
+    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
+        """Yield the entries from `start` to before `stop`, some at a time; None: without a limit."""
+        ...
 
 
 class _Lengths(dict[int, bytes]):
@@ -56,14 +69,14 @@ class DatabaseStreamReader:
     header: KeyedStreamHeader
     name: str
     executor: ExecutorName
-    _database: Database = attrs.field(repr=False)
+    _database: SortedFamilies = attrs.field(repr=False)
     _key_groups: range
     _prefix: int
 
     @classmethod
     def open(
         cls,
-        database: Database,
+        database: SortedFamilies,
         header: KeyedStreamHeader,
         handle: DatabaseHandle,
         max_parallelism: int,
@@ -130,15 +143,18 @@ class DatabaseStreamReader:
     def _require_own(self) -> None:
         """Refuse a database of which all entries are of other key groups: its files are another subtask's."""
         own, families = self._range(self._key_groups), sorted(self._database.families)
-        if any(self._database.holds(family, *own) for family in families):
+        if any(self._holds(family, *own) for family in families):
             return
         for family in families:
-            if self._database.holds(family):
+            if self._holds(family):
                 raise CorruptSavepoint(
                     f"no entry of the state {family!r}, nor of any other, is in these key groups: the files are those"
                     " of another subtask",
                     file=self.name,
                 )
+
+    def _holds(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> bool:
+        return next(self._database.items(family, start, stop), None) is not None
 
 
 def _common(one: range, other: range) -> range:

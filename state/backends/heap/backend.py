@@ -13,6 +13,7 @@ from ...savepoint.keyed_stream import KeyedStreamHeader
 from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ..keyed_backend import KeyedStateBackend
+from ..snapshots import HeapCheckpointStrategy
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .entry_codecs import StateCodec, TimerCodec
 from .frozen import FrozenHeap, FrozenTable, StoredState
@@ -146,6 +147,9 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         if disagreed:
             raise CorruptSavepoint(f"the subtasks describe the state {info.name!r} differently", state=info.name)
         return known
+
+    def checkpoint_strategy(self) -> HeapCheckpointStrategy:
+        return HeapCheckpointStrategy(self)
 
     def dispose(self) -> None:
         self._states.clear()

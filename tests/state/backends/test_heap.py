@@ -178,7 +178,7 @@ def test_two_types_under_one_name_are_refused():
     with pytest.raises(DeclarationError, match="is value state of long, and is asked for as value state of string"):
         backend.get_or_create_keyed_state(ValueStateDescriptor("v", str))
     with pytest.raises(DeclarationError, match="is asked for as reducing state of long"):
-        backend.get_or_create_keyed_state(ReducingStateDescriptor("v", int, reduce_function=max))
+        backend.get_or_create_keyed_state(ReducingStateDescriptor("v", max, int))
 
 
 def test_a_value_that_does_not_fit_is_named_by_the_snapshot():

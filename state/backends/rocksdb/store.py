@@ -1,0 +1,205 @@
+"""A sorted store in RocksDB: one column family for each state, and nothing in a write-ahead log.
+
+What is lost with a process is restored from a checkpoint, so RocksDB writes no log, as with Flink.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ....serializers.errors import DeclarationError, NoSpaceLeft, StateShiftError, StorageFailed
+from ...rocksdb.database import require_library
+from ...rocksdb.options_file import DEFAULT_FAMILY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from ...rocksdb.database import Items
+
+_LEAST_ITEMS, _MOST_ITEMS = 16, 512
+_READAHEAD_BYTES = 1 << 20
+
+
+class RocksDBTable:
+    """A column family.
+
+    Args:
+        family: The column family.
+        write: Writes a batch.
+        new_batch: Returns an empty batch of the column family.
+    """
+
+    def __init__(self, family: Any, write: Callable[[Any], None], new_batch: Callable[[], Any]) -> None:
+        self._family, self._write, self._new_batch = family, write, new_batch
+        self.get: Callable[[bytes], bytes | None] = family.get
+        self.close: Callable[[], None] = family.close
+
+    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """Set the values of some keys as one batch; None removes a key."""
+        batch = self._new_batch()
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch[key] = value
+        self._write(batch)
+
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        """Remove the entries from `start` to before `stop`, as one record."""
+        batch = self._new_batch()
+        batch.delete_range(start, stop)
+        self._write(batch)
+
+    def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
+        """Yield the entries from `start` to before `stop` in the order of their keys, some at a time."""
+        return _items(self._family, start, _read_options(stop))
+
+
+class RocksDBView:
+    """The column families at one moment."""
+
+    def __init__(self, snapshots: dict[str, Any]) -> None:
+        self._snapshots = snapshots
+        self.families = frozenset(snapshots)
+
+    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
+        """Yield the entries of a column family in a range of keys, in order; None: without a limit."""
+        if family not in self._snapshots:
+            raise StateShiftError("the snapshot was released before it was written")
+        options = _read_options(stop)
+        options.fill_cache(v=False)
+        options.set_readahead_size(_READAHEAD_BYTES)
+        return _items(self._snapshots[family], start, options)
+
+    def release(self) -> None:
+        """Let RocksDB drop what it kept for this view."""
+        self._snapshots.clear()
+
+
+class RocksDBStore:
+    """A database in a local folder.
+
+    Args:
+        folder: The folder, which is created where it is missing.
+        database_options: Returns the options of the database.
+        column_options: Returns the options of a column family.
+    """
+
+    def __init__(self, folder: Path, database_options: Callable[[], Any], column_options: Callable[[], Any]) -> None:
+        self._library, self._column_options, self.folder = require_library(), column_options, folder
+        names = self._library.Rdict.list_cf(str(folder)) if (folder / "CURRENT").exists() else []
+        families = {name: column_options() for name in names}
+        self._database = self._library.Rdict(str(folder), options=database_options(), column_families=families or None)
+        self._write_options = self._library.WriteOptions()
+        self._write_options.disable_wal = True
+        self._tables: dict[str, RocksDBTable] = {}
+        for name in names:
+            if name != DEFAULT_FAMILY:
+                self._tables[name] = self._opened(name)
+
+    def table(self, name: str) -> RocksDBTable:
+        """Return the table of a state, which is created where it is missing."""
+        if name == DEFAULT_FAMILY:
+            raise DeclarationError(
+                f"a state cannot be named {name!r} with RocksDB, which has a column family of that name",
+                advice="give the state another name",
+                state=name,
+            )
+        if name not in self._tables:
+            self._database.create_column_family(name, self._column_options())
+            self._tables[name] = self._opened(name)
+        return self._tables[name]
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The names of the states."""
+        return frozenset(self._tables)
+
+    def freeze(self) -> RocksDBView:
+        """Return all tables as they are now."""
+        return RocksDBView({name: self._database.get_column_family(name).snapshot() for name in self._tables})
+
+    def link(self, folder: Path) -> None:
+        """Write everything to files, and make a folder with hard links to them; it must not exist.
+
+        Raises:
+            StorageFailed: The disk is full, or does not work.
+        """
+        with reported("write its files"):
+            self._library.Checkpoint(self._database).create_checkpoint(str(folder))
+
+    def property(self, name: str) -> int:
+        """Return a number that RocksDB knows of itself, such as `rocksdb.cur-size-all-mem-tables`; 0: there is none."""
+        return int(self._database.property_int_value(name) or 0)
+
+    def close(self) -> None:
+        """Close the database; its files stay."""
+        for table in self._tables.values():
+            table.close()
+        self._tables.clear()
+        self._database.close()
+
+    def _opened(self, name: str) -> RocksDBTable:
+        family, handle = self._database.get_column_family(name), self._database.get_column_family_handle(name)
+
+        def new_batch() -> Any:
+            batch = self._library.WriteBatch(raw_mode=True)
+            batch.set_default_column_family(handle)
+            return batch
+
+        return RocksDBTable(family, self._write, new_batch)
+
+    def _write(self, batch: Any) -> None:
+        with reported("write"):
+            self._database.write(batch, self._write_options)
+
+
+def _read_options(stop: bytes | None) -> Any:
+    options = require_library().ReadOptions()
+    options.set_total_order_seek(True)
+    if stop is not None:
+        options.set_iterate_upper_bound(stop)
+    return options
+
+
+def _items(family: Any, start: bytes | None, options: Any) -> Iterator[Items]:
+    """Yield the entries from `start` to the bound of the options; an end that is damage is an error."""
+    with reported("read its files"):
+        iterator = family.iter(options)
+        iterator.seek_to_first() if start is None else iterator.seek(start)
+    valid, key_of, value_of, move, most = iterator.valid, iterator.key, iterator.value, iterator.next, _LEAST_ITEMS
+    while True:
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        with reported("read its files"):
+            while valid() and len(keys) < most:
+                keys.append(key_of())
+                values.append(value_of())
+                move()
+            if not keys:
+                iterator.status()
+                return
+        yield tuple(keys), tuple(values)
+        most = min(2 * most, _MOST_ITEMS)
+
+
+@contextmanager
+def reported(what: str) -> Iterator[None]:
+    """Convert the errors of rocksdict, which have no class of their own.
+
+    Args:
+        what: What the database cannot do then.
+
+    Raises:
+        NoSpaceLeft: The disk is full.
+        StorageFailed: Anything else.
+    """
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        kind = NoSpaceLeft if "No space left" in str(error) else StorageFailed
+        raise kind(f"RocksDB cannot {what}: {' '.join(str(error).split())}") from error
