@@ -16,14 +16,34 @@ from pathlib import Path
 import pytest
 
 from stateshift.state import descriptors, timers
-from stateshift.state.runtime import functions, metrics, output_tag, runtime_context, states, time_to_live, timer_service
+from stateshift.state.runtime import (
+    checkpointed,
+    functions,
+    metrics,
+    output_tag,
+    runtime_context,
+    states,
+    time_to_live,
+    timer_service,
+)
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "pyflink-signatures.json"
 SOURCES = [
     "datastream/state.py", "datastream/functions.py", "datastream/timerservice.py", "datastream/time_domain.py",
     "datastream/output_tag.py", "metrics/metricbase.py",
 ]  # fmt: skip
-OURS = (states, descriptors, time_to_live, functions, runtime_context, timer_service, timers, output_tag, metrics)
+OURS = (
+    states,
+    descriptors,
+    time_to_live,
+    functions,
+    runtime_context,
+    timer_service,
+    timers,
+    output_tag,
+    metrics,
+    checkpointed,
+)
 NOT_OURS = (
     "AllWindowFunction", "AsyncFunction", "AsyncRetry", "FunctionWrapper", "Internal", "JavaFunctionWrapper",
     "KeySelector", "Metric.", "NullByteKeySelector", "Partitioner", "PassThrough", "ProcessAllWindowFunction",
@@ -51,7 +71,9 @@ def signatures(node, prefix=""):
     for item in node.body:
         if isinstance(item, ast.ClassDef):
             yield from signatures(item, f"{prefix}{item.name}.")
-        elif prefix and isinstance(item, ast.FunctionDef) and (item.name == "__init__" or not item.name.startswith("_")):
+        elif (
+            prefix and isinstance(item, ast.FunctionDef) and (item.name == "__init__" or not item.name.startswith("_"))
+        ):
             yield prefix + item.name, arguments(item)
         elif prefix and isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant):
             yield prefix + item.targets[0].id, item.value.value

@@ -135,8 +135,8 @@ def test_timers_survive_a_restore():
 def test_the_first_processing_timer_is_known():
     harness = harness_of()
     harness.open()
-    before = harness._operator.next_processing_time()
+    before = harness.next_processing_time()
     for time in (9, 4):
         harness.process_element(("a", "register_processing_time_timer", time))
 
-    assert (None, 4) == (before, harness._operator.next_processing_time())
+    assert (None, 4) == (before, harness.next_processing_time())

@@ -15,9 +15,9 @@ from stateshift import (
     TimeWindow,
     ValueStateDescriptor,
 )
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.runtime.runtime_context import KeyedStateStore
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.description import StateKind
-from ..serializers.errors import StateShiftError, shown
-from .backends.keyed_backend import KeyedStateBackend
-from .entry_keys import encode
-from .runtime.functions import AggregateFunction
-from .runtime.states import AggregatingState, ListState, MapState, ReducingState, ValueState
+from ...compat.description import StateKind
+from ...serializers.errors import StateShiftError, shown
+from ..backends.keyed_backend import KeyedStateBackend
+from ..entry_keys import encode
+from ..runtime.functions import AggregateFunction
+from ..runtime.states import AggregatingState, ListState, MapState, ReducingState, ValueState
 
 if TYPE_CHECKING:
-    from ..serializers.serializer import TypeSerializer
-    from .backends.keyed_backend import FrozenState, TimerQueue
-    from .descriptors import StateDescriptor
-    from .savepoint.keyed_readers import KeyedReader
-    from .timers import TimeDomain
+    from ...serializers.serializer import TypeSerializer
+    from ..backends.keyed_backend import FrozenState, TimerQueue
+    from ..descriptors import StateDescriptor
+    from ..savepoint.keyed_readers import KeyedReader
+    from ..timers import TimeDomain
 
 
 class StateMutated(StateShiftError, RuntimeError):
