@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from live_backends import BACKENDS
 
 from stateshift import (
     AggregateFunction,
@@ -18,7 +19,6 @@ from stateshift import (
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
 from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.runtime.runtime_context import KeyedStateStore
 
 LIVED = timedelta(milliseconds=10)
@@ -41,16 +41,16 @@ class Mean(AggregateFunction):
 class Scene:
     """A store of states at key 1, with a clock."""
 
-    def __init__(self):
+    def __init__(self, backend):
         self.now = 0
-        self.backend = HashMapStateBackend(serializer_for(int), 8, range(8))
+        self.backend = backend(serializer_for(int), 8, range(8))
         self.backend.set_current_key(1)
         self.store = KeyedStateStore(self.backend, lambda: self.now)
 
 
-@pytest.fixture
-def scene():
-    return Scene()
+@pytest.fixture(params=BACKENDS.values(), ids=BACKENDS)
+def scene(request):
+    return Scene(request.param)
 
 
 def config(**options):
