@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ....serializers.serializer import TypeSerializer
 
-_REMEMBERED = 1 << 16
+_REMEMBERED = 1 << 17
 _REMEMBERED_TYPES = (int, str)
 """Types of which equal values have equal bytes; 0.0 and -0.0 are equal and have not."""
 
@@ -109,14 +109,16 @@ class CurrentKey:
     Attributes:
         key: The key.
         plain: Its key group and its bytes.
-        framed: The same and the length of the key, for states whose namespace has variable length, too.
+        framed: The same and, where keys have variable length, that length: for states whose namespace has it, too.
         prefix: The number of bytes of the key group.
     """
 
-    __slots__ = ("_encode", "_hash", "_key_groups", "_known", "_max_parallelism", "framed", "key", "plain", "prefix")
+    __slots__ = (
+        "_encode", "_hash", "_is_variable", "_key_groups", "_known", "_max_parallelism", "framed", "key", "plain", "prefix",
+    )  # fmt: skip
 
     def __init__(self, serializer: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
-        self._encode, self._hash = encoder(serializer), key_hasher(serializer)
+        self._encode, self._hash, self._is_variable = encoder(serializer), key_hasher(serializer), serializer.length < 0
         self._max_parallelism, self._key_groups = max_parallelism, key_groups
         self._known: dict[Any, tuple[bytes, bytes]] = {}
         self.prefix = prefix_size(max_parallelism)
@@ -154,7 +156,7 @@ class CurrentKey:
                 advice="partition the elements by the key that the state has",
             )
         plain = group.to_bytes(self.prefix, "big") + data
-        found = plain, plain + length_bytes(len(data))
+        found = plain, plain + length_bytes(len(data)) if self._is_variable else plain
         if is_remembered:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
