@@ -109,6 +109,10 @@ from .state.job import load_job as load_job
 from .state.migration.options import MigrationOptions as MigrationOptions
 from .state.migration.report import MigrationReport as MigrationReport
 from .state.progress import Progress as Progress
+from .state.runtime.checkpointed import CheckpointedFunction as CheckpointedFunction
+from .state.runtime.checkpointed import CheckpointedRestoring as CheckpointedRestoring
+from .state.runtime.checkpointed import CheckpointListener as CheckpointListener
+from .state.runtime.checkpointed import ListCheckpointed as ListCheckpointed
 from .state.runtime.functions import AggregateFunction as AggregateFunction
 from .state.runtime.functions import BroadcastProcessFunction as BroadcastProcessFunction
 from .state.runtime.functions import CoFlatMapFunction as CoFlatMapFunction
@@ -123,6 +127,7 @@ from .state.runtime.functions import MapFunction as MapFunction
 from .state.runtime.functions import ProcessFunction as ProcessFunction
 from .state.runtime.functions import ReduceFunction as ReduceFunction
 from .state.runtime.output_tag import OutputTag as OutputTag
+from .state.runtime.sources import SourceFunction as SourceFunction
 from .state.runtime.time_to_live import StateTtlConfig as StateTtlConfig
 from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint

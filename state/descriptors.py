@@ -46,7 +46,7 @@ def _with_former_arguments(function: str = "", **former: str) -> Callable[[D], D
     """
 
     def decorate(cls: D) -> D:
-        create = cls.__init__  # type: ignore[misc]  # the new one takes more than the class declares
+        create = cls.__init__
 
         @functools.wraps(create)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes that
@@ -60,7 +60,7 @@ def _with_former_arguments(function: str = "", **former: str) -> Callable[[D], D
                 kwargs.setdefault(function, None)
             create(self, *args, **kwargs)
 
-        cls.__init__ = __init__  # type: ignore[misc]
+        cls.__init__ = __init__  # type: ignore[method-assign]  # it takes more than the class declares
         return cls
 
     return decorate
@@ -132,7 +132,7 @@ def optional_converter(function: Callable[[Any], Any] | Converter | None) -> Con
     return function if function is None or isinstance(function, Converter) else Converter.of(function)
 
 
-def _checked_aggregate(descriptor: Any, _: Any, function: object) -> None:
+def _checked_aggregate(descriptor: Any, _: Any, function: Any) -> None:
     if not isinstance(function, AggregateFunction | None):
         raise DeclarationError(
             f"the agg_function of state {descriptor.name!r} is {shown(function)}", advice="pass an AggregateFunction"

@@ -21,9 +21,9 @@ from .descriptors import (
 from .job import Job, Operator
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn, SearchStrategy
-
     from collections.abc import Callable
+
+    from hypothesis.strategies import DrawFn, SearchStrategy
 
     from .testing import Contents
 
@@ -64,7 +64,8 @@ def _keyed(draw: DrawFn, name: str, of: SearchStrategy[Any]) -> StateDescriptor:
     has_ttl = draw(st.sampled_from([False, False, True]))
     kind = draw(st.sampled_from([*_OF_ONE_VALUE, None, None]))
     if kind is not None:
-        return kind(name, draw(of), time_to_live=has_ttl)
+        single: StateDescriptor = kind(name, draw(of), time_to_live=has_ttl)
+        return single
     several: StateDescriptor = draw(draw(st.sampled_from([_lists, _maps]))(name, of, has_ttl=has_ttl))
     return several
 

@@ -95,6 +95,10 @@ class KeyedStateBackend(ABC):
         """
 
     @abstractmethod
+    def unset_current_key(self) -> None:
+        """Have no current key: every access of keyed state and timers raises `DeclarationError` until the next key."""
+
+    @abstractmethod
     def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> State:
         """Return the handle of a state; the same one for the same name.
 
@@ -110,7 +114,7 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
-        """Yield the keys that have a value in a state and a namespace, in no order."""
+        """Yield the keys that have a value in a state and a namespace, in no order; values may be changed meanwhile."""
 
     @abstractmethod
     def freeze(self) -> FrozenState:

@@ -105,7 +105,9 @@ class OnTimerContext(KeyedContext):
         return domain  # type: ignore[no-any-return]
 
 
-class _BothTimes(BaseContext):
+class BaseBroadcastContext(BaseContext):
+    """The context of an element of a function that has a broadcast input."""
+
     __slots__ = ()
 
     def current_processing_time(self) -> int:
@@ -117,7 +119,7 @@ class _BothTimes(BaseContext):
         return self._timers.current_watermark()
 
 
-class BroadcastContext(_BothTimes):
+class BroadcastContext(BaseBroadcastContext):
     """The context of a broadcast element: broadcast state may be changed."""
 
     __slots__ = ()
@@ -128,7 +130,7 @@ class BroadcastContext(_BothTimes):
         return state
 
 
-class ReadOnlyContext(_BothTimes):
+class ReadOnlyContext(BaseBroadcastContext):
     """The context of an element that is not broadcast: broadcast state is only read."""
 
     __slots__ = ()

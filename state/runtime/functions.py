@@ -170,7 +170,7 @@ class KeyedCoProcessFunction(Function):
 class BaseBroadcastProcessFunction(Function):
     """The base class of functions of a stream and a broadcast stream, whose elements go to every subtask."""
 
-    BaseContext = contexts.BaseContext
+    BaseContext = contexts.BaseBroadcastContext
     Context = contexts.BroadcastContext
     ReadOnlyContext = contexts.ReadOnlyContext
 

@@ -14,7 +14,7 @@ import attrs
 from ...serializers.errors import DeclarationError, shown
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 _COMPACTION = timedelta(days=30)
 

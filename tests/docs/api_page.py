@@ -16,7 +16,8 @@ PLACES = {
         "stateshift",
         """
         Job Operator load_job ValueStateDescriptor ListStateDescriptor MapStateDescriptor
-        ReducingStateDescriptor AggregatingStateDescriptor TimerServiceDescriptor StateTransform
+        ReducingStateDescriptor AggregatingStateDescriptor FoldingStateDescriptor StateTtlConfig
+        TimerServiceDescriptor StateTransform
         """,
     ),
     "Declaring types": (
@@ -33,6 +34,35 @@ PLACES = {
         Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate
         SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes
         PickledValue from_pickled
+        """,
+    ),
+    "Functions with state": (
+        "stateshift",
+        """
+        MapFunction FlatMapFunction FilterFunction ReduceFunction AggregateFunction ProcessFunction
+        KeyedProcessFunction CoMapFunction CoFlatMapFunction CoProcessFunction KeyedCoProcessFunction
+        BroadcastProcessFunction KeyedBroadcastProcessFunction OutputTag CheckpointedFunction ListCheckpointed
+        CheckpointedRestoring CheckpointListener SourceFunction
+        """,
+    ),
+    "Handles of states": (
+        "stateshift.state.runtime.states",
+        "ValueState ListState MapState ReducingState AggregatingState BroadcastState ReadOnlyBroadcastState",
+    ),
+    "What functions are given": (
+        "stateshift.state.runtime.runtime_context",
+        "RuntimeContext KeyedStateStore TaskInfo",
+    ),
+    "Timers of functions": ("stateshift.state.runtime.timer_service", "TimerService"),
+    "Operator state of functions": (
+        "stateshift.state.runtime.checkpointed",
+        "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore",
+    ),
+    "Running functions in tests": (
+        "stateshift.state.testing",
+        """
+        KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
+        snapshot_together
         """,
     ),
     "Checking": (

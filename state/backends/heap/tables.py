@@ -71,6 +71,10 @@ class CurrentKey:
         self.slot = self._located(key, address) if slot is None else slot
         self.current_key, self.address = key, address
 
+    def unset_current_key(self) -> None:
+        """Have no current key: every access raises until the next one."""
+        self.current_key, self.address, self.slot = None, None, _NoKey()
+
     def locate(self, key: Any) -> tuple[int, Any]:
         """Return slot and identity of any key.
 
@@ -97,9 +101,9 @@ class CurrentKey:
         return slot
 
     def forget(self) -> None:
-        """Have no current key."""
+        """Have no current key, and no memory of keys."""
         self._slots.clear()
-        self.current_key, self.address, self.slot = None, None, _NoKey()
+        self.unset_current_key()
 
 
 class StateTable:

@@ -59,6 +59,11 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
             held_timers=configuration[f"{PREFIX}timer-service.cache-size"],
         )
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the database."""
+        return self._database.folder
+
     def dispose(self) -> None:
         super().dispose()
         shutil.rmtree(self._folder, ignore_errors=True)

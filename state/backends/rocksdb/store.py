@@ -6,6 +6,7 @@ What is lost with a process is restored from a checkpoint, so RocksDB writes no 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import DeclarationError, NoSpaceLeft, StateShiftError, StorageFailed
@@ -29,10 +30,18 @@ class RocksDBTable:
         family: The column family.
         write: Writes a batch.
         new_batch: Returns an empty batch of the column family.
+        new_read_options: Returns options for an iterator.
     """
 
-    def __init__(self, family: Any, write: Callable[[Any], None], new_batch: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        family: Any,
+        write: Callable[[Any], None],
+        new_batch: Callable[[], Any],
+        new_read_options: Callable[[], Any],
+    ) -> None:
         self._family, self._write, self._new_batch = family, write, new_batch
+        self._new_read_options = new_read_options
         self.get: Callable[[bytes], bytes | None] = family.get
         self.close: Callable[[], None] = family.close
 
@@ -54,28 +63,55 @@ class RocksDBTable:
 
     def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop` in the order of their keys, some at a time."""
-        return _items(self._family, start, _read_options(stop))
+        options = self._new_read_options()
+        options.set_total_order_seek(True)
+        options.set_iterate_upper_bound(stop)
+        with reported("read its files"):
+            iterator = self._family.iter(options)
+            iterator.seek(start)
+        most = _LEAST_ITEMS
+        while True:
+            with reported("read its files"):
+                found = _taken(iterator, most)
+            if not found[0]:
+                return
+            yield found
+            most = min(2 * most, _MOST_ITEMS)
 
 
 class RocksDBView:
-    """The column families at one moment."""
+    """The column families at one moment: an iterator of RocksDB goes on seeing what there was when it was made.
 
-    def __init__(self, snapshots: dict[str, Any]) -> None:
-        self._snapshots = snapshots
-        self.families = frozenset(snapshots)
+    A snapshot of rocksdict 0.3.29 is of no use for this: its iterators see later changes.
+    """
+
+    def __init__(self, iterators: dict[str, Any]) -> None:
+        self._iterators, self._lock = iterators, Lock()
+        self.families = frozenset(iterators)
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
-        """Yield the entries of a column family in a range of keys, in order; None: without a limit."""
-        if family not in self._snapshots:
-            raise StateShiftError("the snapshot was released before it was written")
-        options = _read_options(stop)
-        options.fill_cache(v=False)
-        options.set_readahead_size(_READAHEAD_BYTES)
-        return _items(self._snapshots[family], start, options)
+        """Yield the entries of a column family in a range of keys, in order; None: without a limit.
+
+        Raises:
+            StateShiftError: The view was released.
+        """
+        at = start or b""
+        while True:
+            with self._lock, reported("read its files"):
+                if not self._iterators:
+                    raise StateShiftError("the snapshot was released before it was written")
+                iterator = self._iterators[family]
+                iterator.seek(at)
+                found = _taken(iterator, _MOST_ITEMS, stop)
+            if not found[0]:
+                return
+            yield found
+            at = found[0][-1] + b"\0"
 
     def release(self) -> None:
         """Let RocksDB drop what it kept for this view."""
-        self._snapshots.clear()
+        with self._lock:
+            self._iterators.clear()
 
 
 class RocksDBStore:
@@ -119,7 +155,11 @@ class RocksDBStore:
 
     def freeze(self) -> RocksDBView:
         """Return all tables as they are now."""
-        return RocksDBView({name: self._database.get_column_family(name).snapshot() for name in self._tables})
+        options = self._library.ReadOptions()
+        options.fill_cache(v=False)
+        options.set_total_order_seek(True)
+        options.set_readahead_size(_READAHEAD_BYTES)
+        return RocksDBView({name: self._database.get_column_family(name).iter(options) for name in self._tables})
 
     def link(self, folder: Path) -> None:
         """Write everything to files, and make a folder with hard links to them; it must not exist.
@@ -149,40 +189,28 @@ class RocksDBStore:
             batch.set_default_column_family(handle)
             return batch
 
-        return RocksDBTable(family, self._write, new_batch)
+        return RocksDBTable(family, self._write, new_batch, self._library.ReadOptions)
 
     def _write(self, batch: Any) -> None:
         with reported("write"):
             self._database.write(batch, self._write_options)
 
 
-def _read_options(stop: bytes | None) -> Any:
-    options = require_library().ReadOptions()
-    options.set_total_order_seek(True)
-    if stop is not None:
-        options.set_iterate_upper_bound(stop)
-    return options
-
-
-def _items(family: Any, start: bytes | None, options: Any) -> Iterator[Items]:
-    """Yield the entries from `start` to the bound of the options; an end that is damage is an error."""
-    with reported("read its files"):
-        iterator = family.iter(options)
-        iterator.seek_to_first() if start is None else iterator.seek(start)
-    valid, key_of, value_of, move, most = iterator.valid, iterator.key, iterator.value, iterator.next, _LEAST_ITEMS
-    while True:
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        with reported("read its files"):
-            while valid() and len(keys) < most:
-                keys.append(key_of())
-                values.append(value_of())
-                move()
-            if not keys:
-                iterator.status()
-                return
-        yield tuple(keys), tuple(values)
-        most = min(2 * most, _MOST_ITEMS)
+def _taken(iterator: Any, most: int, stop: bytes | None = None) -> Items:
+    """Return the next entries, at most so many and before `stop`; damage is an error, and not an end."""
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    valid, key_of, value_of, move = iterator.valid, iterator.key, iterator.value, iterator.next
+    while valid() and len(keys) < most:
+        key = key_of()
+        if stop is not None and key >= stop:
+            break
+        keys.append(key)
+        values.append(value_of())
+        move()
+    if not keys:
+        iterator.status()
+    return tuple(keys), tuple(values)
 
 
 @contextmanager

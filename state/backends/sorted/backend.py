@@ -91,6 +91,9 @@ class SortedStateBackend(KeyedStateBackend):
     def set_current_key(self, key: Any) -> None:
         self._current.set(key)
 
+    def unset_current_key(self) -> None:
+        self._current.unset()
+
     def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> State:
         name, info = descriptor.name, info_of(descriptor)
         self._require_same(info, is_live=name in self._handles)

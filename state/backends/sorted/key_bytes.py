@@ -120,6 +120,10 @@ class CurrentKey:
         self._max_parallelism, self._key_groups = max_parallelism, key_groups
         self._known: dict[Any, tuple[bytes, bytes]] = {}
         self.prefix = prefix_size(max_parallelism)
+        self.unset()
+
+    def unset(self) -> None:
+        """Have no current key."""
         self.key: Any = None
         self.plain: bytes = _NoKey()
         self.framed: bytes = _NoKey()

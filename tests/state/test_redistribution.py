@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from stateshift.serializers.errors import UnsupportedFormat
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
-from stateshift.state.migration.redistribution import deal_out, java_hash_map_order, joined_headers
 from stateshift.state.savepoint.handles import DistributionMode, InlineHandle, OperatorStateHandle, OperatorStateOffsets
 from stateshift.state.savepoint.meta_info import broadcast_state, list_state
 from stateshift.state.savepoint.operator_stream import OperatorStreamHeader
+from stateshift.state.savepoint.redistribution import deal_out, java_hash_map_order, joined_headers
 
 SPLIT, UNION, BROADCAST = DistributionMode
 
