@@ -11,14 +11,16 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
     from ..runtime.states import State
     from ..savepoint.blocks import Block
+    from ..savepoint.handles import KeyedHandle
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.keyed_stream import KeyedStreamHeader
+    from ..storage.files import Folder
     from ..timers import TimeDomain
     from .snapshots import SnapshotStrategy
 
@@ -127,6 +129,17 @@ class KeyedStateBackend(ABC):
         It is called before any handle is given, once for each stored subtask whose key groups overlap. The stored
         types are those of the stream; a descriptor that is registered later has been checked against them before.
         """
+
+    def adopt(self, handles: Sequence[KeyedHandle], folder: Folder) -> list[KeyedHandle]:
+        """Take over stored files as they are, where the backend can; return the handles whose entries are left to read.
+
+        It is called before `restore`, with all handles that have key groups of this subtask.
+
+        Args:
+            handles: The handles.
+            folder: The folder of the `_metadata` that they are from.
+        """
+        return list(handles)
 
     def checkpoint_strategy(self) -> SnapshotStrategy[Any]:
         """Return how this backend writes checkpoints, the same for all of them: by default as savepoints."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_stream import KeyedStreamHeader
     from ..savepoint.meta_info import StateMetaInfo
     from ..storage.commit import Commit
+    from ..storage.files import Folder
     from .keyed_backend import FrozenState, KeyedStateBackend
 
 T = TypeVar("T")
@@ -73,10 +74,14 @@ class SnapshotTarget:
         timestamp: When it was triggered: milliseconds since 1970 UTC.
         commit: The new snapshot.
         name: The name of the subtask's stream (`stream_name`).
+        shared: The folder for files that later checkpoints use, too; None: everything is written through `commit`.
     """
 
-    def __init__(self, checkpoint_id: int, timestamp: int, commit: Commit, name: str) -> None:
+    def __init__(
+        self, checkpoint_id: int, timestamp: int, commit: Commit, name: str, shared: Folder | None = None
+    ) -> None:
         self.checkpoint_id, self.timestamp, self.commit, self.name = checkpoint_id, timestamp, commit, name
+        self.shared = shared
         self._function_thread = threading.get_ident()
         self._is_cancelled = threading.Event()
 
@@ -148,6 +153,9 @@ class SnapshotStrategy(ABC, Generic[R]):
             StorageFailed: The storage does not take it.
             CancelledError: The snapshot was cancelled.
         """
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Take note that a checkpoint is complete, so that later ones may use its files."""
 
     @final
     def snapshot(self, target: SnapshotTarget) -> SnapshotFuture:

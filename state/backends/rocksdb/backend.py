@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...savepoint.database_files import database_placed
+from ...savepoint.database_stream import common, require_same_states
+from ...savepoint.handles import DatabaseHandle
+from ...savepoint.keyed_readers import read_header
 from ..configuration import Configuration
 from ..sorted.backend import SortedStateBackend
+from .checkpoints import DatabaseCheckpointStrategy
 from .options import PREFIX, DatabaseOptions
 from .store import RocksDBStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ....serializers.serializer import TypeSerializer
+    from ...savepoint.handles import KeyedHandle
+    from ...storage.files import Folder
     from .options import RocksDBOptionsFactory
 
 
@@ -47,8 +57,13 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         if local:
             Path(local).mkdir(parents=True, exist_ok=True)
         self._folder = Path(tempfile.mkdtemp(prefix="stateshift-live-", dir=local))
-        options = DatabaseOptions(configuration, options_factory)
-        self._database = RocksDBStore(self._folder / "db", options.database, options.column_family)
+        self._options = DatabaseOptions(configuration, options_factory)
+        self._database = RocksDBStore.new(self._folder / "db", self._options)
+        self._strategy = DatabaseCheckpointStrategy(
+            self,
+            incremental=configuration["execution.checkpointing.incremental"],
+            threads=configuration[f"{PREFIX}checkpoint.transfer.thread.num"],
+        )
         super().__init__(
             self._database,
             key,
@@ -63,6 +78,36 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
     def folder(self) -> Path:
         """The folder of the database."""
         return self._database.folder
+
+    def checkpoint_strategy(self) -> DatabaseCheckpointStrategy:
+        return self._strategy
+
+    def link_files(self) -> Path:
+        """Write everything to files, and return a new folder with links to them, which the caller deletes."""
+        folder = self._folder / f"files-{uuid.uuid4().hex}"
+        self._database.link(folder)
+        return folder
+
+    def adopt(self, handles: Sequence[KeyedHandle], folder: Folder) -> list[KeyedHandle]:
+        """Open the database that has the most of this subtask's key groups; the others are left."""
+        databases = [handle for handle in handles if isinstance(handle, DatabaseHandle)]
+        if not databases or self.header.states:
+            return list(handles)
+        chosen = max(databases, key=lambda handle: len(common(handle.key_groups, self.key_groups)))
+        header = read_header(chosen, folder)
+        place, sizes = self._folder / "restored", {file.name: file.stream.size for file in chosen.files}
+        with database_placed(chosen, folder, place) as names:
+            restored = RocksDBStore.restored(place, self._options, names, sizes)
+        self._database.close()
+        shutil.rmtree(self._database.folder, ignore_errors=True)
+        self._store = self._database = restored
+        require_same_states(header, restored.families)
+        for info in header.states:
+            self.add_stored(info)
+        self._database.clip(*self._bounds())
+        if chosen.key_groups == self.key_groups:
+            self._strategy.take_over(chosen)
+        return [handle for handle in handles if handle is not chosen]
 
     def dispose(self) -> None:
         super().dispose()

@@ -13,6 +13,8 @@ from ....serializers.errors import DeclarationError, shown
 from ...rocksdb.database import require_library
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..configuration import Configuration
 
 PREFIX = "state.backend.rocksdb."
@@ -98,9 +100,15 @@ class DatabaseOptions:
                 stacklevel=3,
             )
 
-    def database(self) -> Any:
-        """Return the options of the database."""
-        options, value = self._library.Options(raw_mode=True), self._value
+    def apply(self, database: Any, families: Mapping[str, Any]) -> None:
+        """Change the options of a stored database, and those of its column families."""
+        self.database(database)
+        for family in families.values():
+            self.column_family(family)
+
+    def database(self, options: Any = None) -> Any:
+        """Return the options of the database: the given ones, changed, or new ones."""
+        options, value = self._library.Options(raw_mode=True) if options is None else options, self._value
         options.create_if_missing(create_if_missing=True)
         options.create_missing_column_families(create_missing_cfs=True)
         options.set_use_fsync(False)
@@ -117,9 +125,10 @@ class DatabaseOptions:
             options.set_write_buffer_manager(self._memory.buffers)
         return options
 
-    def column_family(self) -> Any:
-        """Return the options of a column family."""
-        options, value, library = self._library.Options(raw_mode=True), self._value, self._library
+    def column_family(self, options: Any = None) -> Any:
+        """Return the options of a column family: the given ones, changed, or new ones."""
+        library, value = self._library, self._value
+        options = library.Options(raw_mode=True) if options is None else options
         style = value("compaction.style").lower()
         if style == "none":
             options.set_disable_auto_compactions(True)
