@@ -159,6 +159,8 @@ class KeyedStateStore:
         stored = self._backend.get_or_create_keyed_state(_stamped(descriptor, expiry))
         if descriptor.name not in self._wrapped:
             self._wrapped[descriptor.name] = state = _wrapped(descriptor, stored, expiry)
+            if config.get_cleanup_strategies().in_full_snapshot():
+                self._backend.expired[descriptor.name] = expiry.is_past
             if not descriptor.namespace.length:
                 self._clean_up_incrementally(descriptor.name, state, config)
         return self._wrapped[descriptor.name]
