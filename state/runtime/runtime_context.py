@@ -58,6 +58,9 @@ class FoldingState(AggregatingState[Any, Any]):
         return self._accumulator.value()
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         found = self._accumulator.value()
         self._accumulator.update(self._fold(self._initial if found is None else found, value))
 

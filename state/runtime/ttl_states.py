@@ -327,7 +327,7 @@ class TtlReducingState(_TtlMergingState, ReducingState[Any]):
 
     def add(self, value: Any) -> None:
         self._accessed()
-        self._stored.add(self._expiry.stamp(value))
+        self._stored.add(None if value is None else self._expiry.stamp(value))
 
 
 class TtlAggregatingState(_TtlMergingState, AggregatingState[Any, Any]):
