@@ -139,7 +139,7 @@ def disposed(subtasks):
 def test_flink_restores_an_incremental_checkpoint_after_five_generations(
     flink_restore, same_contents, restorations, tmp_path, parallelism, options
 ):
-    rng, model = random.Random(1), Model()
+    rng, model = random.Random(1), Model()  # noqa: S311 - no secret
     subtasks = [Subtask(index, parallelism, **options).register() for index in range(parallelism)]
     with open_checkpoints(Folder.at(tmp_path)) as storage:
         for generation in range(5):
@@ -156,7 +156,7 @@ def test_flink_restores_an_incremental_checkpoint_after_five_generations(
 
 def test_flink_restores_what_was_rescaled_here(flink_restore, same_contents, tmp_path):
     """Databases that were clipped by range deletes, and merged entry by entry."""
-    rng, model, root = random.Random(2), Model(), Folder.at(tmp_path)
+    rng, model, root = random.Random(2), Model(), Folder.at(tmp_path)  # noqa: S311 - no secret
     parallelism = 2
     subtasks = [Subtask(index, parallelism).register() for index in range(parallelism)]
     with open_checkpoints(root) as storage:
