@@ -1,14 +1,18 @@
-"""What an access of live state costs on RocksDB, beside bare `rocksdict` with values encoded by msgspec.
+"""State of the heap backend beside a plain dict: what an access costs, and what a snapshot costs the function.
 
-    python -m benchmarks.state_access [--keys 100000] [--rounds 5] [--json]
+    python -m benchmarks.state_access [--keys 100000] [--held 1000000] [--rounds 9] [--json]
 
-Each way goes through the same random keys. All share one process and take turns, so that what is timed is alike; the
-figures are CPU times for one access, medians of the rounds. The change of the key is stated apart.
+Accesses go to random keys, whose objects are new in each round, as those of a stream are. The ways take turns; a figure
+is the median of the rounds, in nanoseconds of CPU time for each access, and a ratio is the median of the ratios within
+a round.
 
-    key              `set_current_key` alone
-    value, update    `ValueState.value` and `update`, less the change of the key
-    bare             `rocksdict` get, decode, encode, put: keys are bytes already
-    add, add_all     an element of one key's list: added one by one, and all at once
+    plain dict       `held = state[key]; state[key] = held`
+    value, update    `set_current_key(key)`, `value()`, `update(held)` of value state, TTL off
+    change of key    `set_current_key(key)` alone
+
+The snapshot is of value state with `--held` keys, strings under integers, written into memory as a checkpoint and as a
+savepoint. The function reads and updates random keys without a pause: while the snapshot is written, and
+alone, before and after it.
 """
 
 from __future__ import annotations
@@ -17,126 +21,164 @@ import argparse
 import json
 import random
 import statistics
-import tempfile
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-import rocksdict
-
-from stateshift import ListStateDescriptor, ValueStateDescriptor
 from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.configuration import Configuration
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.state.backends.heap.backend import HashMapStateBackend
+from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotStrategy, SnapshotTarget
+from stateshift.state.descriptors import ValueStateDescriptor
+from stateshift.state.storage.commit import Commit
+from stateshift.state.storage.files import Folder
 
-from .machine import arguments_of, facts, print_table, told
+from .machine import arguments_of, facts, print_table, scratch_folder, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-GROUPS = 128
-
-
-def _us(count: int, work: Callable[[], object]) -> float:
-    begin = time.process_time()
-    work()
-    return (time.process_time() - begin) / count * 1e6
+KEY_GROUPS = 128
+WAYS = ("plain dict", "value, update", "change of key")
+_BATCH, _UNDISTURBED_S = 1000, 3.0
 
 
-class _Ours:
-    """A backend with a value and a list."""
-
-    def __init__(self, hint: Any, keys: list[Any]) -> None:
-        configuration = Configuration.of(environment={})
-        self.backend = EmbeddedRocksDBStateBackend(
-            serializer_for(hint), GROUPS, range(GROUPS), configuration=configuration
-        )
-        self.keys = keys
-        self.value: Any = self.backend.get_or_create_keyed_state(ValueStateDescriptor("value", int))
-        self.several: Any = self.backend.get_or_create_keyed_state(ListStateDescriptor("several", int))
-
-    def change_keys(self) -> None:
-        for key in self.keys:
-            self.backend.set_current_key(key)
-
-    def change_values(self) -> None:
-        backend, value = self.backend, self.value
-        for key in self.keys:
-            backend.set_current_key(key)
-            value.update((value.value() or 0) + 1)
-        backend.flush()
-
-    def add(self, count: int) -> None:
-        self.backend.set_current_key(self.keys[0])
-        for number in range(count):
-            self.several.add(number)
-        self.backend.flush()
-
-    def add_all(self, count: int) -> None:
-        self.backend.set_current_key(self.keys[1])
-        self.several.add_all(list(range(count)))
-        self.backend.flush()
+def new_backend(key: type) -> HashMapStateBackend:
+    """Make a backend with all key groups."""
+    return HashMapStateBackend(serializer_for(key), KEY_GROUPS, range(KEY_GROUPS))
 
 
-class _Bare:
-    """A database, as one would use it without states."""
+def accesses(make_key: Callable[[int], Any], key: type, count: int, rounds: int) -> dict[str, Any]:
+    """Measure accesses: nanoseconds by way, and ratios to the plain dict."""
+    plain = {make_key(number): object() for number in range(count)}
+    backend = new_backend(key)
+    state = backend.get_or_create_keyed_state(ValueStateDescriptor("value", str))
+    for known, held in plain.items():
+        backend.set_current_key(known)
+        state.update(held)  # type: ignore[attr-defined]  # a value state
 
-    def __init__(self, place: str, keys: list[Any]) -> None:
-        self.database = rocksdict.Rdict(place, rocksdict.Options(raw_mode=True))
-        options = rocksdict.WriteOptions()
-        options.disable_wal = True
-        self.database.set_write_options(options)
-        encode = msgspec.msgpack.encode
-        self.keys = [encode(key) for key in keys]
+    def dict_round(keys: list[Any]) -> None:
+        for known in keys:
+            held = plain[known]
+            plain[known] = held
 
-    def change_values(self) -> None:
-        database, encode, decode = self.database, msgspec.msgpack.encode, msgspec.msgpack.decode
-        for key in self.keys:
-            data = database.get(key)
-            database[key] = encode((decode(data) if data is not None else 0) + 1)
+    def state_round(keys: list[Any]) -> None:
+        set_current_key, value, update = backend.set_current_key, state.value, state.update  # type: ignore[attr-defined]
+        for known in keys:
+            set_current_key(known)
+            held = value()
+            update(held)
+
+    def key_round(keys: list[Any]) -> None:
+        set_current_key = backend.set_current_key
+        for known in keys:
+            set_current_key(known)
+
+    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    chance = random.Random(1)  # noqa: S311 - the same keys in each run
+    for _ in range(rounds):
+        for way, run in zip(WAYS, (dict_round, state_round, key_round), strict=True):
+            keys = [make_key(chance.randrange(count)) for _ in range(count)]
+            begin = time.process_time()
+            run(keys)
+            found[way].append((time.process_time() - begin) / count * 1e9)
+    ratios = {
+        way: statistics.median(one / base for one, base in zip(times, found["plain dict"], strict=True))
+        for way, times in found.items()
+    }
+    return {"ns": {way: statistics.median(times) for way, times in found.items()}, "ratio": ratios}
 
 
-def measure(hint: Any, keys: list[Any], rounds: int) -> dict[str, float]:
-    """Return the microseconds of each way."""
-    found: dict[str, list[float]] = {name: [] for name in ("key", "value, update", "bare", "add", "add_all")}
-    elements = 10_000
-    with tempfile.TemporaryDirectory() as place:
-        ours, bare = _Ours(hint, keys), _Bare(f"{place}/bare", keys)
-        for _ in range(rounds + 1):
-            key = _us(len(keys), ours.change_keys)
-            found["key"].append(key)
-            found["value, update"].append(_us(len(keys), ours.change_values) - key)
-            found["bare"].append(_us(len(keys), bare.change_values))
-            ours.backend.set_current_key(keys[0])
-            ours.several.clear()
-            ours.backend.set_current_key(keys[1])
-            ours.several.clear()
-            found["add"].append(_us(elements, lambda: ours.add(elements)))
-            found["add_all"].append(_us(elements, lambda: ours.add_all(elements)))
-        ours.backend.dispose()
-        bare.database.close()
-    return {name: statistics.median(figures[1:]) for name, figures in found.items()}
+def snapshot(
+    held: int, strategy_of: Callable[[HashMapStateBackend], SnapshotStrategy[Any]], folder: Path
+) -> dict[str, Any]:
+    """Measure a snapshot: its synchronous part, its length, and the function's accesses in a second."""
+    backend = new_backend(int)
+    state: Any = backend.get_or_create_keyed_state(ValueStateDescriptor("value", str))
+    for number in range(held):
+        backend.set_current_key(number)
+        state.update(f"value {number}")
+    chance = random.Random(1)  # noqa: S311 - as above
+
+    def work(goes_on: Callable[[], bool]) -> float:
+        """Access random keys; give how many in a second."""
+        done, begin = 0, time.perf_counter()
+        while goes_on():
+            for _ in range(_BATCH):
+                backend.set_current_key(int(chance.random() * held))
+                state.update(state.value())
+            done += _BATCH
+        return done / (time.perf_counter() - begin)
+
+    def undisturbed() -> float:
+        ends = time.perf_counter() + _UNDISTURBED_S
+        return work(lambda: time.perf_counter() < ends)
+
+    before = undisturbed()
+    place = Folder.at(folder)
+    place.create()
+    target = SnapshotTarget(1, 0, Commit(place), f"{'0' * 32}-keyed-0")
+    begin = time.perf_counter()
+    future = strategy_of(backend).snapshot(target)
+    synchronous = time.perf_counter() - begin
+    thread = threading.Thread(target=future.run)
+    begin = time.perf_counter()
+    thread.start()
+    meanwhile = work(thread.is_alive)
+    asynchronous = time.perf_counter() - begin
+    alone = (before + undisturbed()) / 2
+    handle = future.result().handle
+    assert handle is not None  # noqa: S101 - there is state
+    return {
+        "synchronous_ms": synchronous * 1e3,
+        "asynchronous_s": asynchronous,
+        "accesses_alone": alone,
+        "accesses_meanwhile": meanwhile,
+        "kept": meanwhile / alone,
+        "size_bytes": handle.size,
+    }
 
 
 def main() -> None:
-    """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    chosen = arguments_of(parser)
-    chance = random.Random(1)  # noqa: S311 - no secret
-    numbers = [chance.randrange(1 << 40) for _ in range(chosen.keys)]
-    found = {"long": measure(int, numbers, chosen.rounds), "string": measure(str, list(map(str, numbers)), chosen.rounds)}
-    if chosen.json:
-        print(json.dumps({"figures": found, **facts()}))
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=100_000, help="that are accessed")
+    parser.add_argument("--held", type=int, default=1_000_000, help="keys in the snapshots")
+    parser.add_argument("--rounds", type=int, default=9)
+    arguments = arguments_of(parser)
+    found = {
+        "integer keys": accesses(int, int, arguments.keys, arguments.rounds),
+        "string keys": accesses("user-{}".format, str, arguments.keys, arguments.rounds),
+    }
+    with scratch_folder(arguments.folder) as folder:
+        snapshots = {
+            "checkpoint": snapshot(arguments.held, HashMapStateBackend.checkpoint_strategy, folder / "checkpoint"),
+            "savepoint": snapshot(arguments.held, SavepointStrategy, folder / "savepoint"),
+        }
+    if arguments.json:
+        print(json.dumps({"machine": facts(), "accesses": found, "snapshots": snapshots}, indent=2))
         return
-    print(told(facts(rocksdict=rocksdict.__name__)))
+    print(told(facts(keys=arguments.keys, held=arguments.held)), "\n")
     rows = [
-        (name, *(f"{us:.2f}" for us in figures.values()), f"{figures['value, update'] / figures['bare']:.2f}",
-         f"{figures['add'] / figures['add_all']:.2f}")
-        for name, figures in found.items()
-    ]  # fmt: skip
-    print_table("microseconds of CPU", ("keys", *found["long"], "to bare", "to add_all"), rows)
+        [f"{keys}: {way}", f"{told['ns'][way]:.0f}", f"{told['ratio'][way]:.2f}"]
+        for keys, told in found.items()
+        for way in WAYS
+    ]
+    print_table("An access", ("", "ns", "ratio"), rows, markdown=arguments.markdown)
+    columns = ("", "synchronous ms", "asynchronous s", "accesses/s alone", "meanwhile", "kept", "MB")
+    rows = [
+        [
+            name,
+            f"{one['synchronous_ms']:.2f}",
+            f"{one['asynchronous_s']:.1f}",
+            f"{one['accesses_alone']:,.0f}",
+            f"{one['accesses_meanwhile']:,.0f}",
+            f"{one['kept']:.0%}",
+            f"{one['size_bytes'] / 1e6:.0f}",
+        ]
+        for name, one in snapshots.items()
+    ]
+    print_table("A snapshot", columns, rows, markdown=arguments.markdown)
 
 
 if __name__ == "__main__":

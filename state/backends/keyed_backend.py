@@ -8,10 +8,11 @@ migration work for every backend. Source: runtime notes, sections 2 and 3.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
@@ -87,6 +88,14 @@ class KeyedStateBackend(ABC):
     max_parallelism: int
     key_groups: range
     current_key: Any
+
+    @cached_property
+    def expired(self) -> dict[str, Callable[[int], bool]]:
+        """Whether a value with a time stamp (milliseconds) is left out of full snapshots, by the name of its state.
+
+        The runtime fills it.
+        """
+        return {}
 
     @abstractmethod
     def set_current_key(self, key: Any) -> None:

@@ -58,6 +58,9 @@ class FoldingState(AggregatingState[Any, Any]):
         return self._accumulator.value()
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         found = self._accumulator.value()
         self._accumulator.update(self._fold(self._initial if found is None else found, value))
 
@@ -159,6 +162,8 @@ class KeyedStateStore:
         stored = self._backend.get_or_create_keyed_state(_stamped(descriptor, expiry))
         if descriptor.name not in self._wrapped:
             self._wrapped[descriptor.name] = state = _wrapped(descriptor, stored, expiry)
+            if config.get_cleanup_strategies().in_full_snapshot():
+                self._backend.expired[descriptor.name] = expiry.is_past
             if not descriptor.namespace.length:
                 self._clean_up_incrementally(descriptor.name, state, config)
         return self._wrapped[descriptor.name]

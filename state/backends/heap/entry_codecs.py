@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ....compat.description import StateKind
 from ....serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ....serializers.limits import require_room
+from ....serializers.views import DataOutputView
 from ...entry_keys import EntryKeyFormat, is_ambiguous, length_bytes
 from ...key_groups import prefix_size
 from ...savepoint.entries import read_stored
@@ -93,12 +94,19 @@ class StateCodec:
         Raises:
             ValueNotConvertible: A value does not fit its type; the error has the key and the path.
         """
-        start = self._keys.group(key_group)
+        start, join, values = self._keys.group(key_group), self._keys.join, self._values
+        is_single = self._kind not in {StateKind.LIST, StateKind.MAP}
+        target, serialize = DataOutputView(), self._serializer.serialize
         for address, value in held.items():
             try:
-                place = start + self._keys.join(address)
-                for user_key, data in self._values(value):
-                    yield place + user_key, data
+                place = start + join(address)
+                if is_single:
+                    serialize(value, target)
+                    require_room(len(target))
+                    yield place, target.taken()
+                else:
+                    for user_key, data in values(value):
+                        yield place + user_key, data
             except Exception as error:
                 key, _ = self._table.split(address)
                 where = {"state": self._name, "key": shown(key), "path": "$"}
@@ -111,7 +119,7 @@ class StateCodec:
                     ) from error
 
     def _values(self, value: Any) -> list[tuple[bytes, bytes]]:
-        if self._kind is not StateKind.MAP:
+        if self._kind is StateKind.LIST:
             return entry_values(self._kind, self._serializer, value)
         found = [(self._user_keys.to_bytes(name), map_value(self._serializer, item)) for name, item in value.items()]
         for _, data in found:

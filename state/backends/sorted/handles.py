@@ -140,6 +140,9 @@ class SortedReducingState(_SortedSingle, ReducingState[Any]):
         return self._get(self._address())
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         address = self._address()
         found = self._get(address)
         self._put(address, self._encode(value if found is None else self._reduce(found, value)))
@@ -162,6 +165,9 @@ class SortedAggregatingState(_SortedSingle, AggregatingState[Any, Any]):
         return None if found is None else self._function.get_result(found)
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         address = self._address()
         found = self._get(address)
         accumulator = self._function.create_accumulator() if found is None else found

@@ -237,6 +237,16 @@ def test_update_with_none_clears_and_the_default_is_read(scene):
     assert [7, 7] == [before, state.value()]
 
 
+@pytest.mark.parametrize("ttl", [False, config()])
+@pytest.mark.parametrize("kind", [reducing, aggregating])
+def test_adding_none_removes_what_there_is(scene, kind, ttl):
+    write, read, _, gone, state = kind(scene, ttl)
+    write()
+    state.add(None)
+
+    assert gone == read()
+
+
 @pytest.mark.parametrize("method", ["add", "add_all", "update"])
 def test_a_list_refuses_none(scene, method):
     state = scene.store.get_list_state(ListStateDescriptor("s", int, time_to_live=config()))
