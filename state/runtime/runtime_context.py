@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ...serializers.errors import DeclarationError, shown
-from ...serializers.type_variables import K, V
 from ..descriptors import (
     AggregatingStateDescriptor,
     FoldingStateDescriptor,
@@ -36,6 +35,7 @@ from .ttl_states import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ...serializers.type_variables import K, V
     from ..backends.keyed_backend import KeyedStateBackend
 
 D = TypeVar("D", bound=StateDescriptor)
@@ -163,9 +163,9 @@ class KeyedStateStore:
         stored = self._backend.get_or_create_keyed_state(_stamped(descriptor, expiry))
         if descriptor.name not in self._wrapped:
             self._wrapped[descriptor.name] = state = _wrapped(descriptor, stored, expiry)
-            if config.get_cleanup_strategies().in_full_snapshot():
+            if config.get_cleanup_strategies().is_done_by_snapshots():
                 self._backend.expired[descriptor.name] = expiry.is_past
-            if not descriptor.namespace.length:
+            if self._backend.cleans_up_incrementally and not descriptor.namespace.length:
                 self._clean_up_incrementally(descriptor.name, state, config)
         return self._wrapped[descriptor.name]
 
