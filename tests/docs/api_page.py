@@ -62,6 +62,7 @@ PLACES = {
         snapshot_together
         """,
     ),
+    "State backends": ("stateshift", "HashMapStateBackend"),
     "Checking": (
         "stateshift",
         "check CheckReport Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult",
