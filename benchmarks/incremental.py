@@ -116,7 +116,8 @@ def main() -> None:
         print(f"{name:8} {found[name]:.1%} of the full size, {found['first_bytes']:,} bytes")
     print(f"{found['full_rewrites']} of {found['checkpoints']} checkpoints wrote half of it or more")
     pause = found["synchronous_ms"]
-    print(f"synchronous part {pause['median']:.0f} ms, at most {pause['largest']:.0f} ms; peak {found['peak_mb']:.0f} MB")
+    print(f"synchronous part {pause['median']:.0f} ms, at most {pause['largest']:.0f} ms")
+    print(f"peak of the process {found['peak_mb']:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,8 @@ def main() -> None:
     chosen = arguments_of(parser)
     chance = random.Random(1)  # noqa: S311 - no secret
     numbers = [chance.randrange(1 << 40) for _ in range(chosen.keys)]
-    found = {"long": measure(int, numbers, chosen.rounds), "string": measure(str, list(map(str, numbers)), chosen.rounds)}
+    ways = {"long": (int, numbers), "string": (str, list(map(str, numbers)))}
+    found = {name: measure(*way, chosen.rounds) for name, way in ways.items()}
     if chosen.json:
         print(json.dumps({"figures": found, **facts()}))
         return

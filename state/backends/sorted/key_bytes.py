@@ -113,13 +113,12 @@ class CurrentKey:
         prefix: The number of bytes of the key group.
     """
 
-    __slots__ = (
-        "_encode", "_hash", "_is_variable", "_key_groups", "_known", "_max_parallelism", "framed", "key", "plain", "prefix",
-    )  # fmt: skip
+    __slots__ = ("_encode", "_group_of", "_is_variable", "_key_groups", "_known", "framed", "key", "plain", "prefix")
 
     def __init__(self, serializer: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
-        self._encode, self._hash, self._is_variable = encoder(serializer), key_hasher(serializer), serializer.length < 0
-        self._max_parallelism, self._key_groups = max_parallelism, key_groups
+        hashed = key_hasher(serializer)
+        self._group_of = lambda key: key_group(hashed(key), max_parallelism)
+        self._encode, self._is_variable, self._key_groups = encoder(serializer), serializer.length < 0, key_groups
         self._known: dict[Any, tuple[bytes, bytes]] = {}
         self.prefix = prefix_size(max_parallelism)
         self.unset()
@@ -148,7 +147,7 @@ class CurrentKey:
                 return found
         data = self._encode(key)
         require_room(len(data))
-        group = key_group(self._hash(key), self._max_parallelism)
+        group = self._group_of(key)
         if group not in self._key_groups:
             raise ValueNotConvertible(
                 f"the key {shown(key)} is in key group {group}; this subtask has {self._key_groups.start} to"

@@ -1,8 +1,8 @@
 """A write-back cache between handles and a sorted store.
 
-What is written waits: the store gets it as one batch at a checkpoint, or when the cache is full. So a value that changes
-often is written once, and 10,000 elements that are added to one list are one write. The last batch stays to be read. The
-cache has a size in bytes, which all tables of a backend share: half for what waits, half for the last batch.
+What is written waits: the store gets it as one batch at a checkpoint, or when the cache is full. So a value that
+changes often is written once, and 10,000 elements that are added to one list are one write. The last batch stays to be
+read. The cache has a size in bytes, which all tables share: half for what waits, half for the last batch.
 """
 
 from __future__ import annotations
