@@ -91,7 +91,7 @@ def measure(keys: int, checkpoints: int, changed: float, options: dict[str, Any]
             "last_bytes": size,
             "median": statistics.median(shares),
             "mean": statistics.mean(shares),
-            "largest": max(shares),
+            "largest": sorted(shares, reverse=True)[:3],
             "full_rewrites": sum(share >= 1 / 2 for share in shares),
             "synchronous_ms": {"median": statistics.median(pauses) * 1000, "largest": max(pauses) * 1000},
             "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -112,8 +112,8 @@ def main() -> None:
         print(json.dumps(found))
         return
     print(told(facts()))
-    for name in ("median", "mean", "largest"):
-        print(f"{name:8} {found[name]:.1%} of the full size, {found['first_bytes']:,} bytes")
+    largest = ", ".join(f"{share:.1%}" for share in found["largest"])
+    print(f"{found['first_bytes']:,} bytes; median {found['median']:.1%}, mean {found['mean']:.1%}, largest {largest}")
     print(f"{found['full_rewrites']} of {found['checkpoints']} checkpoints wrote half of it or more")
     pause = found["synchronous_ms"]
     print(f"synchronous part {pause['median']:.0f} ms, at most {pause['largest']:.0f} ms")

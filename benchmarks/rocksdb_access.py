@@ -9,6 +9,9 @@ figures are CPU times for one access, medians of the rounds. The change of the k
     value, update    `ValueState.value` and `update`, less the change of the key
     bare             `rocksdict` get, decode, encode, put: keys are bytes already
     add, add_all     an element of one key's list: added one by one, and all at once
+
+Then it measures what timers on the heap (`timer-service.factory: heap`) cost in the synchronous part of a checkpoint,
+in milliseconds: when all of them are new, and when one in a hundred has changed since the last one.
 """
 
 from __future__ import annotations
@@ -25,9 +28,11 @@ import msgspec
 import rocksdict
 
 from stateshift import ListStateDescriptor, ValueStateDescriptor
+from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.state.timers import TimeDomain
 
 from .machine import arguments_of, facts, print_table, told
 
@@ -118,6 +123,22 @@ def measure(hint: Any, keys: list[Any], rounds: int) -> dict[str, float]:
     return {name: statistics.median(figures[1:]) for name, figures in found.items()}
 
 
+def measure_timers(count: int) -> tuple[float, float]:
+    """Return the milliseconds of a flush of so many timers, and of one after a hundredth of them has changed."""
+    configuration = Configuration.of({"state.backend.rocksdb.timer-service.factory": "heap"}, environment={})
+    backend = EmbeddedRocksDBStateBackend(serializer_for(int), GROUPS, range(GROUPS), configuration=configuration)
+    queue = backend.create_timer_queue("user-timers", TimeDomain.EVENT_TIME, VoidNamespaceSerializer())
+    for number in range(count):
+        queue.add(number * 7919 % (1 << 20), number % 10_000, None)
+    whole = _us(1000, backend.flush)
+    for number in range(max(1, count // 200)):
+        queue.poll(1 << 20)
+        queue.add((1 << 20) + number, number % 10_000, None)
+    changed = _us(1000, backend.flush)
+    backend.dispose()
+    return whole, changed
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -128,8 +149,9 @@ def main() -> None:
     numbers = [chance.randrange(1 << 40) for _ in range(chosen.keys)]
     ways = {"long": (int, numbers), "string": (str, list(map(str, numbers)))}
     found = {name: measure(*way, chosen.rounds) for name, way in ways.items()}
+    timers = {count: measure_timers(count) for count in (1000, 1_000_000)}
     if chosen.json:
-        print(json.dumps({"figures": found, **facts()}))
+        print(json.dumps({"figures": found, "timers": timers, **facts()}))
         return
     print(told(facts(rocksdict=rocksdict.__name__)))
     rows = [
@@ -138,6 +160,8 @@ def main() -> None:
         for name, figures in found.items()
     ]  # fmt: skip
     print_table("microseconds of CPU", ("keys", *found["long"], "to bare", "to add_all"), rows)
+    cells = [(f"{count:,}", *(f"{ms:.1f}" for ms in both)) for count, both in timers.items()]
+    print_table("timers on the heap, milliseconds of CPU", ("timers", "all new", "1 % changed"), cells)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class CurrentKey:
 
     def __init__(self, serializer: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
         hashed = key_hasher(serializer)
-        self._group_of = lambda key: key_group(hashed(key), max_parallelism)
+        self._group_of: Callable[[Any], int] = lambda key: key_group(hashed(key), max_parallelism)
         self._encode, self._is_variable, self._key_groups = encoder(serializer), serializer.length < 0, key_groups
         self._known: dict[Any, tuple[bytes, bytes]] = {}
         self.prefix = prefix_size(max_parallelism)
