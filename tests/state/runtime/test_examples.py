@@ -215,7 +215,8 @@ def shipped(name):
     classes = [item for item in tree.body if isinstance(item, ast.ClassDef)]
     names = {
         "KeyedProcessFunction": KeyedProcessFunction, "RuntimeContext": RuntimeContext, "Time": Time,
-        "StateTtlConfig": StateTtlConfig, "TimestampAssigner": object, "Types": Types, "ValueStateDescriptor": ValueStateDescriptor,
+        "StateTtlConfig": StateTtlConfig, "TimestampAssigner": object, "Types": Types,
+        "ValueStateDescriptor": ValueStateDescriptor,
     }  # fmt: skip
     exec(compile(ast.Module(classes, []), str(place), "exec"), names)  # noqa: S102 - a file of PyFlink
     return names["Sum"]()
