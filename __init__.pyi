@@ -128,7 +128,13 @@ from .state.runtime.functions import MapFunction as MapFunction
 from .state.runtime.functions import ProcessFunction as ProcessFunction
 from .state.runtime.functions import ReduceFunction as ReduceFunction
 from .state.runtime.output_tag import OutputTag as OutputTag
+from .state.runtime.runtime_context import RuntimeContext as RuntimeContext
 from .state.runtime.sources import SourceFunction as SourceFunction
+from .state.runtime.states import AggregatingState as AggregatingState
+from .state.runtime.states import ListState as ListState
+from .state.runtime.states import MapState as MapState
+from .state.runtime.states import ReducingState as ReducingState
+from .state.runtime.states import ValueState as ValueState
 from .state.runtime.time_to_live import StateTtlConfig as StateTtlConfig
 from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -82,7 +82,11 @@ class KeyedStateBackend(ABC):
         max_parallelism: The number of key groups of the operator.
         key_groups: Those of this subtask.
         current_key: The key that all handles follow. Read only: `set_current_key` changes it.
+        cleans_up_incrementally: Whether each access of a state with TTL looks for expired values of some other keys,
+            as in Flink on the heap only.
     """
+
+    cleans_up_incrementally: ClassVar[bool] = False
 
     key: TypeSerializer[Any]
     max_parallelism: int

@@ -46,6 +46,7 @@ class MutationGuard(KeyedStateBackend):
         self._backend = backend
         self.key, self.max_parallelism, self.key_groups = backend.key, backend.max_parallelism, backend.key_groups
         self._guarded: dict[str, Any] = {}
+        self.cleans_up_incrementally = backend.cleans_up_incrementally  # type: ignore[misc]  # as that of the backend
 
     @cached_property
     def expired(self) -> dict[str, Callable[[int], bool]]:

@@ -221,9 +221,12 @@ def test_a_missing_map_key_reads_as_none_and_is_removed_in_silence(detect_mutati
 class Remembers(KeyedProcessFunction):
     """Has states of each kind with TTL."""
 
+    def __init__(self, *cleanup):
+        self.cleanup = cleanup
+
     def open(self, runtime_context):
-        ttl = StateTtlConfig.new_builder(timedelta(milliseconds=10)).cleanup_full_snapshot()
-        more = {"time_to_live": ttl.disable_cleanup_in_background().build()}
+        ttl = StateTtlConfig.new_builder(timedelta(milliseconds=10)).disable_cleanup_in_background()
+        more = {"time_to_live": getattr(ttl, self.cleanup[0])(*self.cleanup[1:]).build()}
         get = runtime_context
         self.value = get.get_state(ValueStateDescriptor("value", int, **more))
         self.several = get.get_list_state(ListStateDescriptor("list", str, **more))
@@ -243,14 +246,15 @@ class Remembers(KeyedProcessFunction):
         self.forever.update(number)
 
 
+@pytest.mark.parametrize("cleanup", [("cleanup_full_snapshot",), ("cleanup_in_rocksdb_compact_filter", 1000)])
 @pytest.mark.parametrize("detect_mutation", [False, True])
 @pytest.mark.parametrize("is_checkpoint", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
-def test_a_full_snapshot_leaves_out_what_has_expired(tmp_path, backend, is_checkpoint, detect_mutation):
+def test_a_full_snapshot_leaves_out_what_has_expired(tmp_path, backend, is_checkpoint, detect_mutation, cleanup):
     if is_checkpoint and backend is BACKENDS["rocksdb"]:
         pytest.skip("its checkpoint is the files of the database, as in Flink")
     harness = KeyedProcessHarness(
-        Remembers(), first, str, backend=backend, uid="ttl", detect_mutation=detect_mutation, task=TaskInfo()
+        Remembers(*cleanup), first, str, backend=backend, uid="ttl", detect_mutation=detect_mutation, task=TaskInfo()
     )
     harness.process_element(("old", 1))
     harness.process_element(("both", 1))
