@@ -20,7 +20,6 @@ expires = 2026-12-31
 from __future__ import annotations
 
 import datetime as dt
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +30,14 @@ from ..compat.gate.levels import Level, Levels, Override
 from ..compat.gate.losses import Guard
 from ..compat.rules import rule_book
 from ..serializers.errors import DeclarationError, located
+from ..state.project_settings import FILE, OPTION_ROOTS, find_settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..compat.description import JobDescription
 
-FILE, HISTORY = "pyproject.toml", "state_history"
+HISTORY = "state_history"
 _OVERRIDE = {"state": str, "rule": str, "reason": str, "expires": dt.date}
 
 
@@ -72,11 +72,10 @@ class Project:
         Raises:
             DeclarationError: A setting is unknown, or has an invalid value.
         """
+        settings = find_settings(start)
+        if settings is not None:
+            return cls._of(settings.folder, settings.values)
         upwards = (start, *start.parents)
-        for folder in upwards:
-            file = folder / FILE
-            if file.is_file() and (settings := _read(file)) is not None:
-                return cls._of(folder, settings)
         folder = next((folder for folder in upwards if (folder / HISTORY).is_dir()), start)
         return cls(folder, history=Path(HISTORY) if folder == start else folder / HISTORY)
 
@@ -87,7 +86,7 @@ class Project:
         Raises:
             DeclarationError: A setting is unknown, or has an invalid value.
         """
-        return cls._of(folder, _settings(text) or {})
+        return cls._of(folder, parse_settings(text) or {})
 
     def require_known(self, sides: Iterable[JobDescription]) -> None:
         """Refuse levels and overrides that apply to nothing: a misspelt name would be ignored otherwise.
@@ -123,7 +122,7 @@ class Project:
     @classmethod
     def _of(cls, folder: Path, settings: dict[str, Any]) -> Project:
         with located(file=str(folder / FILE)):
-            return cls._checked(folder, settings)
+            return cls._checked(folder, {name: value for name, value in settings.items() if not _is_option(name)})
 
     @classmethod
     def _checked(cls, folder: Path, settings: dict[str, Any]) -> Project:
@@ -147,33 +146,17 @@ class Project:
         return cls(folder, job, folder / history, names_history, levels, overrides, allow)
 
 
+def _is_option(name: str) -> bool:
+    """Whether a setting is an option of backends and checkpoints, which commands do not read."""
+    return name.partition(".")[0] in OPTION_ROOTS
+
+
 def _state_names(side: JobDescription) -> Iterator[str]:
     for operator in side.operators:
         uid = operator.uid or operator.operator_id
         if operator.key is not None:
             yield f"{uid}/{KEY}"
         yield from (f"{uid}/{state.name}" for state in operator.states)
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    """Return the settings in a file; None if it has none."""
-    with located(file=str(file)):
-        try:
-            return _settings(file.read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise DeclarationError(f"not valid TOML: {error}") from error
-        except OSError as error:
-            raise DeclarationError(f"it cannot be read: {error.strerror}") from error
-
-
-def _settings(text: str) -> dict[str, Any] | None:
-    try:
-        found = tomllib.loads(text).get("tool", {}).get("stateshift")
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise DeclarationError(f"not valid TOML: {error}") from error
-    if found is not None and not isinstance(found, dict):
-        raise DeclarationError("[tool.stateshift] is not a table")
-    return found
 
 
 def _taken(settings: dict[str, Any], name: str, kind: type, default: Any) -> Any:

@@ -88,7 +88,8 @@ def history_at(reference: str, project: Project) -> History | None:
     Raises:
         CorruptFile: A file in it is not a revision.
     """
-    from .project import FILE, Project
+    from ..state.project_settings import FILE
+    from .project import Project
 
     here = project.folder.resolve()
     commit = _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")

@@ -181,21 +181,23 @@ class Operator:
         states = [state.describe() for state in self.states]
         if self.key is not None:
             states += [queue for service in self.timers for queue in service.describe(self.key)]
-        states += [_element_state(state, StateKind.SPLIT_LIST) for state in self.list_states]
-        states += [_element_state(state, StateKind.UNION_LIST) for state in self.union_list_states]
-        states += [_broadcast_state(state) for state in self.broadcast_states]
+        states += [element_state(state, StateKind.SPLIT_LIST) for state in self.list_states]
+        states += [element_state(state, StateKind.UNION_LIST) for state in self.union_list_states]
+        states += [broadcast_state(state) for state in self.broadcast_states]
         key = None if self.key is None else SerializerDescription.of(self.key, converter=self.key_converter)
         return OperatorDescription(self.id, self.uid, self.name, key, tuple(states))
 
 
-def _element_state(state: ListStateDescriptor, kind: StateKind) -> StateDescription:
+def element_state(state: ListStateDescriptor, kind: StateKind) -> StateDescription:
+    """Return a description of a list state of an operator; its kind says how elements are distributed."""
     element = SerializerDescription.of(
         state.element_serializer, fallback=state.fallback_deserializer, converter=state.converter
     )
     return StateDescription(state.name, kind, element)
 
 
-def _broadcast_state(state: MapStateDescriptor) -> StateDescription:
+def broadcast_state(state: MapStateDescriptor) -> StateDescription:
+    """Return a description of a broadcast state."""
     value = SerializerDescription.of(
         state.value_serializer, fallback=state.fallback_deserializer, converter=state.converter
     )

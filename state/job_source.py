@@ -41,6 +41,7 @@ _DESCRIPTORS = {
     StateKind.UNION_LIST: "ListStateDescriptor",
     StateKind.BROADCAST: "MapStateDescriptor",
 }
+_WITH_FUNCTION = (StateKind.REDUCING, StateKind.AGGREGATING)
 _ARGUMENTS = {
     StateKind.SPLIT_LIST: "list_states",
     StateKind.UNION_LIST: "union_list_states",
@@ -172,7 +173,8 @@ class _Writer:
         options += ["time_to_live=True"] if has_ttl else []
         if state.kind is StateKind.MAP and self._nulls.has_item(without_ttl_awareness(description.value.snapshot)):
             options.append("nullable_values=True")
-        return Group(f"{_DESCRIPTORS[state.kind]}(", (quoted(state.name), *hints, *options))
+        function = ["None"] if state.kind in _WITH_FUNCTION else []
+        return Group(f"{_DESCRIPTORS[state.kind]}(", (quoted(state.name), *function, *hints, *options))
 
 
 def _parts(kind: StateKind, snapshot: Snapshot) -> tuple[Snapshot, ...]:

@@ -21,6 +21,8 @@ from .descriptors import (
 from .job import Job, Operator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hypothesis.strategies import DrawFn, SearchStrategy
 
     from .testing import Contents
@@ -30,7 +32,11 @@ _NAMES = ("open", "last", "count", "seen", "rules", "paid")
 _simple_keys = st.sampled_from([str, int, Int32, Int16, Int8, bool, float, Float32])
 _keys = _simple_keys | st.lists(_simple_keys, min_size=2, max_size=3).map(lambda items: generic(tuple, *items))
 """Draws key types whose hash is the same in every JVM."""
-_OF_ONE_VALUE = (ValueStateDescriptor, ReducingStateDescriptor, AggregatingStateDescriptor)
+_OF_ONE_VALUE: tuple[Callable[..., StateDescriptor], ...] = (
+    ValueStateDescriptor,
+    lambda name, hint, **more: ReducingStateDescriptor(name, None, hint, **more),
+    lambda name, hint, **more: AggregatingStateDescriptor(name, None, hint, **more),
+)
 
 
 @st.composite
@@ -58,7 +64,8 @@ def _keyed(draw: DrawFn, name: str, of: SearchStrategy[Any]) -> StateDescriptor:
     has_ttl = draw(st.sampled_from([False, False, True]))
     kind = draw(st.sampled_from([*_OF_ONE_VALUE, None, None]))
     if kind is not None:
-        return kind(name, draw(of), time_to_live=has_ttl)
+        single: StateDescriptor = kind(name, draw(of), time_to_live=has_ttl)
+        return single
     several: StateDescriptor = draw(draw(st.sampled_from([_lists, _maps]))(name, of, has_ttl=has_ttl))
     return several
 

@@ -1,5 +1,7 @@
 """A pytest plugin that writes savepoints from values and migrates them in this process; it imports lazily.
 
+It also has the harnesses that run functions with state: `KeyedProcessHarness`, and the others of `state/harness/`.
+
 For example:
 
     def test_orders_survive(savepoint_builder, migrate_here):
@@ -11,6 +13,7 @@ For example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,14 +23,34 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
+    from .harness.functions import BroadcastHarness as BroadcastHarness  # noqa: PLC0414 - for others to import
+    from .harness.functions import KeyedProcessHarness as KeyedProcessHarness  # noqa: PLC0414
+    from .harness.functions import ProcessHarness as ProcessHarness  # noqa: PLC0414
+    from .harness.functions import SourceHarness as SourceHarness  # noqa: PLC0414
+    from .harness.functions import TwoInputHarness as TwoInputHarness  # noqa: PLC0414
+    from .harness.subtask import HarnessSnapshot as HarnessSnapshot  # noqa: PLC0414
+    from .harness.subtask import snapshot_together as snapshot_together  # noqa: PLC0414
     from .job import Job
     from .migration.options import MigrationOptions
     from .savepoint.reader import Savepoint
+
+_HARNESS = {
+    "subtask": ("HarnessSnapshot", "snapshot_together"),
+    "functions": ("BroadcastHarness", "KeyedProcessHarness", "ProcessHarness", "SourceHarness", "TwoInputHarness"),
+}
+"""The names of `state/harness/`, by module; each is imported with its first use."""
 
 Contents = Mapping[str, Any]
 """The contents by `UID/STATE`: for keyed state the values by key, for operator lists the elements, for broadcast
 state the map.
 """
+
+
+def __getattr__(name: str) -> Any:
+    module = next((module for module, names in _HARNESS.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__package__}.harness.{module}"), name)
 
 
 def write_savepoint(

@@ -115,7 +115,8 @@ def hold_against(
     from ... import __version__
     from ...compat.gate.levels import Level, Levels, judge
     from ...compat.gate.losses import Guard
-    from ..project import FILE, Project
+    from ...state.project_settings import FILE
+    from ..project import Project
     from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
     from .migrating import command as migrate

@@ -179,7 +179,8 @@ def _inferred_state(wanted: Wanted, schema: pa.Schema) -> StateDescriptor:
         raise DeclarationError(
             f"a state of the kind {kind} cannot be made from rows", advice=f"use one of {', '.join(FROM_ROWS)}"
         )
-    descriptor: StateDescriptor = make(wanted.state, value)
+    functions = [] if kind is StateKind.VALUE else [None]
+    descriptor: StateDescriptor = make(wanted.state, *functions, value)
     return descriptor
 
 

@@ -32,6 +32,7 @@ from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.metadata import OperatorState, SubtaskState, write_metadata
 from ..savepoint.operator_stream import read_operator_stream_header
 from ..savepoint.properties import CANONICAL_PROPERTIES
+from ..savepoint.redistribution import Share, deal_out, joined_headers
 from ..savepoint.sources import InlineBytes, open_stream
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stored_serializers import place_of, read_stored_serializers, write_pickles
@@ -41,7 +42,6 @@ from ..storage.lineage import FileDigest
 from ..storage.publish import source_facts, stream_name
 from ..storage.runs import serializers_name
 from .quarantine import require_few
-from .redistribution import Share, deal_out, joined_headers
 from .rekey_task import RekeyTask, digest_of
 from .rekeying import rekey_sample, settled
 from .rewrite import new_keyed_header, sample_elements, sample_keyed

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ..savepoint.operator_stream import (
         OperatorStreamHeader,
     )
+    from ..savepoint.redistribution import Share
     from ..storage.lineage import StateCount
     from ..storage.sink import StoredBytes
-    from .redistribution import Share
     from .rekey_task import Digests
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -22,12 +22,25 @@ from .keyed_stream import RUN_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ..rocksdb.database import Database, Items
+    from ..rocksdb.database import Items
     from .handles import DatabaseHandle
     from .keyed_stream import KeyedStreamHeader
 
 _LENGTH_BYTES = 4
 _MARGIN = bytes(MARGIN_BYTES)
+
+
+class SortedFamilies(Protocol):
+    """Tables of entries in the order of their keys: an opened database, or a frozen store."""
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The names of the tables, one for each state."""
+        ...
+
+    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
+        """Yield the entries from `start` to before `stop`, some at a time; None: without a limit."""
+        ...
 
 
 class _Lengths(dict[int, bytes]):
@@ -56,14 +69,14 @@ class DatabaseStreamReader:
     header: KeyedStreamHeader
     name: str
     executor: ExecutorName
-    _database: Database = attrs.field(repr=False)
+    _database: SortedFamilies = attrs.field(repr=False)
     _key_groups: range
     _prefix: int
 
     @classmethod
     def open(
         cls,
-        database: Database,
+        database: SortedFamilies,
         header: KeyedStreamHeader,
         handle: DatabaseHandle,
         max_parallelism: int,
@@ -75,10 +88,7 @@ class DatabaseStreamReader:
             CorruptSavepoint: The states of the header are not the column families, or no entry is in the key groups of
                 the handle.
         """
-        states = {info.name for info in header.states}
-        for other in sorted(states ^ database.families)[:1]:
-            lacking = "the database lacks" if other in states else "the header lacks"
-            raise CorruptSavepoint(f"{lacking} the state {other!r}: header and files are not of one snapshot")
+        require_same_states(header, database.families)
         name = f"the database of key groups {handle.key_groups.start} to {handle.key_groups.stop - 1}"
         reader = cls(header, name, executor, database, handle.key_groups, prefix_size(max_parallelism))
         reader._require_own()
@@ -108,7 +118,7 @@ class DatabaseStreamReader:
         Raises:
             CorruptSavepoint: The bytes are damaged.
         """
-        own = self._key_groups if key_groups is None else _common(self._key_groups, key_groups)
+        own = self._key_groups if key_groups is None else common(self._key_groups, key_groups)
         if not own:
             return
         wanted = range(len(self.header.states)) if state_ids is None else sorted(state_ids)
@@ -130,18 +140,34 @@ class DatabaseStreamReader:
     def _require_own(self) -> None:
         """Refuse a database of which all entries are of other key groups: its files are another subtask's."""
         own, families = self._range(self._key_groups), sorted(self._database.families)
-        if any(self._database.holds(family, *own) for family in families):
+        if any(self._holds(family, *own) for family in families):
             return
         for family in families:
-            if self._database.holds(family):
+            if self._holds(family):
                 raise CorruptSavepoint(
                     f"no entry of the state {family!r}, nor of any other, is in these key groups: the files are those"
                     " of another subtask",
                     file=self.name,
                 )
 
+    def _holds(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> bool:
+        return next(self._database.items(family, start, stop), None) is not None
 
-def _common(one: range, other: range) -> range:
+
+def require_same_states(header: KeyedStreamHeader, families: frozenset[str]) -> None:
+    """Refuse a header whose states are not the column families of a database.
+
+    Raises:
+        CorruptSavepoint: The two are not of one snapshot.
+    """
+    states = {info.name for info in header.states}
+    for other in sorted(states ^ families)[:1]:
+        lacking = "the database lacks" if other in states else "the header lacks"
+        raise CorruptSavepoint(f"{lacking} the state {other!r}: header and files are not of one snapshot")
+
+
+def common(one: range, other: range) -> range:
+    """Return what two ranges have in common."""
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 

@@ -14,12 +14,12 @@ from ..key_groups import has_stable_hash
 from ..storage.publish import stream_name
 from .handles import OperatorStateHandle
 from .keyed_stream import KeyedStreamHeader
-from .meta_info import StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
+from .meta_info import MetaInfoKind, StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
 from .metadata import OperatorState, SubtaskState
 from .operator_stream import OperatorStreamHeader, write_operator_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ...compat.targets import Target
     from ..job import Job, Operator
@@ -121,17 +121,8 @@ def put_operator_state(
     states = [state for state in operator.describe().states if not state.kind.is_keyed]
     if not states:
         return []
-    lists = [state for state in states if state.key is None]
-    header = OperatorStreamHeader(
-        tuple(list_state(state.name, _MODES[state.kind], state.value.snapshot) for state in lists),
-        tuple(
-            broadcast_state(state.name, state.key.snapshot, state.value.snapshot)
-            for state in states
-            if state.key is not None
-        ),
-        compressed,
-    )
-    maps = {info.name: _broadcast_bytes(broadcast.get(info.name, {})) for info in header.broadcast_states}
+    header = operator_header(map(operator_info, states), compressed=compressed)
+    maps = {info.name: broadcast_bytes(broadcast.get(info.name, {})) for info in header.broadcast_states}
     handles = []
     for subtask, found in enumerate(elements):
         data = bytearray()
@@ -141,7 +132,22 @@ def put_operator_state(
     return handles
 
 
-def _broadcast_bytes(entries: Mapping[bytes, bytes]) -> bytes:
+def operator_info(state: StateDescription) -> StateMetaInfo:
+    """Return the description of an operator state for a header."""
+    if state.key is None:
+        return list_state(state.name, _MODES[state.kind], state.value.snapshot)
+    return broadcast_state(state.name, state.key.snapshot, state.value.snapshot)
+
+
+def operator_header(infos: Iterable[StateMetaInfo], *, compressed: bool = False) -> OperatorStreamHeader:
+    """Return the header of a stream with some operator states, of which lists come first."""
+    states = tuple(infos)
+    lists = tuple(info for info in states if info.kind is MetaInfoKind.OPERATOR)
+    return OperatorStreamHeader(lists, tuple(info for info in states if info not in lists), compressed)
+
+
+def broadcast_bytes(entries: Mapping[bytes, bytes]) -> bytes:
+    """Return the whole map of a broadcast state (format notes 8)."""
     target = DataOutputView()
     target.write_int(len(entries))
     for key, value in entries.items():

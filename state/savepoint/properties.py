@@ -1,7 +1,8 @@
 """The properties at the end of `_metadata` from version 4 on: a Java object that describes the kind of snapshot.
 
 It is copied as opaque bytes. A new savepoint gets the object that Flink 1.20 and 2.3 write into each canonical
-savepoint. Source: format notes 3.6; the Java Object Serialization Specification, section 6, for where it ends.
+savepoint, a new checkpoint that of their checkpoints. Source: format notes 3.6; the Java Object Serialization
+Specification, section 6, for where it ends.
 """
 
 from __future__ import annotations
@@ -21,6 +22,16 @@ CANONICAL_PROPERTIES = zlib.decompress(
         "E4)<Dm^iQ~faZqn;Z-pUmw~f^*EVo&0~a>%=2aXDqRdR@J>8|s`47N_aIsGaAz83;<@?)r<KwaORfEF-P8?%G3Y6<@6e=~tY{_V9"
         "xfHk@G$`A;0n`OaTzflsCJTaNBBnUBnv1Es>nLgL<|FiIHpjy4ey*$B=c65yTox-0S6d-u+^FP6JGhIV0NMac4b2Q4W$36c(xiH+"
         "EO>rzct5=Jdx5LVS#I&*-|6pkQC;@}EATAT-NODaiOl};"
+    )
+)
+
+# The same of 604 bytes: of a CheckpointType with name "Checkpoint", which is retained when its job is cancelled.
+CHECKPOINT_PROPERTIES = zlib.decompress(
+    base64.b85decode(
+        "c-obbu};G<5QeXTB0!=<6)PLFEp<Y4DxqZ{Qc;71)CC=ho0uk!Wjm-{`b3DwVdM>X2kf-89gv`&{`+m8|L^?v1x>BsvQ#NSiE+lrB<Es"
+        "ER3!{A7_m+~l_eL31Z#P(O39SrOv7?{9vqIrPq>azB>{?<<vB~naI&%n$m{y_r{;p|Y}<*dXI&M}@z;))OeD@an3O7Z;;0gFjy6~lLTi"
+        ")lVJ?}0PG~Xc5`)$lbcI1TM`<Kb>a48qbY~Kv(Xa$|2%X)A;O>8X4)>bx=T{zhA?yn*Y>IaHg0Dz(6e*32;v(&aaHcbKa$v`xt&4`Ga|"
+        "5?KC%%Y&X=E`B9B-m66!iZC^JnAL_d*+Brl94(hyx>iQ5D;p_I-aa96k0%H&55S;LeF})zQv-"
     )
 )
 

@@ -79,7 +79,7 @@ def test_a_transform_is_not_used_where_the_stored_kind_is_the_new_one_already():
 
 
 def test_a_converter_next_to_a_transform_is_for_the_same_kind_only():
-    both = attrs.evolve(TO_LIST, converter=str, element_serializer=str)
+    both = attrs.evolve(TO_LIST, converter=str, elem_type_info=str)
 
     assert ("", f"{__name__}.wrap") == (judged(VALUE, both).converter, judged(VALUE, both).transform)
     assert ("builtins.str", "") == (judged(LIST, both).converter, judged(LIST, both).transform)

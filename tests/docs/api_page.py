@@ -16,7 +16,8 @@ PLACES = {
         "stateshift",
         """
         Job Operator load_job ValueStateDescriptor ListStateDescriptor MapStateDescriptor
-        ReducingStateDescriptor AggregatingStateDescriptor TimerServiceDescriptor StateTransform
+        ReducingStateDescriptor AggregatingStateDescriptor FoldingStateDescriptor StateTtlConfig
+        TimerServiceDescriptor StateTransform
         """,
     ),
     "Declaring types": (
@@ -34,6 +35,36 @@ PLACES = {
         SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes
         PickledValue from_pickled
         """,
+    ),
+    "Functions with state": (
+        "stateshift",
+        """
+        MapFunction FlatMapFunction FilterFunction ReduceFunction AggregateFunction ProcessFunction
+        KeyedProcessFunction CoMapFunction CoFlatMapFunction CoProcessFunction KeyedCoProcessFunction
+        BroadcastProcessFunction KeyedBroadcastProcessFunction OutputTag CheckpointedFunction ListCheckpointed
+        CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext
+        """,
+    ),
+    "Handles of states": ("stateshift", "ValueState ListState MapState ReducingState AggregatingState"),
+    "Handles of broadcast states": (
+        "stateshift.state.runtime.states",
+        "BroadcastState ReadOnlyBroadcastState",
+    ),
+    "Timers of functions": ("stateshift.state.runtime.timer_service", "TimerService"),
+    "Operator state of functions": (
+        "stateshift.state.runtime.checkpointed",
+        "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore",
+    ),
+    "Running functions in tests": (
+        "stateshift.state.testing",
+        """
+        KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
+        snapshot_together
+        """,
+    ),
+    "State backends": (
+        "stateshift",
+        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory",
     ),
     "Checking": (
         "stateshift",

@@ -85,8 +85,9 @@ def descriptor(kind, shape, parts, lived=None):
     more = {"time_to_live": has_ttl(kind, shape), "former_time_to_live": lived}
     if kind in {"map", "broadcast"}:
         return MapStateDescriptor(NAME, *parts, **more)
-    made = {"value": ValueStateDescriptor, "reducing": ReducingStateDescriptor}.get(kind, ListStateDescriptor)
-    return made(NAME, *parts, **more)
+    if kind == "reducing":
+        return ReducingStateDescriptor(NAME, None, *parts, **more)
+    return (ValueStateDescriptor if kind == "value" else ListStateDescriptor)(NAME, *parts, **more)
 
 
 def job_of(kind, state, key=int):

@@ -52,7 +52,7 @@ def job_of(key):
         ListStateDescriptor("count", int, transform=StateTransform.from_value(twice)),
         MapStateDescriptor("events", str, str, transform=StateTransform.from_list(by_place)),
         ValueStateDescriptor("counts", Int32, transform=StateTransform.from_map(most)),
-        ReducingStateDescriptor("average", int, transform=StateTransform.from_aggregating(of_pair)),
+        ReducingStateDescriptor("average", None, int, transform=StateTransform.from_aggregating(of_pair)),
         ValueStateDescriptor("total", int, transform=StateTransform.from_reducing(as_it_is)),
         ListStateDescriptor("labels", str, transform=StateTransform.from_map(names_of)),
     ]

@@ -35,8 +35,8 @@ def everything(*, on, **session):
         ListStateDescriptor("events", str, time_to_live=on),
         MapStateDescriptor("counts", str, int, time_to_live=on),
         MapStateDescriptor("labels", str, str | None, time_to_live=on),
-        ReducingStateDescriptor("total", int, time_to_live=on),
-        AggregatingStateDescriptor("average", tuple[int, int], time_to_live=on),
+        ReducingStateDescriptor("total", None, int, time_to_live=on),
+        AggregatingStateDescriptor("average", None, tuple[int, int], time_to_live=on),
         ValueStateDescriptor("session", int, **session),
     ]
     return Job([Operator("keyed-op", key=int, states=states)])

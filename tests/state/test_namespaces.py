@@ -36,7 +36,7 @@ def window_job(item):
             Operator(
                 "window-reduce",
                 key=str,
-                states=[ReducingStateDescriptor("window-contents", tuple[item, item], namespace=TimeWindow)],
+                states=[ReducingStateDescriptor("window-contents", None, tuple[item, item], namespace=TimeWindow)],
             ),
             Operator(
                 "window-list",

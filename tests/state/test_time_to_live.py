@@ -28,7 +28,7 @@ INT = TtlSerializer(serializer_for(int))
     ("short", "long"),
     [
         (ValueStateDescriptor("a", int, time_to_live=True), ValueStateDescriptor("a", INT)),
-        (ReducingStateDescriptor("a", int, time_to_live=True), ReducingStateDescriptor("a", INT)),
+        (ReducingStateDescriptor("a", None, int, time_to_live=True), ReducingStateDescriptor("a", None, INT)),
         (ListStateDescriptor("a", int, time_to_live=True), ListStateDescriptor("a", INT)),
         (
             MapStateDescriptor("a", str, int, time_to_live=True, nullable_values=True),

@@ -106,7 +106,7 @@ class TestWriting:
         assert {EVENT: len(timers), PROCESSING: 0} == counts
 
     def test_windows_processing_time_and_states_lie_next_to_each_other(self, tmp_path):
-        states = [ReducingStateDescriptor("contents", int, namespace=TimeWindow)]
+        states = [ReducingStateDescriptor("contents", None, int, namespace=TimeWindow)]
         job = job_of(str, TimerServiceDescriptor(), WINDOWS, states=states)
         window = TimeWindow(0, 10)
         with SavepointWriter(tmp_path / "sp", job) as writer:
@@ -258,7 +258,7 @@ class TestMigrating:
 
     def test_of_flink_nothing_has_to_change_where_the_key_stays(self, savepoint_of):
         savepoint = Savepoint.open(savepoint_of("hashmap-windows-p2-m128"))
-        contents = ReducingStateDescriptor("window-contents", tuple[Int32, Int32], namespace=TimeWindow)
+        contents = ReducingStateDescriptor("window-contents", None, tuple[Int32, Int32], namespace=TimeWindow)
         lists = ListStateDescriptor("window-contents", tuple[Int32, Int32], namespace=TimeWindow)
         job = Job(
             [

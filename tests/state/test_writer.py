@@ -66,8 +66,8 @@ EVERY_KIND = Job(
                 ValueStateDescriptor("value", Account),
                 ListStateDescriptor("list", Account),
                 MapStateDescriptor("map", str, Account, nullable_values=True),
-                ReducingStateDescriptor("reducing", int),
-                AggregatingStateDescriptor("aggregating", tuple[int, float]),
+                ReducingStateDescriptor("reducing", None, int),
+                AggregatingStateDescriptor("aggregating", None, tuple[int, float]),
                 ValueStateDescriptor("never", str),
             ],
         ),
@@ -206,7 +206,9 @@ def states(draw, name):
     if kind == "map":
         keys = SCALARS[user := draw(st.sampled_from([int, str, bool]))]
         return MapStateDescriptor(name, user, hint), st.dictionaries(keys, values, min_size=1, max_size=4)
-    return (ValueStateDescriptor if kind == "value" else ReducingStateDescriptor)(name, hint), values
+    if kind == "reducing":
+        return ReducingStateDescriptor(name, None, hint), values
+    return ValueStateDescriptor(name, hint), values
 
 
 @st.composite

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, assert_type
 import attrs
 
 from stateshift import (
+    AggregateFunction,
     AggregatingStateDescriptor,
     Array,
     AvroSerializer,
@@ -107,6 +108,20 @@ def added(total: int, value: int) -> int:
     return total + value
 
 
+class Mean(AggregateFunction[int, tuple[int, int], float]):
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
 # A descriptor is of the type of its values.
 accounts = ValueStateDescriptor("account", Account, Account(1, 2))
 assert_type(accounts, ValueStateDescriptor[Account])
@@ -117,14 +132,14 @@ assert_type(
     ValueStateDescriptor("in-windows", Account, namespace=TimeWindow), ValueStateDescriptor[Account]
 )  # the namespace has a type of its own
 assert_type(MapStateDescriptor("by-name", str, Account), MapStateDescriptor[str, Account])
-assert_type(ReducingStateDescriptor("sum", int, reduce_function=added), ReducingStateDescriptor[int])
+assert_type(ReducingStateDescriptor("sum", added, int), ReducingStateDescriptor[int])
 assert_type(
-    AggregatingStateDescriptor("mean", tuple[int, int], add_function=lambda total, one: (total[0] + one, total[1] + 1)),
+    AggregatingStateDescriptor("mean", Mean(), tuple[int, int]),
     AggregatingStateDescriptor[tuple[int, int]],
 )
 assert_type(ValueStateDescriptor("row", serializer_for(Pair)), ValueStateDescriptor[Pair])
 assert_type(ValueStateDescriptor("avro", AvroSerializer('"long"')), ValueStateDescriptor[Any])
-ReducingStateDescriptor("sum", str, reduce_function=added)  # type: ignore[arg-type]
+of_texts: ReducingStateDescriptor[str] = ReducingStateDescriptor("sum", added, str)  # type: ignore[arg-type]
 """A function of other values is seen."""
 
 # Every hint may stand where one may, also one that no checker takes for a class.

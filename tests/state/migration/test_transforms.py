@@ -58,11 +58,11 @@ def value(**more):
 
 
 def reducing(**more):
-    return ReducingStateDescriptor("s", int, **more)
+    return ReducingStateDescriptor("s", None, int, **more)
 
 
 def aggregating(**more):
-    return AggregatingStateDescriptor("s", int, **more)
+    return AggregatingStateDescriptor("s", None, int, **more)
 
 
 def listed(**more):

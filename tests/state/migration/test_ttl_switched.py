@@ -70,8 +70,8 @@ def count_of(savepoint):
 
 KINDS = {
     "value": (lambda **ttl: ValueStateDescriptor("s", int, **ttl), {1: 5, 2: -6}),
-    "reducing": (lambda **ttl: ReducingStateDescriptor("s", int, **ttl), {1: 5}),
-    "aggregating": (lambda **ttl: AggregatingStateDescriptor("s", tuple[int, str], **ttl), {1: (5, "a")}),
+    "reducing": (lambda **ttl: ReducingStateDescriptor("s", None, int, **ttl), {1: 5}),
+    "aggregating": (lambda **ttl: AggregatingStateDescriptor("s", None, tuple[int, str], **ttl), {1: (5, "a")}),
     "list": (lambda **ttl: ListStateDescriptor("s", str, **ttl), {1: ["a", "", "b,c"], 2: [","]}),
     "map": (lambda **ttl: MapStateDescriptor("s", str, int, **ttl), {1: {"a": 5, "b": 6}}),
     "nullable map": (lambda **ttl: MapStateDescriptor("s", str, int | None, **ttl), {1: {"a": 5, "b": None}}),
@@ -280,7 +280,7 @@ def test_the_largest_stamp_is_that_of_a_value_which_has_not_expired_state_5(tmp_
 
 def test_windows_gain_and_lose_stamps_as_keys_do_state_4_and_5(tmp_path, migrate):
     def job(**ttl):
-        return job_of(ReducingStateDescriptor("s", int, namespace=TimeWindow, **ttl), key=str)
+        return job_of(ReducingStateDescriptor("s", None, int, namespace=TimeWindow, **ttl), key=str)
 
     with SavepointWriter(tmp_path / "old", job(time_to_live=True)) as writer:
         for start, stamp in ((0, FRESH), (10, STALE)):

@@ -19,14 +19,14 @@ import attrs
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.primitives.text import StringSerializer
 from ..key_groups import java_hash
-from ..savepoint.handles import DistributionMode
-from ..savepoint.meta_info import StateMetaInfo, merged_info
-from ..savepoint.operator_stream import OperatorStreamHeader
+from .handles import DistributionMode
+from .meta_info import StateMetaInfo, merged_info
+from .operator_stream import OperatorStreamHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..savepoint.handles import OperatorStateHandle
+    from .handles import OperatorStateHandle
 
 _SMALLEST_TABLE = 16
 _LOAD = 0.75
@@ -40,10 +40,13 @@ class Share:
         handle: The stored stream.
         elements: The indices of a state's elements in the handle, by the name of the state. The map of a broadcast
             state is one element.
+        carried: Those that the subtask stores again if nobody asks for the state, where these are not all: of a union
+            state, which every subtask gets whole.
     """
 
     handle: OperatorStateHandle = attrs.field(repr=False)
     elements: dict[str, range]
+    carried: dict[str, range] = attrs.field(factory=dict)
 
     @classmethod
     def whole(cls, handle: OperatorStateHandle) -> Share:
@@ -77,6 +80,27 @@ def deal_out(handles: Sequence[OperatorStateHandle], parallelism: int) -> list[t
         for subtask in range(parallelism) if holders else ():
             taken[subtask].setdefault(holders[subtask % len(holders)], {})[name] = range(1)
     return [tuple(Share(handles[at], names) for at, names in sorted(shares.items())) for shares in taken]
+
+
+def deal_out_at_start(handles: Sequence[OperatorStateHandle], parallelism: int) -> list[tuple[Share, ...]]:
+    """Return the shares that the subtasks of a starting operator get.
+
+    Each gets all elements of union states; at the same parallelism each gets its own elements of split states.
+
+    Args:
+        handles: As for `deal_out`.
+        parallelism: The number of subtasks.
+    """
+    is_same = len(handles) == parallelism
+    dealt = [(Share.whole(handle),) for handle in handles] if is_same else deal_out(handles, parallelism)
+    return [tuple(_with_unions(handle, shares) for handle in handles) for shares in dealt]
+
+
+def _with_unions(handle: OperatorStateHandle, shares: Iterable[Share]) -> Share:
+    """Return a subtask's share of a handle, with all elements of union states."""
+    elements = next((share.elements for share in shares if share.handle is handle), {})
+    every = {state.name: range(len(state.offsets)) for state in handle.states if state.mode is DistributionMode.UNION}
+    return Share(handle, elements | every, {name: elements.get(name, range(0)) for name in every})
 
 
 def _places(

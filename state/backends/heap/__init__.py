@@ -1,0 +1,1 @@
+"""The backend that keeps state as Python objects in memory."""

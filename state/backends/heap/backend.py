@@ -1,0 +1,159 @@
+"""The heap backend: working state as Python objects in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ....serializers.errors import CorruptSavepoint, DeclarationError
+from ....serializers.flink.windows import VOID_NAMESPACE
+from ...entry_keys import decode, encode
+from ...savepoint.keyed_stream import KeyedStreamHeader
+from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
+from ...savepoint.state_kinds import entry_key_format, info_snapshot
+from ..keyed_backend import KeyedStateBackend
+from ..snapshots import HeapCheckpointStrategy
+from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
+from .entry_codecs import StateCodec, TimerCodec
+from .frozen import FrozenHeap, FrozenTable, StoredState
+from .states import HANDLES
+from .tables import CurrentKey
+from .timers import HeapTimerQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ....serializers.serializer import TypeSerializer
+    from ...descriptors import StateDescriptor
+    from ...savepoint.keyed_readers import KeyedReader
+    from ...savepoint.meta_info import StateMetaInfo
+    from ...timers import TimeDomain
+    from .entry_codecs import Codec
+    from .frozen import FrozenPart
+    from .states import HeapState
+
+
+@attrs.define
+class _Live:
+    """A state that has a handle: its description, its table, and what turns that into entries."""
+
+    info: StateMetaInfo
+    table: Any  # a handle, or a timer queue
+    codec: Codec
+
+    def freeze(self) -> FrozenPart:
+        return FrozenTable(self.table.freeze(), self.codec)
+
+
+@attrs.define
+class _Stored:
+    """A restored state for which no handle was asked yet."""
+
+    info: StateMetaInfo
+    state: StoredState = attrs.field(factory=StoredState)
+
+    def freeze(self) -> FrozenPart:
+        return StoredState(dict(self.state.found))
+
+
+class HashMapStateBackend(CurrentKey, KeyedStateBackend):
+    """Keyed state as Python objects: fast, as long as it fits the memory.
+
+    A value belongs to the state as soon as it is handed over: an object that is changed afterwards changes the state
+    unseen. Values are held against their types only when a snapshot writes them.
+
+    Args:
+        key: The serializer of the keys.
+        max_parallelism: The number of key groups of the operator.
+        key_groups: Those of this subtask.
+    """
+
+    cleans_up_incrementally = True
+
+    def __init__(self, key: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
+        super().__init__(key, max_parallelism, key_groups)
+        self._states: dict[str, _Live | _Stored] = {}
+
+    def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> HeapState:
+        info = info_of(descriptor)
+        known = self._known(info)
+        if known is None:
+            handle = HANDLES[descriptor.kind](self, descriptor)
+            known = self._begin(_Live(info, handle, StateCodec(self, descriptor, handle)))
+        return known.table  # type: ignore[no-any-return]
+
+    def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> HeapTimerQueue:
+        info = queue_info(service, domain, self.key, namespace)
+        known = self._known(info)
+        if known is None:
+            queue = HeapTimerQueue(self, namespace)
+            known = self._begin(_Live(info, queue, TimerCodec(self, namespace, queue)))
+        return known.table  # type: ignore[no-any-return]
+
+    def _known(self, info: StateMetaInfo) -> _Live | None:
+        """Return the state of a description if it has a handle already; raises `DeclarationError`."""
+        known = self._states.get(info.name)
+        if isinstance(known, _Live):
+            refuse_other_type(known.info, info)
+            return known
+        if known is not None:
+            refuse_other_kind(known.info, info)
+        return None
+
+    def _begin(self, live: _Live) -> _Live:
+        """Register a state with a handle; what was restored is read into its table."""
+        stored = self._states.get(live.info.name)
+        if isinstance(stored, _Stored):
+            for key_group, blocks in stored.state.found.items():
+                slot = key_group - self.key_groups.start
+                for block in blocks:
+                    for key, value in block.items():
+                        live.codec.read(slot, key, value)
+        self._states[live.info.name] = live
+        return live
+
+    def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
+        held = self._states.get(state)
+        if isinstance(held, _Live):
+            yield from held.table.keys_in(namespace)
+        elif held is not None:
+            keys = entry_key_format(held.info, self.key, self.max_parallelism)
+            space = info_snapshot(held.info, NAMESPACE_SERIALIZER).restore_serializer()
+            wanted = encode(space, VOID_NAMESPACE if namespace is None else namespace)
+            blocks = (block for found in held.state.found.values() for block in found)
+            parts = (keys.split(key) for block in blocks for key, _ in block.items())
+            for key in dict.fromkeys(part.key for part in parts if part.namespace == wanted):
+                yield decode(self.key, key)
+
+    def freeze(self) -> FrozenHeap:
+        infos = tuple(held.info for held in self._states.values())
+        header = KeyedStreamHeader(self.key.snapshot_configuration(), infos)
+        parts = [held.freeze() for held in self._states.values()]
+        return FrozenHeap(header, self.key_groups, parts, self.snapshots)
+
+    def restore(self, stored: KeyedReader) -> None:
+        names = [self._stored(info) for info in stored.header.states]
+        for block in stored.blocks(self.key_groups):
+            block.refuse_oversized()
+            names[block.state_id].state.add(block)
+
+    def _stored(self, info: StateMetaInfo) -> _Stored:
+        """Return where a restored state is kept; its description describes what all subtasks wrote."""
+        known = self._states.setdefault(info.name, _Stored(info))
+        if isinstance(known, _Live):
+            raise DeclarationError(
+                f"the state {info.name!r} is in use already", advice="restore a backend before its states are used"
+            )
+        known.info, disagreed = merged_info(known.info, info)
+        if disagreed:
+            raise CorruptSavepoint(f"the subtasks describe the state {info.name!r} differently", state=info.name)
+        return known
+
+    def checkpoint_strategy(self) -> HeapCheckpointStrategy:
+        return HeapCheckpointStrategy(self)
+
+    def dispose(self) -> None:
+        self._states.clear()
+        self.snapshots.clear()
+        self.forget()

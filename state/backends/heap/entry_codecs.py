@@ -1,0 +1,166 @@
+"""What a table holds as canonical entries, and back.
+
+    state    key group, key, namespace, user key in map state -> the value
+    timers   key group, time, key, namespace -> nothing
+
+Source: format notes 5.3 to 5.5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ....compat.description import StateKind
+from ....serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
+from ....serializers.limits import require_room
+from ....serializers.views import DataOutputView
+from ...entry_keys import EntryKeyFormat, is_ambiguous, length_bytes
+from ...key_groups import prefix_size
+from ...savepoint.entries import read_stored
+from ...transcode.entry_values import entry_values, map_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ....serializers.serializer import TypeSerializer
+    from ...descriptors import StateDescriptor
+    from .states import HeapState
+    from .tables import CurrentKey, StateTable
+    from .timers import HeapTimerQueue
+
+_SIGN, _TIME_BYTES, _VOID = 1 << 63, 8, b"\0"
+
+
+class Codec(Protocol):
+    """Writes the dicts of one table as entries, and reads entries into it."""
+
+    def entries(self, key_group: int, held: dict[Any, Any]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries of a key group, as pairs of key bytes and value bytes."""
+        ...
+
+    def read(self, slot: int, key: bytes, value: bytes) -> None:
+        """Add an entry to the table; raises `CorruptSavepoint` where it does not fit the types."""
+        ...
+
+
+class _Keys:
+    """Keys and namespaces as bytes."""
+
+    def __init__(self, kind: StateKind, backend: CurrentKey, namespace: TypeSerializer[Any], table: StateTable) -> None:
+        self._identity, self._namespaces = backend.identity, table.namespaces
+        self._format = EntryKeyFormat.of(kind, backend.key, namespace, backend.max_parallelism)
+        self._prefix = prefix_size(backend.max_parallelism)
+        self._is_ambiguous = is_ambiguous(kind, backend.key, namespace)
+        self._is_plain = self._namespaces is None and kind not in {StateKind.MAP, StateKind.TIMERS}
+
+    def group(self, key_group: int) -> bytes:
+        return key_group.to_bytes(self._prefix, "big")
+
+    def join(self, address: Any) -> bytes:
+        """Return key and namespace of an address."""
+        if self._namespaces is None:
+            return self._identity.to_bytes(address) + _VOID
+        key, namespace = self._identity.to_bytes(address[1]), self._namespaces.to_bytes(address[0])
+        if self._is_ambiguous:
+            return key + length_bytes(len(key)) + namespace + length_bytes(len(namespace))
+        return key + namespace
+
+    def split(self, data: bytes) -> tuple[Any, bytes, int]:
+        """Return the address of an entry, the user key, and the time of a timer."""
+        if self._is_plain and data[-1:] == _VOID:
+            return self._identity.stored(data[self._prefix : -1]), b"", 0
+        parts = self._format.split(data)
+        address = self._identity.stored(parts.key)
+        if self._namespaces is not None:
+            address = (self._namespaces.stored(parts.namespace), address)
+        return address, parts.user_key, parts.timestamp_ms
+
+
+class StateCodec:
+    """The entries of a keyed state.
+
+    Args:
+        backend: The backend.
+        descriptor: The descriptor of the state.
+        table: Its handle.
+    """
+
+    def __init__(self, backend: CurrentKey, descriptor: StateDescriptor, table: HeapState) -> None:
+        self._name, self._kind, self._table = descriptor.name, descriptor.kind, table
+        self._keys = _Keys(descriptor.kind, backend, descriptor.namespace, table)
+        self._serializer: Any = descriptor.state_serializer()
+        self._user_keys: Any = getattr(table, "user_keys", None)
+
+    def entries(self, key_group: int, held: dict[Any, Any]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries of a key group.
+
+        Raises:
+            ValueNotConvertible: A value does not fit its type; the error has the key and the path.
+        """
+        start, join, values = self._keys.group(key_group), self._keys.join, self._values
+        is_single = self._kind not in {StateKind.LIST, StateKind.MAP}
+        target, serialize = DataOutputView(), self._serializer.serialize
+        for address, value in held.items():
+            try:
+                place = start + join(address)
+                if is_single:
+                    serialize(value, target)
+                    require_room(len(target))
+                    yield place, target.taken()
+                else:
+                    for user_key, data in values(value):
+                        yield place + user_key, data
+            except Exception as error:
+                key, _ = self._table.split(address)
+                where = {"state": self._name, "key": shown(key), "path": "$"}
+                with located(**where):
+                    if isinstance(error, StateShiftError):
+                        raise
+                    raise ValueNotConvertible(
+                        f"{shown(value)} cannot be written: {cause_text(error)}",
+                        advice="pass a value of the declared type, and do not change it afterwards",
+                    ) from error
+
+    def _values(self, value: Any) -> list[tuple[bytes, bytes]]:
+        if self._kind is StateKind.LIST:
+            return entry_values(self._kind, self._serializer, value)
+        found = [(self._user_keys.to_bytes(name), map_value(self._serializer, item)) for name, item in value.items()]
+        for _, data in found:
+            require_room(len(data))
+        return found
+
+    def read(self, slot: int, key: bytes, value: bytes) -> None:
+        """Add an entry to the table; raises `CorruptSavepoint` where it does not fit the types."""
+        with located(state=self._name):
+            address, user_key, _ = self._keys.split(key)
+            read = read_stored(self._kind, self._serializer, value)
+        held = self._table.writable(slot)
+        if self._kind is StateKind.MAP:
+            held.setdefault(address, {})[self._user_keys.stored(user_key)] = read
+        elif self._kind is not StateKind.LIST or read:
+            held[address] = read
+
+
+class TimerCodec:
+    """The entries of a timer queue.
+
+    Args:
+        backend: The backend.
+        namespace: The serializer of the namespaces.
+        queue: The queue.
+    """
+
+    def __init__(self, backend: CurrentKey, namespace: TypeSerializer[Any], queue: HeapTimerQueue) -> None:
+        self._queue = queue
+        self._keys = _Keys(StateKind.TIMERS, backend, namespace, queue)
+
+    def entries(self, key_group: int, held: dict[Any, Any]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the timers of a key group."""
+        start = self._keys.group(key_group)
+        for timestamp, address in held:
+            yield start + (timestamp + _SIGN).to_bytes(_TIME_BYTES, "big") + self._keys.join(address), b""
+
+    def read(self, slot: int, key: bytes, value: bytes) -> None:
+        """Add a timer to the queue; raises `CorruptSavepoint` where it does not fit the types."""
+        address, _, timestamp = self._keys.split(key)
+        self._queue.add_at(slot, (timestamp, address))

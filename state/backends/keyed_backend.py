@@ -1,0 +1,165 @@
+"""The contract of a backend: the keyed state of one subtask, alive.
+
+A backend keeps working state and hands out handles and timer queues, and it can freeze what it holds. A frozen state
+is read as a stored one is: by a header and canonical blocks. So savepoints, restore, rescaling, the check and the
+migration work for every backend. Source: runtime notes, sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from ..descriptors import StateDescriptor
+    from ..runtime.states import State
+    from ..savepoint.blocks import Block
+    from ..savepoint.handles import KeyedHandle
+    from ..savepoint.keyed_readers import KeyedReader
+    from ..savepoint.keyed_stream import KeyedStreamHeader
+    from ..storage.files import Folder
+    from ..timers import TimeDomain
+    from .snapshots import SnapshotStrategy
+
+
+class TimerQueue(Protocol):
+    """The timers of one service and one time domain, of all keys of the subtask."""
+
+    def add(self, timestamp: int, key: Any, namespace: Any) -> bool:
+        """Add a timer; return False where there is the same one already."""
+        ...
+
+    def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
+        """Remove a timer; there may be none."""
+        ...
+
+    def first_timestamp(self) -> int | None:
+        """Return the time of the first timer in milliseconds; None where there is none."""
+        ...
+
+    def poll(self, until: int) -> tuple[int, Any, Any] | None:
+        """Remove and return the first timer that fires at `until` or before, as (time, key, namespace); else None."""
+        ...
+
+    def timers(self) -> Iterator[tuple[int, Any, Any]]:
+        """Yield all timers, in no order."""
+        ...
+
+
+class FrozenState(Protocol):
+    """The keyed state of a subtask as it was when it was frozen; the backend goes on meanwhile.
+
+    Attributes:
+        header: The key snapshot and the states: the index of a state is its id in the blocks.
+    """
+
+    @property
+    def header(self) -> KeyedStreamHeader:
+        """The key snapshot and the states: the index of a state is its id in the blocks."""
+        ...
+
+    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+        """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
+
+        Within a key group the states are in the order of their ids. It may be called from another thread.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let the backend drop what it kept for this; calling it twice is harmless."""
+        ...
+
+
+class KeyedStateBackend(ABC):
+    """The keyed state of one subtask.
+
+    Attributes:
+        key: The serializer of the keys.
+        max_parallelism: The number of key groups of the operator.
+        key_groups: Those of this subtask.
+        current_key: The key that all handles follow. Read only: `set_current_key` changes it.
+        cleans_up_incrementally: Whether each access of a state with TTL looks for expired values of some other keys,
+            as in Flink on the heap only.
+    """
+
+    cleans_up_incrementally: ClassVar[bool] = False
+
+    key: TypeSerializer[Any]
+    max_parallelism: int
+    key_groups: range
+    current_key: Any
+
+    @cached_property
+    def expired(self) -> dict[str, Callable[[int], bool]]:
+        """Whether a value with a time stamp (milliseconds) is left out of full snapshots, by the name of its state.
+
+        The runtime fills it.
+        """
+        return {}
+
+    @abstractmethod
+    def set_current_key(self, key: Any) -> None:
+        """Make all handles follow another key.
+
+        Raises:
+            ValueNotConvertible: The key does not fit the key type, or is in no key group of this subtask.
+        """
+
+    @abstractmethod
+    def unset_current_key(self) -> None:
+        """Have no current key: every access of keyed state and timers raises `DeclarationError` until the next key."""
+
+    @abstractmethod
+    def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> State:
+        """Return the handle of a state; the same one for the same name.
+
+        With TTL it is the handle of the stamped values (`TtlValue`), which the runtime wraps.
+
+        Raises:
+            DeclarationError: The name is taken by a state of another type; the message names both.
+        """
+
+    @abstractmethod
+    def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> TimerQueue:
+        """Return the queue of a timer service; the same one for the same name and domain."""
+
+    @abstractmethod
+    def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
+        """Yield the keys that have a value in a state and a namespace, in no order; values may be changed meanwhile."""
+
+    @abstractmethod
+    def freeze(self) -> FrozenState:
+        """Return all that is held at this moment. It must be short: the function stands still meanwhile."""
+
+    @abstractmethod
+    def restore(self, stored: KeyedReader) -> None:
+        """Take over the entries of a stored state that are in the key groups of this subtask.
+
+        It is called before any handle is given, once for each stored subtask whose key groups overlap. The stored
+        types are those of the stream; a descriptor that is registered later has been checked against them before.
+        """
+
+    def adopt(self, handles: Sequence[KeyedHandle], folder: Folder) -> list[KeyedHandle]:
+        """Take over stored files as they are, where the backend can; return the handles whose entries are left to read.
+
+        It is called before `restore`, with all handles that have key groups of this subtask.
+
+        Args:
+            handles: The handles.
+            folder: The folder of the `_metadata` that they are from.
+        """
+        return list(handles)
+
+    def checkpoint_strategy(self) -> SnapshotStrategy[Any]:
+        """Return how this backend writes checkpoints, the same for all of them: by default as savepoints."""
+        from .snapshots import SavepointStrategy  # which knows backends
+
+        return SavepointStrategy(self)
+
+    @abstractmethod
+    def dispose(self) -> None:
+        """Free memory and files; the backend cannot be used afterwards."""

@@ -1,0 +1,1 @@
+"""The backend that keeps state in RocksDB on the local disk."""

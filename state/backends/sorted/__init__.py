@@ -1,0 +1,1 @@
+"""A backend over any sorted store of bytes: a store is some thirty lines."""

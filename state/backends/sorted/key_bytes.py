@@ -1,0 +1,170 @@
+"""Keys, namespaces and values as the bytes that an entry has; the current key is encoded once for all states."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from ....serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
+from ....serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
+from ....serializers.limits import require_room
+from ....serializers.primitives.numeric import NumberSerializer
+from ....serializers.views import DataInputView, DataOutputView
+from ...entry_keys import length_bytes
+from ...key_groups import key_group, key_hasher, prefix_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ....serializers.serializer import TypeSerializer
+
+_REMEMBERED = 1 << 17
+_REMEMBERED_TYPES = (int, str)
+"""Types of which equal values have equal bytes; 0.0 and -0.0 are equal and have not."""
+
+
+class _Writer(Protocol):
+    def serialize(self, value: Any, target: DataOutputView) -> None: ...
+
+
+def encoder(serializer: _Writer, state: str = "") -> Callable[[Any], bytes]:
+    """Return a function that encodes values of one type, again and again.
+
+    It raises `ValueNotConvertible` where a value does not fit.
+
+    Args:
+        serializer: The serializer.
+        state: The name of the state in errors.
+    """
+    serialize, target = serializer.serialize, DataOutputView()
+    taken = target.taken
+
+    def encode(value: Any) -> bytes:
+        try:
+            serialize(value, target)
+        except Exception as error:
+            taken()
+            if isinstance(error, StateShiftError):
+                if state:
+                    error.where.setdefault("state", state)
+                raise
+            raise ValueNotConvertible(
+                f"{shown(value)} cannot be written: {type(error).__name__}: {error}",
+                advice="pass a value of the declared type",
+                state=state,
+            ) from error
+        return taken()
+
+    if not isinstance(serializer, NumberSerializer):
+        return encode
+    pack, exact = serializer.row.packing.pack, float if serializer.is_rounded else int
+
+    def packed(value: Any) -> bytes:
+        try:
+            return pack(value) if type(value) is exact else encode(value)
+        except (struct.error, OverflowError):
+            return encode(value)
+
+    return packed
+
+
+def decoder(serializer: TypeSerializer[Any]) -> Callable[[bytes | bytearray], Any]:
+    """Return a function that decodes values of one type, again and again; it raises `CorruptSavepoint`."""
+    deserialize = serializer.deserialize
+
+    def decode(data: bytes | bytearray) -> Any:
+        return deserialize(DataInputView(bytes(data)))
+
+    if not isinstance(serializer, NumberSerializer):
+        return decode
+    unpack = serializer.row.packing.unpack
+
+    def unpacked(data: bytes | bytearray) -> Any:
+        try:
+            return unpack(data)[0]
+        except struct.error:
+            return decode(data)
+
+    return unpacked
+
+
+class _NoKey(bytes):
+    """What the address of an entry begins with before there is a current key."""
+
+    def __add__(self, other: object) -> NoReturn:
+        raise DeclarationError(
+            "state was accessed without a current key",
+            advice="access keyed state while an element or a timer of a key is processed; open() has no key",
+        )
+
+
+class CurrentKey:
+    """The current key of a backend, as all its handles see it.
+
+    Args:
+        serializer: The serializer of the keys.
+        max_parallelism: The number of key groups.
+        key_groups: Those of the subtask.
+
+    Attributes:
+        key: The key.
+        plain: Its key group and its bytes.
+        framed: The same and, where keys have variable length, that length: for states whose namespace has it, too.
+        prefix: The number of bytes of the key group.
+    """
+
+    __slots__ = ("_encode", "_group_of", "_is_variable", "_key_groups", "_known", "framed", "key", "plain", "prefix")
+
+    def __init__(self, serializer: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
+        hashed = key_hasher(serializer)
+        self._group_of: Callable[[Any], int] = lambda key: key_group(hashed(key), max_parallelism)
+        self._encode, self._is_variable, self._key_groups = encoder(serializer), serializer.length < 0, key_groups
+        self._known: dict[Any, tuple[bytes, bytes]] = {}
+        self.prefix = prefix_size(max_parallelism)
+        self.unset()
+
+    def unset(self) -> None:
+        """Have no current key."""
+        self.key: Any = None
+        self.plain: bytes = _NoKey()
+        self.framed: bytes = _NoKey()
+
+    def set(self, key: Any) -> None:
+        """Change the current key; raises as `encoded`."""
+        self.plain, self.framed = self.encoded(key)
+        self.key = key
+
+    def encoded(self, key: Any) -> tuple[bytes, bytes]:
+        """Return `plain` and `framed` of a key.
+
+        Raises:
+            ValueNotConvertible: The key does not fit its type, or is in no key group of this subtask.
+        """
+        is_remembered = type(key) in _REMEMBERED_TYPES
+        if is_remembered:
+            found = self._known.get(key)
+            if found is not None:
+                return found
+        data = self._encode(key)
+        require_room(len(data))
+        group = self._group_of(key)
+        if group not in self._key_groups:
+            raise ValueNotConvertible(
+                f"the key {shown(key)} is in key group {group}; this subtask has {self._key_groups.start} to"
+                f" {self._key_groups.stop - 1}",
+                advice="partition the elements by the key that the state has",
+            )
+        plain = group.to_bytes(self.prefix, "big") + data
+        found = plain, plain + length_bytes(len(data)) if self._is_variable else plain
+        if is_remembered:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+
+def namespace_bytes(serializer: TypeSerializer[Any], namespace: Any) -> bytes:
+    """Return the bytes of a namespace; for plain state None is the void namespace."""
+    if namespace is None and isinstance(serializer, VoidNamespaceSerializer):
+        namespace = VOID_NAMESPACE
+    return encoder(serializer)(namespace)

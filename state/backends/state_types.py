@@ -1,0 +1,64 @@
+"""What a backend knows of the types of its states: their descriptions, as a header has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...serializers.errors import DeclarationError
+from ...serializers.flink.timers import TimerSerializer
+from ..savepoint.meta_info import StateMetaInfo, keyed_state, merged_info, timer_state
+from ..savepoint.state_kinds import keyed_kind
+from ..timers import TimeDomain, queue_name
+
+if TYPE_CHECKING:
+    from ...serializers.serializer import TypeSerializer
+    from ..descriptors import StateDescriptor
+
+
+def info_of(descriptor: StateDescriptor) -> StateMetaInfo:
+    """Return the description of the state of a descriptor."""
+    namespace, value = descriptor.namespace, descriptor.state_serializer()
+    return keyed_state(
+        descriptor.name, descriptor.kind.name, namespace.snapshot_configuration(), value.snapshot_configuration()
+    )
+
+
+def queue_info(
+    service: str, domain: TimeDomain, key: TypeSerializer[Any], namespace: TypeSerializer[Any]
+) -> StateMetaInfo:
+    """Return the description of a queue of timers."""
+    return timer_state(queue_name(service, domain), TimerSerializer(key, namespace).snapshot_configuration())
+
+
+def refuse_other_type(known: StateMetaInfo, asked: StateMetaInfo) -> None:
+    """Refuse a second type under the name of a state.
+
+    Raises:
+        DeclarationError: The two differ in their kind, or in the type of their values or namespaces.
+    """
+    if not _same_kind(known, asked) or merged_info(known, asked)[1]:
+        raise DeclarationError(
+            f"the state {asked.name!r} is {_shown(known)}, and is asked for as {_shown(asked)}",
+            advice="use one descriptor for a name, or two names",
+        )
+
+
+def refuse_other_kind(stored: StateMetaInfo, asked: StateMetaInfo) -> None:
+    """Refuse a descriptor whose kind is not that of the restored state, which no check of types can have passed.
+
+    Raises:
+        DeclarationError: The two kinds differ.
+    """
+    if not _same_kind(stored, asked):
+        raise DeclarationError(
+            f"the state {asked.name!r} was restored as {_shown(stored)}, and is asked for as {_shown(asked)}",
+            advice="migrate the savepoint, or use another name",
+        )
+
+
+def _same_kind(one: StateMetaInfo, other: StateMetaInfo) -> bool:
+    return (one.kind, one.options) == (other.kind, other.options)
+
+
+def _shown(info: StateMetaInfo) -> str:
+    return f"{keyed_kind(info)} state of {info.value.describe()}"

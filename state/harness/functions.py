@@ -1,0 +1,256 @@
+"""The harnesses of functions: by their inputs, and of sources."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ...serializers.errors import DeclarationError
+from ..runtime.operators import FunctionOperator
+from ..runtime.sources import SourceContext
+from ..runtime.timer_service import Times
+from .subtask import SubtaskHarness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from ..backends.keyed_backend import KeyedStateBackend
+    from ..backends.publishing import SubtaskSnapshot
+    from ..runtime.functions import Function
+    from ..runtime.output_tag import Output
+    from ..runtime.runtime_context import RuntimeContext
+    from ..runtime.sources import SourceFunction
+    from ..storage.commit import Commit
+
+
+class FunctionHarness(SubtaskHarness):
+    """Runs an operator that calls a function for elements and timers; the base class of those by inputs.
+
+    Args:
+        function: The function.
+        selectors: Returns the key of an element, for each input; None for an input without keys.
+        key_type: The type hint or serializer of the keys; None: the operator is not keyed.
+        options: As for `SubtaskHarness`.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        selectors: Sequence[Callable[[Any], Any] | None],
+        key_type: Any = None,
+        **options: Any,
+    ) -> None:
+        self._selectors = selectors
+        super().__init__(function, key_type, **options)
+
+    def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
+        broadcast = self._operator_states.get_broadcast_state
+        times = Times(self.current_processing_time)
+        self._running = FunctionOperator(self._function, self._selectors, context, backend, output, times, broadcast)
+
+    def _start(self) -> None:
+        self._running.open()
+
+    def _end(self) -> None:
+        self._running.close()
+
+    def current_watermark(self) -> int:
+        """Return the watermark of the operator in milliseconds."""
+        return self._running.times.watermark
+
+    def advance_processing_time(self, now_ms: int) -> None:
+        """Turn the clock to a time, and fire the timers that it reaches.
+
+        Raises:
+            DeclarationError: The clock would go back.
+        """
+        if now_ms < self._now_ms:
+            raise DeclarationError(f"the clock cannot go back from {self._now_ms} to {now_ms} ms")
+        self.open()
+        self._now_ms = now_ms
+        self._running.process_time()
+
+    def next_processing_time(self) -> int | None:
+        """Return the time of the first timer of processing time in milliseconds; None where there is none."""
+        return self._running.next_processing_time()
+
+    def _process(self, value: Any, timestamp: int | None, index: int) -> None:
+        self.open()
+        self._running.process_element(value, timestamp, index)
+
+    def _watermark(self, timestamp: int, index: int) -> None:
+        self.open()
+        self._running.process_watermark(timestamp, index)
+
+
+class _OneInput(FunctionHarness):
+    def process_element(self, value: Any, timestamp: int | None = None) -> None:
+        """Process an element.
+
+        Args:
+            value: The element.
+            timestamp: Its time stamp in milliseconds; None: it has none.
+        """
+        self._process(value, timestamp, 0)
+
+    def process_elements(self, *values: Any) -> list[Any]:
+        """Process elements without time stamps, and return the results since the last `take`."""
+        for value in values:
+            self._process(value, None, 0)
+        return self.take()
+
+    def process_watermark(self, timestamp: int) -> None:
+        """Process a watermark: the timers of event time up to this time fire."""
+        self._watermark(timestamp, 0)
+
+
+class ProcessHarness(_OneInput):
+    """Runs a function of one input without keys.
+
+    Args:
+        function: A `ProcessFunction`, `MapFunction`, `FlatMapFunction` or `FilterFunction`.
+        options: As for `SubtaskHarness`.
+    """
+
+    def __init__(self, function: Function, **options: Any) -> None:
+        super().__init__(function, (None,), None, **options)
+
+
+class KeyedProcessHarness(_OneInput):
+    """Runs a function of one keyed input.
+
+    Args:
+        function: A `KeyedProcessFunction`; or a `MapFunction`, `FlatMapFunction` or `FilterFunction` with keyed state.
+        key_selector: Returns the key of an element.
+        key_type: The type hint or serializer of the keys.
+        options: As for `SubtaskHarness`.
+    """
+
+    def __init__(self, function: Function, key_selector: Callable[[Any], Any], key_type: Any, **options: Any) -> None:
+        super().__init__(function, (key_selector,), key_type, **options)
+
+
+class _TwoInputs(FunctionHarness):
+    def process_watermark1(self, timestamp: int) -> None:
+        """Process a watermark of the first input; the operator follows the slower one."""
+        self._watermark(timestamp, 0)
+
+    def process_watermark2(self, timestamp: int) -> None:
+        """Process a watermark of the second input; the operator follows the slower one."""
+        self._watermark(timestamp, 1)
+
+
+class TwoInputHarness(_TwoInputs):
+    """Runs a function of two inputs, keyed or not.
+
+    Args:
+        function: A `KeyedCoProcessFunction`, `CoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`.
+        key_selector1: Returns the key of an element of the first input; None: the operator is not keyed.
+        key_selector2: Returns the key of an element of the second input.
+        key_type: The type hint or serializer of the keys.
+        options: As for `SubtaskHarness`.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        key_selector1: Callable[[Any], Any] | None = None,
+        key_selector2: Callable[[Any], Any] | None = None,
+        key_type: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(function, (key_selector1, key_selector2), key_type, **options)
+
+    def process_element1(self, value: Any, timestamp: int | None = None) -> None:
+        """Process an element of the first input."""
+        self._process(value, timestamp, 0)
+
+    def process_element2(self, value: Any, timestamp: int | None = None) -> None:
+        """Process an element of the second input."""
+        self._process(value, timestamp, 1)
+
+
+class BroadcastHarness(_TwoInputs):
+    """Runs a function of an input, keyed or not, and a broadcast input.
+
+    Args:
+        function: A `KeyedBroadcastProcessFunction` or `BroadcastProcessFunction`.
+        key_selector: Returns the key of an element that is not broadcast; None: the operator is not keyed.
+        key_type: The type hint or serializer of the keys.
+        options: As for `SubtaskHarness`.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        key_selector: Callable[[Any], Any] | None = None,
+        key_type: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(function, (key_selector, None), key_type, **options)
+
+    def process_element(self, value: Any, timestamp: int | None = None) -> None:
+        """Process an element that is not broadcast."""
+        self._process(value, timestamp, 0)
+
+    def process_broadcast_element(self, value: Any, timestamp: int | None = None) -> None:
+        """Process a broadcast element."""
+        self._process(value, timestamp, 1)
+
+
+class SourceHarness(SubtaskHarness):
+    """Runs a source on a thread of its own, from `start` to `stop`.
+
+    Args:
+        function: The source.
+        options: As for `SubtaskHarness`.
+
+    Attributes:
+        lock: The checkpoint lock; `snapshot` takes it, too.
+        watermarks: The watermarks that were emitted, in milliseconds.
+    """
+
+    def __init__(self, function: SourceFunction, **options: Any) -> None:
+        self.lock: AbstractContextManager[Any] = threading.RLock()
+        self.watermarks: list[int] = []
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        super().__init__(function, None, **options)
+
+    def _create(self, context: RuntimeContext, _: KeyedStateBackend | None, output: Output) -> None:
+        self._context = context
+        self._source_context = SourceContext(output, self.watermarks.append, self.lock)
+
+    def _start(self) -> None:
+        self._function.open(self._context)
+
+    def _end(self) -> None:
+        self.stop()
+        self._function.close()
+
+    def start(self) -> None:
+        """Let the source run."""
+        self.open()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._function.run(self._source_context)
+        except BaseException as error:  # noqa: BLE001 - `stop` raises it
+            self._error = error
+
+    def stop(self) -> None:
+        """Cancel the source and wait for its end; raise what it raised. Without a start, nothing happens."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._function.cancel()
+            thread.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def write(self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool) -> SubtaskSnapshot:
+        with self.lock:
+            return super().write(checkpoint_id, commit, is_checkpoint=is_checkpoint)

@@ -1,0 +1,321 @@
+"""A subtask of an operator in this process: its backends, its clock, its results, its snapshots and restores."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.hints import serializer_for
+from ..backends.heap.backend import HashMapStateBackend
+from ..backends.operator_state import OperatorStateBackend
+from ..backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
+from ..backends.raw_state import read_raw_keyed, read_raw_operator, write_raw_keyed, write_raw_operator
+from ..backends.restoring import restore_keyed
+from ..backends.snapshots import SavepointStrategy, SnapshotResult, SnapshotTarget
+from ..job import Operator
+from ..key_groups import key_group_range
+from ..runtime.checkpointed import (
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    initialize_state,
+    snapshot_state,
+)
+from ..runtime.output_tag import Output
+from ..runtime.runtime_context import RuntimeContext, TaskInfo
+from ..savepoint.redistribution import deal_out_at_start
+from ..storage.commit import Commit
+from ..storage.files import Folder
+from ..storage.publish import stream_name
+from .mutation_guard import MutationGuard
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
+    from ...serializers.serializer import TypeSerializer
+    from ..backends.keyed_backend import KeyedStateBackend
+    from ..runtime.output_tag import OutputTag
+    from ..savepoint.metadata import OperatorState
+    from ..savepoint.reader import Savepoint
+    from ..savepoint.redistribution import Share
+
+    BackendFactory = Callable[[TypeSerializer[Any], int, range], KeyedStateBackend]
+    """Called with the serializer of the keys, the number of key groups, and those of the subtask."""
+
+
+@attrs.frozen(eq=False, slots=False)
+class HarnessSnapshot:
+    """A snapshot of one or several subtasks of an operator.
+
+    Attributes:
+        stored: The operator, as it is in `_metadata`.
+        folder: The folder of its files.
+        checkpoint_id: The id of the checkpoint.
+    """
+
+    stored: OperatorState
+    folder: Folder
+    checkpoint_id: int
+
+    @classmethod
+    def of(cls, savepoint: Savepoint, uid: str) -> HarnessSnapshot:
+        """Return the state of an operator in a savepoint or checkpoint, such as Flink's.
+
+        Args:
+            savepoint: The savepoint.
+            uid: The uid or id of the operator.
+
+        Raises:
+            StateNotFound: There is no such operator.
+        """
+        return cls(savepoint.operator(uid).stored, savepoint.folder, savepoint.metadata.checkpoint_id)
+
+
+class SubtaskHarness(ABC):
+    """Runs one subtask of an operator; the base class of the harnesses.
+
+    It opens the function with the first element, watermark or time, or with `open`. As a context manager it opens and
+    closes it.
+
+    Args:
+        function: The function.
+        key_type: The type hint or serializer of the keys; None: the operator is not keyed.
+        backend: Creates the keyed backend.
+        task: The subtask; by default the only one.
+        uid: The uid of the operator in savepoints.
+        detect_mutation: Whether values are looked for that are changed after they were handed to a keyed state.
+
+    Attributes:
+        records: The results with their time stamps; None: it has none.
+        task: The subtask.
+        key_groups: Its key groups.
+        operator: The declared operator, with the uid.
+        checkpoint_id: The id of the last snapshot that was taken or restored; 0: there was none.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        key_type: Any = None,
+        *,
+        backend: BackendFactory = HashMapStateBackend,
+        task: TaskInfo | None = None,
+        uid: str = "harness",
+        detect_mutation: bool = False,
+    ) -> None:
+        self.records: list[tuple[Any, int | None]] = []
+        self._function = function
+        self._key = None if key_type is None else serializer_for(key_type)
+        self._factory = backend
+        self.task = task or TaskInfo()
+        self.key_groups = key_group_range(self.task.index, self.task.parallelism, self.task.max_parallelism)
+        self.operator = Operator(uid)
+        self._detects_mutation = detect_mutation
+        self._side: dict[OutputTag, list[Any]] = {}
+        self._now_ms = 0
+        self.checkpoint_id = 0
+        self._is_open = False
+        self._begin(())
+
+    @abstractmethod
+    def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
+        """Create the operator."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Open the operator."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Close the operator."""
+
+    def _begin(self, snapshots: Sequence[HarnessSnapshot]) -> None:
+        """Create what a start creates: the backends with what is restored, the context, the operator."""
+        task = self.task
+        self.checkpoint_id = max((snapshot.checkpoint_id for snapshot in snapshots), default=self.checkpoint_id)
+        self._backend: Any = (
+            None if self._key is None else self._factory(self._key, task.max_parallelism, self.key_groups)
+        )
+        self._operator_states = OperatorStateBackend()
+        for snapshot in snapshots:
+            if self._backend is not None:
+                restore_keyed(self._backend, snapshot.stored, snapshot.folder)
+        for snapshot, shares in self._shares(snapshots, "managed_operator"):
+            self._operator_states.restore(shares, snapshot.folder)
+        seen = MutationGuard(self._backend) if self._detects_mutation and self._backend is not None else self._backend
+        context = RuntimeContext(task, seen, self.current_processing_time)
+        self._create(context, seen, Output(self._collect, self._collect_side))
+        initialize_state(
+            self._function,
+            FunctionInitializationContext(
+                operator_states=self._operator_states,
+                keyed_states=context,
+                restored_checkpoint_id=snapshots[0].checkpoint_id if snapshots else None,
+                raw_keyed=tuple(self._raw_keyed(snapshots)),
+                raw_operator=tuple(
+                    part
+                    for snapshot, shares in self._shares(snapshots, "raw_operator")
+                    for part in read_raw_operator(shares, snapshot.folder)
+                ),
+            ),
+        )
+
+    def _shares(self, snapshots: Sequence[HarnessSnapshot], part: str) -> Iterator[tuple[HarnessSnapshot, list[Share]]]:
+        """Yield this subtask's shares of a part of operator state, by snapshot."""
+        found = [
+            (snapshot, handle)
+            for snapshot in snapshots
+            for subtask in sorted(snapshot.stored.subtasks, key=lambda one: one.index)
+            if (handle := getattr(subtask, part)) is not None
+        ]
+        dealt = deal_out_at_start([handle for _, handle in found], self.task.parallelism)
+        for (snapshot, _), share in zip(found, dealt[self.task.index] if dealt else (), strict=False):
+            yield snapshot, [share]
+
+    def _raw_keyed(self, snapshots: Sequence[HarnessSnapshot]) -> Iterator[tuple[int, bytes]]:
+        for snapshot in snapshots:
+            for subtask in snapshot.stored.subtasks:
+                if subtask.raw_keyed is not None:
+                    yield from read_raw_keyed(subtask.raw_keyed, snapshot.folder, self.key_groups)
+
+    def __enter__(self) -> Any:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Open the function; if it is open, nothing happens."""
+        if not self._is_open:
+            self._is_open = True
+            self._start()
+
+    def close(self) -> None:
+        """Close the function, and drop the backend."""
+        if self._is_open:
+            self._is_open = False
+            self._end()
+        if self._backend is not None:
+            self._backend.dispose()
+
+    @property
+    def output(self) -> list[Any]:
+        """The results so far."""
+        return [value for value, _ in self.records]
+
+    def take(self) -> list[Any]:
+        """Return the results since the last call, and forget them; side outputs stay."""
+        taken, self.records = self.output, []
+        return taken
+
+    def side_output(self, tag: OutputTag) -> list[Any]:
+        """Return the results of a side output so far."""
+        return self._side.get(tag, [])
+
+    def current_processing_time(self) -> int:
+        """Return the time of the clock in milliseconds; it begins at 0 and stands still, but for `advance`."""
+        return self._now_ms
+
+    def snapshot(self, place: str | os.PathLike[str] | None = None, *, is_checkpoint: bool = False) -> HarnessSnapshot:
+        """Take a snapshot of the state at this moment; the function can go on.
+
+        Args:
+            place: A folder for it, which then has `_metadata`, too; None: a temporary one, for this process.
+            is_checkpoint: Whether it has the backend's own format, and not the canonical one.
+
+        Raises:
+            ValueNotConvertible: A value does not fit its type.
+        """
+        return snapshot_together([self], place, is_checkpoint=is_checkpoint)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
+        """Let the function learn that a checkpoint is complete; by default the last one."""
+        if isinstance(self._function, CheckpointListener):
+            self._function.notify_checkpoint_complete(checkpoint_id or self.checkpoint_id)
+
+    def restore(self, *snapshots: HarnessSnapshot, function: Any = None) -> None:
+        """Start again from the state of all former subtasks, as after a failure; records and clock stay.
+
+        The keyed state of other key groups, and the other subtasks' shares of operator state, are left out.
+
+        Args:
+            snapshots: One for all subtasks, or those of the subtasks in their order.
+            function: The function to go on with; None: the same object, which is opened again.
+        """
+        self.close()
+        self._function = self._function if function is None else function
+        self._begin(snapshots)
+
+    def write(self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool) -> SubtaskSnapshot:
+        """Write the state of the subtask as a part of a snapshot; raises as `snapshot`.
+
+        Args:
+            checkpoint_id: The id of the snapshot.
+            commit: The snapshot.
+            is_checkpoint: As for `snapshot`.
+        """
+        self.open()
+        self.checkpoint_id = checkpoint_id
+        context = FunctionSnapshotContext(checkpoint_id, self._now_ms)
+        snapshot_state(self._function, context, self._operator_states)
+        named = partial(stream_name, self.operator.id, subtask=self.task.index)
+        keyed = SnapshotResult()
+        if self._backend is not None:
+            strategy = self._backend.checkpoint_strategy() if is_checkpoint else SavepointStrategy(self._backend)
+            future = strategy.snapshot(SnapshotTarget(checkpoint_id, self._now_ms, commit, named("keyed")))
+            future.run()
+            keyed = future.result()
+        return SubtaskSnapshot(
+            keyed,
+            self._operator_states.write(commit, named("operator")),
+            write_raw_keyed(context.raw_keyed, self.key_groups, commit, named("raw-keyed")),
+            write_raw_operator(context.raw_operator, commit, named("raw-operator")),
+        )
+
+    def _collect(self, value: Any, timestamp: int | None) -> None:
+        self.records.append((value, timestamp))
+
+    def _collect_side(self, tag: OutputTag, value: Any, _: int | None) -> None:
+        self._side.setdefault(tag, []).append(value)
+
+
+def snapshot_together(
+    harnesses: Sequence[SubtaskHarness], place: str | os.PathLike[str] | None = None, *, is_checkpoint: bool = False
+) -> HarnessSnapshot:
+    """Take one snapshot of subtasks of an operator; of all of them, it is a savepoint or checkpoint.
+
+    Args:
+        harnesses: The subtasks in their order.
+        place: As for `SubtaskHarness.snapshot`.
+        is_checkpoint: As for `SubtaskHarness.snapshot`.
+    """
+    first = harnesses[0]
+    checkpoint_id = max(harness.checkpoint_id for harness in harnesses) + 1
+    where = tempfile.mkdtemp(prefix="stateshift-harness-") if place is None else str(place)
+    folder = Folder.at(where)
+    folder.create()
+    commit = Commit(folder)
+    parts = [harness.write(checkpoint_id, commit, is_checkpoint=is_checkpoint) for harness in harnesses]
+    operator = OperatorSnapshot(first.operator, first.task.max_parallelism, parts)
+    stored = operator.state()
+    if len(parts) == first.task.parallelism:
+        publish_snapshot(commit, [operator], checkpoint_id, is_checkpoint=is_checkpoint)
+    else:
+        numbered = zip(stored.subtasks, harnesses, strict=True)
+        subtasks = tuple(attrs.evolve(subtask, index=harness.task.index) for subtask, harness in numbered)
+        stored = attrs.evolve(stored, parallelism=first.task.parallelism, subtasks=subtasks)
+    snapshot = HarnessSnapshot(stored, folder, checkpoint_id)
+    if place is None:
+        weakref.finalize(snapshot, shutil.rmtree, where, ignore_errors=True)
+    return snapshot

@@ -1,0 +1,213 @@
+"""Operators: what calls a function for elements and timers, for one subtask.
+
+An engine, or the harness, creates the runtime context, opens the operator, and then passes it elements, watermarks and
+the time. Source: runtime notes, section 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...serializers.errors import DeclarationError
+from ...serializers.flink.windows import VoidNamespaceSerializer
+from ..timers import USER_TIMERS, TimeDomain
+from . import contexts
+from .functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+)
+from .timer_service import MIN_WATERMARK, InternalTimerService, TimerService
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from ..backends.keyed_backend import KeyedStateBackend
+    from .output_tag import Output
+    from .runtime_context import RuntimeContext
+    from .timer_service import OnTimer, Times
+
+    Step = Callable[[Any, Any], Any]
+    """Called with an element and the context; returns the results, or None."""
+
+
+class StreamOperator:
+    """What all operators of one subtask have in common: their inputs' watermarks, their timers, their output.
+
+    Args:
+        runtime_context: The context of the function.
+        backend: The keyed states and timers; None: the operator is not keyed.
+        output: Takes the results.
+        times: The current times, which the operator moves on.
+        inputs: The number of its inputs.
+    """
+
+    def __init__(
+        self,
+        runtime_context: RuntimeContext,
+        backend: KeyedStateBackend | None,
+        output: Output,
+        times: Times,
+        inputs: int = 1,
+    ) -> None:
+        self.runtime_context = runtime_context
+        self.backend = backend
+        self.output = output
+        self.times = times
+        self._watermarks = [MIN_WATERMARK] * inputs
+        self._services: list[InternalTimerService] = []
+
+    def timer_service(
+        self, name: str, namespace: TypeSerializer[Any], on_timer: OnTimer
+    ) -> InternalTimerService | None:
+        """Return a new timer service of the operator; None: it is not keyed.
+
+        Args:
+            name: The name of the service, as in `TimerServiceDescriptor`.
+            namespace: The serializer of the namespaces of the timers.
+            on_timer: Called with time domain, time and namespace, when the timer's key is the current one.
+        """
+        if self.backend is None:
+            return None
+        service = InternalTimerService(self.backend, self.times, name, namespace, on_timer)
+        self._services.append(service)
+        return service
+
+    def process_watermark(self, timestamp: int, index: int = 0) -> None:
+        """Take a watermark of an input. The event time of the operator is that of its slowest input.
+
+        Args:
+            timestamp: No element of the input with this or an earlier time stamp follows.
+            index: The number of the input.
+        """
+        self._watermarks[index] = max(self._watermarks[index], timestamp)
+        watermark = min(self._watermarks)
+        if watermark > self.times.watermark:
+            self.times.watermark = watermark
+            self._fire(TimeDomain.EVENT_TIME, watermark)
+
+    def process_time(self) -> None:
+        """Fire the timers of processing time that the clock has reached."""
+        self._fire(TimeDomain.PROCESSING_TIME, self.times.clock())
+
+    def next_processing_time(self) -> int | None:
+        """Return the time of the first timer of processing time; None where there is none."""
+        firsts = [service.first_timestamp(TimeDomain.PROCESSING_TIME) for service in self._services]
+        return min((first for first in firsts if first is not None), default=None)
+
+    def _fire(self, domain: TimeDomain, until: int) -> None:
+        for service in self._services:
+            service.fire(domain, until)
+
+
+class FunctionOperator(StreamOperator):
+    """Calls a function for each element and timer.
+
+    Args:
+        function: The function.
+        selectors: Returns the key of an element, for each input; None for one without keys.
+        runtime_context: As for `StreamOperator`.
+        backend: As for `StreamOperator`.
+        output: As for `StreamOperator`.
+        times: As for `StreamOperator`.
+        broadcast: Returns the broadcast state of a descriptor; None: the function has no broadcast input.
+
+    Raises:
+        DeclarationError: The function is of no known kind, or needs keys that are not there.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        selectors: Sequence[Callable[[Any], Any] | None],
+        runtime_context: RuntimeContext,
+        backend: KeyedStateBackend | None,
+        output: Output,
+        times: Times,
+        broadcast: contexts.BroadcastStates | None = None,
+    ) -> None:
+        steps, kinds = _steps(function)
+        super().__init__(runtime_context, backend, output, times, len(steps))
+        name = type(function).__name__
+        if len(selectors) != len(steps):
+            raise DeclarationError(f"{name} has {len(steps)} inputs, but {len(selectors)} are given")
+        is_keyed = isinstance(function, KeyedProcessFunction | KeyedCoProcessFunction | KeyedBroadcastProcessFunction)
+        if is_keyed and backend is None:
+            raise DeclarationError(f"{name} needs a keyed stream", advice="key the stream, and name the key type")
+        self.function = function
+        internal = self.timer_service(USER_TIMERS, VoidNamespaceSerializer(), self._on_timer) if is_keyed else None
+        timers = TimerService(times, internal)
+        created = [kind(timers, backend, broadcast) for kind in kinds]
+        self._inputs = list(zip(steps, created, selectors, strict=True))
+        self._at_timer = getattr(function, "OnTimerContext", contexts.OnTimerContext)(timers, backend, broadcast)
+
+    def open(self) -> None:
+        """Open the function; it has no key."""
+        self.function.open(self.runtime_context)
+
+    def close(self) -> None:
+        """Close the function."""
+        self.function.close()
+
+    def process_element(self, value: Any, timestamp: int | None = None, index: int = 0) -> None:
+        """Call the function for an element.
+
+        Args:
+            value: The element.
+            timestamp: Its time stamp in milliseconds since 1970 UTC; None: it has none.
+            index: The number of the input.
+        """
+        step, context, selector = self._inputs[index]
+        if selector is not None:
+            self.backend.set_current_key(selector(value))  # type: ignore[union-attr]  # keyed
+        elif self.backend is not None:
+            self.backend.unset_current_key()
+        context.current_timestamp = timestamp
+        self.output.emit(step(value, context), timestamp)
+        self.runtime_context.clean_up()
+
+    def _on_timer(self, domain: TimeDomain, timestamp: int, _: Any) -> None:
+        context = self._at_timer
+        context.current_timestamp, context.current_domain = timestamp, domain
+        results = self.function.on_timer(timestamp, context)  # type: ignore[attr-defined]  # of a keyed function
+        self.output.emit(results, timestamp if domain is TimeDomain.EVENT_TIME else None)
+
+
+def _steps(function: Function) -> tuple[tuple[Step, ...], tuple[type[contexts.BaseContext], ...]]:
+    """Return what is called for the elements of each input, and the kind of its context."""
+    if isinstance(function, KeyedCoProcessFunction | CoProcessFunction):
+        return (function.process_element1, function.process_element2), (function.Context,) * 2
+    if isinstance(function, KeyedBroadcastProcessFunction | BroadcastProcessFunction):
+        return (
+            (function.process_element, function.process_broadcast_element),
+            (function.ReadOnlyContext, function.Context),
+        )
+    if isinstance(function, KeyedProcessFunction | ProcessFunction):
+        return (function.process_element,), (function.Context,)
+    plain = _plain_steps(function)
+    return plain, (contexts.BaseContext,) * len(plain)
+
+
+def _plain_steps(function: Function) -> tuple[Step, ...]:
+    """Return what is called for the elements of each input of a function that takes no context."""
+    if isinstance(function, MapFunction):
+        return (lambda value, _: (function.map(value),),)
+    if isinstance(function, FlatMapFunction):
+        return (lambda value, _: function.flat_map(value),)
+    if isinstance(function, FilterFunction):
+        return (lambda value, _: (value,) if function.filter(value) else None,)
+    if isinstance(function, CoMapFunction):
+        return (lambda value, _: (function.map1(value),), lambda value, _: (function.map2(value),))
+    if isinstance(function, CoFlatMapFunction):
+        return (lambda value, _: function.flat_map1(value), lambda value, _: function.flat_map2(value))
+    raise DeclarationError(f"{type(function).__name__} is not a function that an operator can call")

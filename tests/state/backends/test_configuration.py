@@ -1,0 +1,200 @@
+"""Flink's keys: where they are read, what becomes of them, and what reaches RocksDB."""
+
+import os
+import warnings
+
+import pytest
+
+from stateshift import ValueStateDescriptor
+from stateshift.serializers.errors import DeclarationError
+from stateshift.serializers.hints import serializer_for
+from stateshift.state.backends.configuration import Configuration, describe_options, options
+from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+
+ROCKSDB = "state.backend.rocksdb."
+
+
+class SmallLevels:
+    """A factory as a user writes it."""
+
+    def __init__(self):
+        self.seen = None
+
+    def create_db_options(self, current_options):
+        current_options.set_max_open_files(77)
+        return current_options
+
+    def create_column_options(self, current_options):
+        current_options.set_max_bytes_for_level_base(self.seen)
+        return current_options
+
+    def configure(self, configuration):
+        self.seen = configuration[f"{ROCKSDB}compaction.level.max-size-level-base"] + 1
+        return self
+
+
+def of(call=None, **places):
+    return Configuration.of(call, **{"environment": {}, **places})
+
+
+def opened(configuration, **options):
+    """Return what the OPTIONS file of a new database says."""
+    backend = EmbeddedRocksDBStateBackend(serializer_for(int), 4, range(4), configuration=configuration, **options)
+    backend.get_or_create_keyed_state(ValueStateDescriptor("v", int))
+    try:
+        newest = max(backend.folder.glob("OPTIONS-*"), key=lambda file: file.name)
+        database, _, family = newest.read_text(encoding="utf-8").partition('[CFOptions "v"]')
+        return database, family
+    finally:
+        backend.dispose()
+
+
+def test_defaults_are_those_of_flink():
+    configuration = of()
+
+    assert "hashmap" == configuration["state.backend.type"]
+    assert configuration["execution.checkpointing.incremental"] is False
+    assert configuration[f"{ROCKSDB}memory.managed"] is True
+    assert (0.5, 0.1) == tuple(
+        configuration[f"{ROCKSDB}memory.{name}-ratio"] for name in ("write-buffer", "high-prio-pool")
+    )
+    assert "ROCKSDB" == configuration[f"{ROCKSDB}timer-service.factory"]
+    assert 1 == configuration["execution.checkpointing.num-retained"]
+    assert configuration["execution.checkpointing.dir"] is None
+
+
+def test_the_call_wins_over_spark_over_the_environment_over_the_project(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.stateshift]\njob = "a:b"\nexecution.checkpointing.num-retained = 2\n'
+        '"state.backend.type" = "rocksdb"\nexecution.checkpointing.incremental = true\n'
+    )
+    below = tmp_path / "src"
+    below.mkdir()
+    key = "execution.checkpointing.num-retained"
+    environment = {"STATESHIFT_EXECUTION_CHECKPOINTING_NUM_RETAINED": "3", "STATESHIFT_EXECUTOR": "plain"}
+    spark = {f"spark.stateshift.{key}": "4", "spark.stateshift.other": "x", "spark.app.name": "y"}
+
+    project = of(start=below)
+    assert (2, "rocksdb", True) == tuple(
+        project[name] for name in (key, "state.backend.type", "execution.checkpointing.incremental")
+    )
+    assert 3 == of(environment=environment, start=below)[key]
+    assert 4 == of(spark=spark, environment=environment, start=below)[key]
+    assert 5 == of({key: 5}, spark=spark, environment=environment, start=below)[key]
+
+
+def test_earlier_names_of_keys_are_known():
+    assert "rocksdb" == of({"state.backend": "RocksDB"})["state.backend.type"]
+    assert "/s" == of(environment={"STATESHIFT_STATE_SAVEPOINTS_DIR": "/s"})["execution.checkpointing.savepoint-dir"]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"call": {"state.backend.rocksdb.memory.manged": "true"}},
+        {"spark": {"spark.stateshift.state.backend.rocksdb.memory.manged": "true"}},
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_nearest_one(places):
+    with pytest.raises(DeclarationError, match=r"did you mean 'state\.backend\.rocksdb\.memory\.managed'"):
+        of(**places)
+
+
+def test_an_unknown_variable_is_an_error_with_the_nearest_one():
+    with pytest.raises(DeclarationError, match="did you mean 'STATESHIFT_STATE_BACKEND_TYPE'"):
+        of(environment={"STATESHIFT_STATE_BACKEND_TYP": "rocksdb"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("state.backend.type", "hashmapp"),
+        ("execution.checkpointing.incremental", "yes"),
+        ("execution.checkpointing.num-retained", "many"),
+        (f"{ROCKSDB}memory.write-buffer-ratio", "1.5"),
+        (f"{ROCKSDB}writebuffer.size", "64 mib"),
+        (f"{ROCKSDB}predefined-options", "FLASH_SSD_OPTIMIZED"),
+        ("state.changelog.enabled", "true"),
+        ("state.backend.forst.memory.managed", "true"),
+        ("state.changelog.dstl.dfs.base-path", "/x"),
+    ],
+)
+def test_a_value_that_does_not_fit_or_a_refused_key_is_an_error(key, value):
+    with pytest.raises(DeclarationError, match=key.replace(".", r"\.")):
+        of({key: value})
+
+
+@pytest.mark.parametrize("key", [key for key, option in options().items() if option.effect == "warned"])
+def test_a_key_without_effect_warns(key):
+    option = options()[key]
+    value = option.default or "1"
+    with pytest.warns(UserWarning, match="has no effect: "):
+        of({key.replace("*", "any"): value})
+
+
+def test_what_is_harmless_is_accepted_without_a_word():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        of({"state.changelog.enabled": False, f"{ROCKSDB}predefined-options": "default"})
+
+
+def test_memory_has_units():
+    sizes = {"1": 1, "4kb": 4096, "64 MB": 64 << 20, "1 gb": 1 << 30}
+
+    assert list(sizes.values()) == [
+        of({f"{ROCKSDB}writebuffer.size": text})[f"{ROCKSDB}writebuffer.size"] for text in sizes
+    ]
+
+
+def test_values_reach_the_database():
+    values = {
+        "compaction.style": "level",
+        "compaction.level.target-file-size-base": "3mb",
+        "writebuffer.size": "5mb",
+        "compression.per.level": "NO_COMPRESSION;LZ4_COMPRESSION",
+        "files.open": 55,
+        "memory.managed": "false",
+    }
+    database, family = opened(of({ROCKSDB + name: value for name, value in values.items()}))
+
+    assert "max_open_files=55" in database
+    assert "compaction_style=kCompactionStyleLevel" in family
+    assert "target_file_size_base=3145728" in family
+    assert "write_buffer_size=5242880" in family
+    assert "compression_per_level=kNoCompression:kLZ4Compression" in family
+    assert "cache_index_and_filter_blocks=false" in family
+
+
+def test_an_options_factory_reaches_the_database():
+    configuration = of({f"{ROCKSDB}compaction.level.max-size-level-base": "1mb", f"{ROCKSDB}memory.managed": False})
+    for database, family in (
+        opened(configuration, options_factory=SmallLevels()),
+        opened(of({**configuration.values, f"{ROCKSDB}options-factory": f"{__name__}:SmallLevels"})),
+    ):
+        assert "max_open_files=77" in database
+        assert f"max_bytes_for_level_base={(1 << 20) + 1}" in family
+
+
+def test_managed_memory_replaces_the_sizes_of_a_factory():
+    with pytest.warns(UserWarning, match="are replaced"):
+        _, family = opened(of(), options_factory=SmallLevels())
+
+    assert "cache_index_and_filter_blocks=true" in family
+
+
+@pytest.mark.parametrize("name", ["os:path", "nowhere:Class", "os", f"{__name__}:nothing"])
+def test_a_factory_that_cannot_be_made_is_an_error(name):
+    with pytest.raises(DeclarationError, match="options-factory"):
+        EmbeddedRocksDBStateBackend(
+            serializer_for(int), 4, range(4), configuration=of({f"{ROCKSDB}options-factory": name})
+        )
+
+
+def test_the_page_has_the_table_of_all_keys(root):
+    page = root / "docs" / "reference" / "configuration.md"
+    start, mark, _ = page.read_text(encoding="utf-8").partition("tests/state/backends/test_configuration.py -->\n\n")
+    if os.environ.get("STATESHIFT_RECORD"):
+        page.write_text(f"{start}{mark}{describe_options()}", encoding="utf-8")
+
+    assert f"{start}{mark}{describe_options()}" == page.read_text(encoding="utf-8")
+    assert all(f"| `{key}` |" in describe_options() for key in options())

@@ -1,0 +1,274 @@
+"""The harness itself: snapshots, restores at another parallelism, and values that are changed unseen."""
+
+from datetime import timedelta
+
+import pytest
+from live_backends import BACKENDS
+
+from stateshift import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    Savepoint,
+    StateTtlConfig,
+    TtlValue,
+    ValueStateDescriptor,
+)
+from stateshift.serializers.errors import DeclarationError
+from stateshift.state.harness.mutation_guard import StateMutated
+from stateshift.state.runtime.beam_views import BagState, CombiningValueState, ReadModifyWriteState, SetState
+from stateshift.state.runtime.runtime_context import TaskInfo
+from stateshift.state.testing import KeyedProcessHarness
+
+
+def first(value):
+    return value[0]
+
+
+class Counts(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", int, 0))
+
+    def process_element(self, value, ctx):
+        self.count.update(self.count.value() + 1)
+        yield value[0], self.count.value()
+
+
+def test_a_restore_goes_on_from_the_snapshot():
+    harness = KeyedProcessHarness(Counts(), first, str)
+    harness.process_elements("a", "a", "b")
+    snapshot = harness.snapshot()
+    assert [("a", 3)] == harness.process_elements("a")
+    harness.restore(snapshot)
+    assert [("a", 3), ("b", 2)] == harness.process_elements("a", "b")
+    harness.restore(snapshot, function=Counts())
+
+    assert [("a", 3)] == harness.process_elements("a")
+
+
+def test_state_is_restored_at_another_parallelism():
+    keys = [f"key {number}" for number in range(40)]
+    whole = KeyedProcessHarness(Counts(), lambda value: value, str)
+    for key in keys:
+        whole.process_element(key)
+    parts = [
+        KeyedProcessHarness(Counts(), lambda value: value, str, task=TaskInfo(index=index, parallelism=3))
+        for index in range(3)
+    ]
+    found = 0
+    for part in parts:
+        part.restore(whole.snapshot())
+        for key in keys:
+            try:
+                part.process_element(key)
+            except ValueError:  # of another subtask
+                continue
+            found += part.take()[0][1] == 2
+    assert len(keys) == found
+    again = KeyedProcessHarness(Counts(), lambda value: value, str)
+    again.restore(*(part.snapshot() for part in parts))
+
+    assert {3} == {count for _, count in again.process_elements(*keys)}
+
+
+def test_the_clock_does_not_go_back():
+    harness = KeyedProcessHarness(Counts(), first, str)
+    harness.advance_processing_time(5)
+
+    with pytest.raises(DeclarationError, match="cannot go back from 5 to 4"):
+        harness.advance_processing_time(4)
+
+
+class Sum(AggregateFunction):
+    def create_accumulator(self):
+        return [0]
+
+    def add(self, value, accumulator):
+        accumulator[0] += value
+        return accumulator
+
+    def get_result(self, accumulator):
+        return accumulator[0]
+
+    def merge(self, acc_a, acc_b):
+        return [acc_a[0] + acc_b[0]]
+
+
+class Runs(KeyedProcessFunction):
+    """Calls each element with the states: it is (key, function)."""
+
+    def open(self, runtime_context):
+        get = runtime_context
+        self.states = {
+            "value": get.get_state(ValueStateDescriptor("value", list[int])),
+            "list": get.get_list_state(ListStateDescriptor("list", list[int])),
+            "map": get.get_map_state(MapStateDescriptor("map", str, list[int])),
+            "reducing": get.get_reducing_state(
+                ReducingStateDescriptor("reducing", lambda one, other: one + other, list[int])
+            ),
+            "aggregating": get.get_aggregating_state(AggregatingStateDescriptor("aggregating", Sum(), list[int])),
+            "flags": get.get_map_state(MapStateDescriptor("flags", str, bool)),
+            "texts": get.get_list_state(ListStateDescriptor("texts", str)),
+        }
+
+    def process_element(self, value, ctx):
+        result = value[1](self.states)
+        if result is not None:
+            yield result
+
+
+def runs(*steps, **options):
+    harness = KeyedProcessHarness(Runs(), first, str, **options)
+    for step in steps:
+        harness.process_element(("a", step))
+    return harness.output
+
+
+GIVEN = [1]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda states: states["value"].update(GIVEN),
+        lambda states: states["list"].add(GIVEN),
+        lambda states: states["list"].update([GIVEN]),
+        lambda states: states["map"].put("x", GIVEN),
+        lambda states: states["reducing"].add(GIVEN),
+    ],
+    ids=["value", "list", "list update", "map", "reducing"],
+)
+def test_a_value_that_is_changed_after_it_was_handed_over_is_found(write):
+    def changed(_):
+        GIVEN.append(2)
+
+    def read(states):
+        for state in states.values():
+            (state.value if hasattr(state, "value") else state.clear)()
+
+    GIVEN[:] = [1]
+    assert [] == runs(write, changed, read)
+    with pytest.raises(StateMutated, match="was changed after it was handed over or read") as caught:
+        runs(write, changed, read, detect_mutation=True)
+    assert "'a'" == caught.value.where["key"]
+
+
+def test_a_value_that_is_changed_after_it_was_read_is_found():
+    def append(states):
+        found = states["value"].value()
+        found.append(2)
+        states["value"].update(found)
+
+    with pytest.raises(StateMutated, match="of the state 'value'"):
+        runs(lambda states: states["value"].update([1]), append, detect_mutation=True)
+
+
+def test_what_is_done_through_the_states_is_no_mutation():
+    def all_of_them(states):
+        states["value"].update([*(states["value"].value() or ()), 1])
+        states["list"].add_all([[1], [2]])
+        states["map"]["x"] = [1]
+        states["map"].put_all({"y": [2]})
+        del states["map"]["y"]
+        states["reducing"].add([3])
+        states["aggregating"].add(4)
+
+    def read(states):
+        return (
+            states["value"].value(), list(states["list"]), dict(states["map"].items()), list(states["map"]),
+            "x" in states["map"], states["map"]["x"], states["map"].is_empty(), states["reducing"].get(),
+            states["aggregating"].get(),
+        )  # fmt: skip
+
+    steps = [all_of_them, all_of_them, read]
+    expected = [([1, 1], [[1], [2], [1], [2]], {"x": [1]}, ["x"], True, [1], False, [3, 3], 8)]
+
+    assert expected == runs(*steps)
+    assert expected == runs(*steps, detect_mutation=True)
+
+
+def test_beam_s_states_are_views_of_ours():
+    def write(states):
+        BagState(states["texts"]).add("x")
+        SetState(states["flags"]).add("y")
+        ReadModifyWriteState(states["value"]).write([1])
+        CombiningValueState(states["aggregating"]).add(2)
+
+    views = {"texts": BagState, "flags": SetState, "value": ReadModifyWriteState, "aggregating": CombiningValueState}
+
+    def read(states):
+        return [view(states[name]).read() for name, view in views.items()]
+
+    def clear(states):
+        for name, view in views.items():
+            view(states[name]).clear()
+
+    assert [[["x", "x"], {"y"}, [1], 4], [[], set(), None, None]] == runs(write, write, read, clear, read)
+
+
+@pytest.mark.parametrize("detect_mutation", [False, True])
+def test_a_missing_map_key_reads_as_none_and_is_removed_in_silence(detect_mutation):
+    def read(states):
+        del states["map"]["z"]
+        return [states["map"].get("z"), "z" in states["map"], states["map"].is_empty()]
+
+    assert [[None, False, True]] == runs(read, detect_mutation=detect_mutation)
+
+
+class Remembers(KeyedProcessFunction):
+    """Has states of each kind with TTL."""
+
+    def __init__(self, *cleanup):
+        self.cleanup = cleanup
+
+    def open(self, runtime_context):
+        ttl = StateTtlConfig.new_builder(timedelta(milliseconds=10)).disable_cleanup_in_background()
+        more = {"time_to_live": getattr(ttl, self.cleanup[0])(*self.cleanup[1:]).build()}
+        get = runtime_context
+        self.value = get.get_state(ValueStateDescriptor("value", int, **more))
+        self.several = get.get_list_state(ListStateDescriptor("list", str, **more))
+        self.map = get.get_map_state(MapStateDescriptor("map", str, str | None, **more))
+        self.most = get.get_reducing_state(ReducingStateDescriptor("most", max, int, **more))
+        self.sum = get.get_aggregating_state(AggregatingStateDescriptor("sum", Sum(), list[int], **more))
+        self.forever = get.get_state(ValueStateDescriptor("forever", int))
+
+    def process_element(self, value, ctx):
+        _, number = value
+        self.value.update(number)
+        self.several.add_all(["a,b", str(number)])
+        self.map.put(str(number), str(number))
+        self.map.put("null", None)
+        self.most.add(number)
+        self.sum.add(number)
+        self.forever.update(number)
+
+
+@pytest.mark.parametrize("cleanup", [("cleanup_full_snapshot",), ("cleanup_in_rocksdb_compact_filter", 1000)])
+@pytest.mark.parametrize("detect_mutation", [False, True])
+@pytest.mark.parametrize("is_checkpoint", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+def test_a_full_snapshot_leaves_out_what_has_expired(tmp_path, backend, is_checkpoint, detect_mutation, cleanup):
+    if is_checkpoint and backend is BACKENDS["rocksdb"]:
+        pytest.skip("its checkpoint is the files of the database, as in Flink")
+    harness = KeyedProcessHarness(
+        Remembers(*cleanup), first, str, backend=backend, uid="ttl", detect_mutation=detect_mutation, task=TaskInfo()
+    )
+    harness.process_element(("old", 1))
+    harness.process_element(("both", 1))
+    harness.advance_processing_time(6)
+    harness.process_element(("both", 2))
+    harness.process_element(("new", 3))
+    harness.advance_processing_time(12)
+    harness.snapshot(tmp_path / "s", is_checkpoint=is_checkpoint)
+    operator = Savepoint.open(tmp_path / "s").operator("ttl")
+    names = ["value", "list", "map", "most", "sum", "forever"]
+    found = {name: {entry.key: entry.value for entry in operator.state(name).read_entries()} for name in names}
+
+    assert {"old": 1, "both": 2, "new": 3} == found["forever"]
+    assert [{"both", "new"}] * 5 == [set(found[name]) for name in names[:5]]
+    assert [TtlValue(6, "a,b"), TtlValue(6, "2")] == found["list"]["both"]
+    assert {"2": TtlValue(6, "2"), "null": TtlValue(6, None)} == found["map"]["both"]
+    assert TtlValue(6, [3]) == found["sum"]["both"]
