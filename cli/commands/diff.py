@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -34,7 +35,7 @@ Examples:
 \b
 A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), or a file of `stateshift snapshot`.
 Operators, keys, states, kinds, TTL and types are compared, but not the parallelism. For two savepoints, so are the
-values, key by key, of states whose types are equal.
+values, key by key, of states whose types are equal, and the bytes of state that only its operator can read.
 Exit status:
   0  equal
   1  different""",
@@ -81,10 +82,16 @@ def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:
     if values is None:
         return
     yield []
-    equal = [state for state in values if state.is_equal]
-    if equal:
-        entries = many(sum(state.entries for state in equal), "entry", "entries")
-        yield [(f"values: equal in {many(len(equal), 'state')}, with {entries}", "green")]
+    read = [state for state in values if state.is_equal and not state.is_bytes]
+    as_bytes = Counter[str]()
+    for state in values:
+        if state.is_equal and state.is_bytes:
+            as_bytes[state.state] += state.entries
+    if read or as_bytes:
+        entries = many(sum(state.entries for state in read), "entry", "entries")
+        told = [f"equal in {many(len(read), 'state')}, with {entries}"] if read else []
+        told += [f"equal as bytes: {what} in {many(count, 'stream')}" for what, count in sorted(as_bytes.items())]
+        yield [(f"values: {'; '.join(told)}", "green")]
     for state in values:
         title = f"values of {state.uid or state.operator_id}/{state.state}"
         if state.not_compared:

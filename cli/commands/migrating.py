@@ -297,6 +297,9 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"{many(elements, 'list element')} had expired, including those of lists that were dropped entirely"
     if report.plan.reference_time is not None:
         yield f"reference time {time_text(report.plan.reference_time)}, for new time stamps and for expiry"
+    for what in sorted({one.what for one in report.carried}):
+        streams = sum(one.streams for one in report.carried if one.what == what)
+        yield f"{what}: {many(streams, 'stream')} carried over as bytes"
     for operator, why in report.unread.items():
         yield f"not checked: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
     if report.foreign_entries:

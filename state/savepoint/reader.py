@@ -28,7 +28,8 @@ from ..storage.files import Folder, Root
 from ..storage.lineage import FileDigest, Lineage, read_lineage
 from ..storage.roots import moved_from, require_reachable, with_moved
 from ..storage.stores import is_uri, parted
-from .heap_timers import has_heap_timers, missing_timers
+from .carried import carried_states
+from .heap_timers import missing_timers
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
 from .sources import require_digest
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .carried import CarriedState
     from .quarantine import QuarantinedValue
     from .sizes import OperatorSizes
 
@@ -237,20 +239,14 @@ class SavepointOperator:
         return ""
 
     @property
-    def keeps(self) -> tuple[str, ...]:
-        """The kinds of state that are neither checked nor changed, in words."""
-        words = [
-            ("coordinator state", self.stored.coordinator is not None),
-            (self._raw_keyed, any(subtask.raw_keyed for subtask in self.stored.subtasks)),
-            ("raw operator state", any(subtask.raw_operator for subtask in self.stored.subtasks)),
-        ]
-        return tuple(word for word, is_there in words if is_there)
+    def carried(self) -> tuple[CarriedState, ...]:
+        """The state that is carried over as bytes, since only the operator itself can read it."""
+        return tuple(carried_states(self.stored, self.folder))
 
     @property
-    def _raw_keyed(self) -> str:
-        """The words for raw keyed state."""
-        is_timers = has_heap_timers(self.stored, self.folder)
-        return "raw keyed state (timers that the job kept on the heap)" if is_timers else "raw keyed state"
+    def keeps(self) -> tuple[str, ...]:
+        """The kinds of state that are neither checked nor changed, in words."""
+        return tuple(one.what for one in self.carried)
 
     @property
     def description(self) -> OperatorDescription:

@@ -13,6 +13,7 @@ import pytest
 
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.savepoint.handles import write_keyed_handle
+from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
@@ -130,6 +131,58 @@ def test_a_root_without_two_places_is_wrong_usage(run, pair):
 
     assert 2 == ran.status
     assert "give OLD=NEW" in ran.stderr
+
+
+# State that only its operator can read.
+
+
+@pytest.fixture
+def with_heap_timers(tmp_path):
+    """A copy of a checkpoint with timers on the heap, and the file of one of their streams."""
+    name = "rocksdb-heap-timers-p2"
+    copy = shutil.copytree(native_snapshots.FIXTURES / "flink-2.3-native" / name, tmp_path / name)
+    place = copy / "checkpoints" / f"{1:0>32}" / "chk-4"
+    return place, place / Savepoint.open(place).operator("timers").stored.subtasks[0].raw_keyed.stream.path
+
+
+def test_state_that_only_its_operator_reads_is_compared_as_bytes(run, tmp_path, with_heap_timers):
+    place, file = with_heap_timers
+    migrated = run("migrate", place, tmp_path / "new")
+
+    equal = run("diff", place, tmp_path / "new")
+    file.write_bytes(bytes(file.stat().st_size))
+    zeroed = run("diff", place, tmp_path / "new")
+    file.unlink()
+    gone = run("diff", place, tmp_path / "new")
+
+    assert (
+        "  raw keyed state (timers that the job kept on the heap): 4 streams carried over as bytes"
+        in migrated.stdout.splitlines()
+    )
+    assert (0, 1, 3) == (equal.status, zeroed.status, gone.status)
+    assert (
+        "values: equal in 2 states, with 40 entries; equal as bytes: raw keyed state in 4 streams"
+        == equal.stdout.splitlines()[-1]
+    )
+    assert "different: the types are equal, values of 1 state are not" == zeroed.stdout.splitlines()[0]
+    assert zeroed.stdout.splitlines()[-2:] == [
+        "values of timers/raw keyed state: 1 changed, 0 added, 0 removed",
+        "  ~ subtask 0  14,222 bytes -> 14,222 bytes",
+    ]
+    assert file.name in gone.stderr
+
+
+def test_state_that_only_its_operator_reads_is_not_compared_at_another_parallelism(run, tmp_path, with_heap_timers):
+    place, _ = with_heap_timers
+    other = shutil.copytree(place.parents[2], tmp_path / "other") / "checkpoints" / f"{1:0>32}" / "chk-4"
+    metadata = read_metadata((other / METADATA).read_bytes())
+    operators = [attrs.evolve(one, parallelism=one.parallelism + 1) for one in metadata.operators]
+    (other / METADATA).write_bytes(write_metadata(attrs.evolve(metadata, operators=tuple(operators))))
+
+    ran = run("diff", place, other)
+
+    assert 1 == ran.status
+    assert "values of timers/raw keyed state: not compared, since the numbers of subtasks differ" in ran.stdout
 
 
 # Without the library that reads databases.
