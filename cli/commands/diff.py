@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...compat.structuring import plain
+from ...serializers.errors import located
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import all_option, allow_root_option, common_options, import_option, open_savepoint
@@ -55,9 +56,13 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
     from ...compat.difference import compare
     from ..render.difference import text_lines, to_data
 
+    with_values = not types_only and is_savepoint(a) and is_savepoint(b)
+    if with_values:
+        for side, place in zip("AB", (a, b), strict=True):
+            _require_files(side, place)
     difference = compare(*describe_sides(a, b))
     values: tuple[StateValues, ...] | None = None
-    if not types_only and is_savepoint(a) and is_savepoint(b):
+    if with_values:
         from ...state.savepoint.value_difference import compare_values
 
         with spinning("comparing") as show:
@@ -75,6 +80,16 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
         lines[0] = [("different", "yellow"), (words, "bold")]
     print_styled([*lines, *_value_lines(values)])
     return status
+
+
+def _require_files(side: str, place: str) -> None:
+    """Refuse a savepoint that cannot be opened or lacks files; the error has the side of the comparison."""
+    from ...state.savepoint.missing_files import require_files
+
+    with located(side=side):
+        savepoint = open_savepoint(place)
+        with located(savepoint=savepoint.place):
+            require_files(savepoint.metadata.streams, savepoint.folder)
 
 
 def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""State that is carried over as bytes: only the operator that wrote it can read raw state and that of its coordinator."""
+"""State that is carried over as bytes, since only the operator itself can read it: raw state, that of coordinators."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
             yield InlineBytes(b"")
         case RelativeFileHandle() | AbsoluteFileHandle():
             with _opened(handle, folder) as source:
-                _check_size(source, handle.size)
+                _check_size(source, handle, folder)
                 yield source
         case SegmentHandle():
             with _opened(handle, folder) as source:
@@ -260,6 +260,9 @@ def _followed(name: str, folder: Folder) -> tuple[Folder, str]:
     return (folder, name) if real is None else local_file(real, folder)
 
 
-def _check_size(source: ByteSource, size: int) -> None:
-    if source.size != size:
-        raise CorruptSavepoint(f"the file has {source.size} bytes and should have {size}", file=source.name)
+def _check_size(source: ByteSource, handle: RelativeFileHandle | AbsoluteFileHandle, folder: Folder) -> None:
+    if source.size != handle.size:
+        place, name = file_of(handle, folder)
+        raise CorruptSavepoint(
+            f"the file has {source.size:,} bytes and should have {handle.size:,}", file=f"{place.place}/{name}"
+        )

@@ -22,10 +22,10 @@ from .carried import COORDINATOR, RAW_KEYED
 from .handles import InlineHandle, RelativeFileHandle
 from .heap_timers import unmarked_timers
 from .metadata import METADATA
+from .missing_files import require_files
 from .proof_tasks import PART_BYTES, DigestTask, stream_handles, stream_tasks
 from .proof_threads import run_in_threads
 from .reader import Savepoint, open_savepoint
-from .sources import open_stream
 from .states import require_own_key_groups
 from .stream_proofs import StreamProof
 
@@ -202,7 +202,7 @@ def _problem(answer: Answer) -> str:
 
 def in_one_line(error: StateShiftError) -> str:
     """Return the message of an error in one line."""
-    return error.what.replace("\n", " ")
+    return error.what.replace("\n  ", "; ").replace("\n", " ")
 
 
 def _has_failed(checks: Iterable[Check]) -> bool:
@@ -259,11 +259,7 @@ def _operator(proof: _OperatorProof, entries: _Entries) -> list[Check]:
 def _header_checks(operator: SavepointOperator) -> Iterator[Check]:
     """Yield the reasons why an operator's streams cannot be checked; nothing if they can."""
     require_own_key_groups(operator.stored)
-    for subtask in operator.stored.subtasks:
-        for handle in (subtask.managed_keyed, subtask.managed_operator, subtask.raw_keyed, subtask.raw_operator):
-            if handle is not None:
-                with open_stream(handle.stream, operator.folder):
-                    pass  # the file exists, and has the expected size
+    require_files(operator.stored.streams, operator.folder)
     for why in (operator.unreadable_keyed, operator.unreadable_lists):
         if why:
             yield Check("structure", Outcome.UNPROVEN, why, operator.title)

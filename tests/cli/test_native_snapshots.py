@@ -125,6 +125,24 @@ def test_a_moved_checkpoint_says_what_is_needed_and_is_read_with_it(run, tmp_pat
     assert 0 == run("diff", native_snapshots.snapshot(CLAIMED), tmp_path / "new").status
 
 
+@pytest.mark.parametrize("verb", ["migrate", "plan", "verify", "diff"])
+def test_all_files_that_a_download_lacks_are_named_before_anything_is_read(run, tmp_path, verb):
+    copy = native_snapshots.copied(CLAIMED, tmp_path / "copy")
+    gone = sorted((copy.parents[1] / f"{1:0>32}" / "shared").iterdir())[:3]
+    for file in gone:
+        file.unlink()
+    whole = native_snapshots.snapshot(CLAIMED)
+    words = {"migrate": [copy, tmp_path / "new", "--dry-run"], "diff": [whole, copy]}
+
+    ran = run(verb, *words.get(verb, [copy]))
+
+    assert (1 if verb == "verify" else 3) == ran.status
+    told = ran.stdout if verb == "verify" else ran.stderr
+    assert "3 files are missing" in told
+    assert all(file.name in told for file in gone)
+    assert (verb == "diff") is ("where: side B, savepoint " in told)
+
+
 @pytest.mark.parametrize("pair", ["/old", "=/new", "/old="])
 def test_a_root_without_two_places_is_wrong_usage(run, pair):
     ran = run("verify", native_snapshots.snapshot(CLAIMED), "--checkpoint-root", pair)
