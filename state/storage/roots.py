@@ -34,6 +34,7 @@ from .identity import Identity
 from .stores import bare, is_uri, parted, store_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from urllib.parse import SplitResult
 
     from ..savepoint.handles import StreamHandle
@@ -163,6 +164,27 @@ def moved_from(metadata: SavepointMetadata, folder: Folder) -> tuple[str, ...]:
     pairs = [root for root in folder.roots if not isinstance(root, str)]
     found = (next((old for old, _ in pairs if _names_below(old, parent) is not None), "") for parent in names)
     return tuple(sorted({old for old in found if old}))
+
+
+def holding(parents: Iterable[Folder], folder: Folder) -> frozenset[Folder]:
+    """Return the folders that nobody but Flink may write to, because they have files of a savepoint.
+
+    Args:
+        parents: The folders that its files are in.
+        folder: The folder of its `_metadata`, with the places to which folders were moved.
+
+    Returns:
+        These folders, and the folders of jobs that contain them: `shared` and `taskowned`, where they lie now.
+    """
+    found = set(parents)
+    for parent in parents:
+        base, options = parted(parent.place)
+        if of_job := _OF_JOB.fullmatch(base):
+            found.add(Folder(of_job["folder"] + options))
+        for old, new in (root for root in folder.roots if not isinstance(root, str)):
+            if _OF_JOB.fullmatch(old) and _names_below(new, base) is not None:
+                found.add(Folder(new))
+    return frozenset(found)
 
 
 def _names(streams: list[StreamHandle]) -> dict[str, list[str]]:
@@ -364,7 +386,7 @@ def _places_beside(missing: list[str], names: dict[str, list[str]], folder: Fold
     job, _, checkpoint = parted(folder.place)[0].rpartition("/")
     if not _CHECKPOINT.fullmatch(checkpoint):
         return ""
-    jobs = {found["job"] for parent in names if (found := _OF_JOB.fullmatch(parent))}
+    jobs = {one["job"] for one in filter(None, map(_OF_JOB.fullmatch, names))}
     above, _, name = job.rpartition("/")
     is_renamed = len(jobs) == 1 and name not in jobs
     found = filter(None, map(_OF_JOB.fullmatch, missing))

@@ -14,7 +14,7 @@ import attrs
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, SourceChanged, StateShiftError
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
 from ..savepoint.metadata import METADATA
-from .roots import stored_file
+from .roots import holding, stored_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class SourceFiles:
     @property
     def folders(self) -> tuple[Folder, ...]:
         """Further folders that contain files of the savepoint."""
-        return tuple({place for place, _ in self.versions} - {self.folder})
+        return tuple(holding({place for place, _ in self.versions}, self.folder) - {self.folder})
 
     def version_of(self, place: Folder, name: str) -> Version:
         """Return the version of a file when this object was created, or the present one of a file that it lacks."""
