@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 
+_SOURCE = "Source: "
+"""How Flink begins the name of an operator that is a source."""
+
+
 @attrs.frozen
 class DroppedFields:
     """The fields that a state's values have lost, since the new type does not have them.
@@ -88,6 +92,7 @@ class MigrationReport:
             subtasks gave away in a rescaling.
         moved_from: The folders in which a moved checkpoint names its files; empty if it was not moved.
         carried: State that only its operator can read, and that is carried over as bytes.
+        unplaced_sources: The names of the sources of which the savepoint has no position.
     """
 
     source: str
@@ -113,6 +118,7 @@ class MigrationReport:
     foreign_entries: int = 0
     moved_from: tuple[str, ...] = ()
     carried: tuple[CarriedOver, ...] = ()
+    unplaced_sources: tuple[str, ...] = ()
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -134,6 +140,11 @@ class MigrationReport:
                 CarriedOver(operator.title, state.what, len(state.streams), state.size_bytes)
                 for operator in savepoint.operators
                 for state in operator.carried
+            ),
+            unplaced_sources=tuple(
+                operator.name.removeprefix(_SOURCE)
+                for operator in savepoint.operators
+                if operator.name.startswith(_SOURCE) and not (operator.stored.has_state or operator.stored.finished)
             ),
         )
 
@@ -215,6 +226,7 @@ class MigrationReport:
                 for (operator_id, state), found in self.tried.items()
             ],
             "carried_over": plain(self.carried, "operator what streams bytes=size_bytes"),
+            "unplaced_sources": list(self.unplaced_sources),
             **fields_of(self, "missing_timers? unseen_damage? slowness? unread"),
             "source_untouched": True,
             "rollback": self.rollback,

@@ -71,8 +71,8 @@ class StateValues:
         uid: The operator's uid, or "".
         state: The name of the state.
         kind: The kind of the state; `bytes` for state that is carried over as bytes, and compared as such.
-        entries: The number of entries in A; each entry of a map and each element of an operator's list counts, and each
-            stream of state that is compared as bytes.
+        entries: The number of entries in A: each entry of a map and each element of an operator's list counts, a keyed
+            list once, a broadcast map in one subtask only; of state that is compared as bytes, the number of streams.
         changed: The number of entries whose values differ.
         added: The number of entries that only B has.
         removed: The number of entries that only A has.
@@ -207,7 +207,9 @@ def _compare_elements(told: StateValues, a: SavepointState, b: SavepointState) -
 
 def _parts(state: SavepointState) -> list[list[Any]]:
     parts = tagged_elements(state)
-    return parts[:1] if state.kind is StateKind.BROADCAST else parts  # every subtask has the whole map
+    if state.kind is not StateKind.BROADCAST:
+        return parts
+    return [one["$map"] for one in parts[0]] if parts else []  # every subtask has the whole map
 
 
 def _compare_group(group: int, told: dict[str, StateValues], a: _KeyedSide, b: _KeyedSide) -> None:

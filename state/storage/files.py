@@ -173,6 +173,15 @@ class Folder:
                 return Path(path).exists()
             return bool(self._store.get_file_info(path).type.value)
 
+    def is_file(self) -> bool:
+        """Whether there is a file, not a folder, at this place."""
+        with asking(self.place, ""):
+            if self.is_local:
+                return Path(self.place).exists() and not Path(self.place).is_dir()
+            from pyarrow.fs import FileType
+
+            return bool(self._store.get_file_info(opened(self.place)[1]).type == FileType.File)
+
     def names(self) -> tuple[str, ...]:
         """Return the names of the files and folders directly inside, sorted; a missing folder is an error."""
         with asking(self.place, ""):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import struct
 import sys
@@ -149,6 +150,31 @@ def test_a_root_without_two_places_is_wrong_usage(run, pair):
 
     assert 2 == ran.status
     assert "give OLD=NEW" in ran.stderr
+
+
+def test_a_migration_ends_with_a_comparison_that_needs_no_further_option(run, tmp_path):
+    copy = native_snapshots.copied(CLAIMED, tmp_path / "copy")
+    files = (copy.parents[1] / f"{1:0>32}" / "shared").rename(tmp_path / "the files")
+    root = f"{native_snapshots.ORIGINAL_ROOT}/{1:0>32}/shared={files}"
+
+    migrated = run("migrate", copy, tmp_path / "new", "--checkpoint-root", root)
+
+    (line,) = (line for line in migrated.stdout.splitlines() if "and that nothing is missing: " in line)
+    _, command = line.split("stateshift ")
+    assert ["diff", str(copy), str(tmp_path / "new"), "--checkpoint-root", root] == shlex.split(command)
+    assert 0 == run(*shlex.split(command)).status
+
+
+def test_sources_without_a_position_are_named(run, tmp_path):
+    place = native_snapshots.snapshot("rocksdb-incremental-string-p1-m128")
+
+    text, data = run("migrate", place, tmp_path / "a"), run("migrate", place, tmp_path / "b", "--json").data
+
+    assert ["events", "rules"] == data["unplaced_sources"]
+    told = (
+        "no position of the sources events and rules is in the savepoint: the job begins where their configuration says"
+    )
+    assert f"  {told}" in text.stdout.splitlines()
 
 
 # State that only its operator can read.
