@@ -9,7 +9,7 @@ from ...serializers.wording import many
 from ..storage.stores import bare
 from ..storage.unchanged import version_of
 from .handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
-from .sources import file_of
+from .sources import file_of, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,21 +35,24 @@ def require_files(
         SavepointNotFound: Files are missing.
         CorruptSavepoint: No file is missing, but some have another size.
         UntrustedPlace: A file is outside the savepoint's allowed folders.
+        StorageFailed: It is not a regular file, or the store does not answer.
     """
-    missing: dict[tuple[str, str], str] = {}
-    resized: dict[tuple[str, str], str] = {}
+    missing: dict[str, str] = {}
+    resized: dict[str, str] = {}
     for stream in streams:
         if not isinstance(stream, RelativeFileHandle | AbsoluteFileHandle | SegmentHandle):
             continue
         place, name = file_of(stream, folder)
-        found, file = version(place, name), (place.place, name)
+        found, file = version(place, name), path_of(stream, folder)
+        if found is not None and found[0] < 0:
+            place.size(name)  # raises why its version is not known: it is a folder, or the store does not answer
         if found is None:
             named = "" if isinstance(stream, RelativeFileHandle) else f"; _metadata names it as {bare(stream.uri)}"
             missing[file] = f"the file {name} is missing in {place.place}{named}"
-        elif found[0] >= 0 and (wanted := _wrong_size(stream, found[0])):
-            resized[file] = f"the file {place.place}/{name} has {found[0]:,} bytes and should have {wanted}"
+        elif wanted := _wrong_size(stream, found[0]):
+            resized[file] = f"the file {file} has {found[0]:,} bytes and should have {wanted}"
     if missing or resized:
-        raise _error(list(missing.values()), list(resized.values()))
+        raise _error(missing, resized)
 
 
 def _wrong_size(stream: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle, size: int) -> str:
@@ -59,15 +62,18 @@ def _wrong_size(stream: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle,
     return f"{stream.size:,}" if size != stream.size else ""
 
 
-def _error(missing: list[str], resized: list[str]) -> SavepointNotFound | CorruptSavepoint:
-    lines = [*missing, *resized]
+def _error(missing: dict[str, str], resized: dict[str, str]) -> SavepointNotFound | CorruptSavepoint:
+    """Return the error for files, given with a sentence on each: a single one is the error, of many the first are."""
+    problems = missing | resized
     kind = SavepointNotFound if missing else CorruptSavepoint
     advice = "bring the files there whole (a copy or a download may be incomplete)"
-    if any("_metadata names it as" in line for line in missing):
+    if any("_metadata names it as" in problem for problem in missing.values()):
         advice += "; if they lie elsewhere, say where: --checkpoint-root OLD=NEW"
-    if len(lines) == 1:
-        return kind(lines[0], advice=advice)
+    if len(problems) == 1:
+        ((file, problem),) = problems.items()
+        return kind(problem, advice=advice, file=file)
     counts = [many(len(missing), "file is missing", "files are missing")] if missing else []
     counts += [many(len(resized), "file has another size", "files have another size")] if resized else []
-    left = [f"  … and {len(lines) - _FIRST:,} more"] if len(lines) > _FIRST else []
-    return kind(" and ".join(counts), details=[*(f"  {line}" for line in lines[:_FIRST]), *left], advice=advice)
+    details = [f"  {problem}" for problem in problems.values()]
+    left = [f"  … and {len(details) - _FIRST:,} more"] if len(details) > _FIRST else []
+    return kind(" and ".join(counts), details=[*details[:_FIRST], *left], advice=advice)

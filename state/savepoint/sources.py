@@ -223,7 +223,7 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
                 yield source
         case SegmentHandle():
             with _opened(handle, folder) as source:
-                check_range(handle.start, handle.size, source.size, source.name)
+                check_range(handle.start, handle.size, source.size, path_of(handle, folder))
                 yield Segment(source, handle.start, handle.size)
         case _:
             assert_never(handle)
@@ -262,7 +262,12 @@ def _followed(name: str, folder: Folder) -> tuple[Folder, str]:
 
 def _check_size(source: ByteSource, handle: RelativeFileHandle | AbsoluteFileHandle, folder: Folder) -> None:
     if source.size != handle.size:
-        place, name = file_of(handle, folder)
         raise CorruptSavepoint(
-            f"the file has {source.size:,} bytes and should have {handle.size:,}", file=f"{place.place}/{name}"
+            f"the file has {source.size:,} bytes and should have {handle.size:,}", file=path_of(handle, folder)
         )
+
+
+def path_of(handle: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle, folder: Folder) -> str:
+    """Return the path of the file that a handle points at, for messages: its name in the savepoint's own folder."""
+    place, name = file_of(handle, folder)
+    return name if place == folder else f"{place.place}/{name}"

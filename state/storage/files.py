@@ -29,6 +29,7 @@ from .stores import (
     opened,
     parted,
     refuse_secrets,
+    require_regular,
     shows_whole_files_only,
     store_of,
 )
@@ -159,6 +160,7 @@ class Folder:
         with asking(self.place, name):
             if self.is_local:
                 facts = Path(path).stat()
+                require_regular(facts.st_mode)
                 return facts.st_size, facts.st_mtime_ns
             info = self._store.get_file_info(path)
             if not info.type.value:

@@ -213,8 +213,8 @@ def test_a_place_without_metadata_is_no_savepoint(tmp_path):
 
 
 NOT_COMPLETED = (
-    "this checkpoint was never completed, or was not downloaded whole; the last checkpoint beside it is chk-9: name that "
-    "folder"
+    "this checkpoint was never completed, or was not downloaded whole; "
+    "the last checkpoint beside it is chk-9: name that folder"
 )
 
 
