@@ -69,7 +69,8 @@ def _marks(handle: KeyedHandle, folder: Folder) -> Iterator[tuple[int, bool]]:
         start, data = 0, b""
         for group, offset in zip(handle.key_groups, handle.offsets, strict=True):
             if not start <= offset <= start + len(data) - len(_MARK):
-                start, data = offset, source.read_at(offset, min(_WINDOW_BYTES, source.size - offset))
+                left = source.size - offset  # positions in state that is no timers may mean anything
+                start, data = offset, source.read_at(offset, min(_WINDOW_BYTES, left)) if left > 0 else b""
             yield group, data[offset - start :][: len(_MARK)] == _MARK
 
 
