@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from .escaping import one_line, shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Iterable
 
 from .tree_size import is_tree_within
 
 _MOST_SHOWN = 1 << 20
 _PLACES = {
+    "side": "side",
     "savepoint": "savepoint",
     "file": "file",
     "offset": "byte",
@@ -71,12 +72,13 @@ class StateShiftError(Exception):
         details: Lines below it.
         advice: What to do about it.
         written: Whether anything was written.
-        where: Any of savepoint, file, offset, operator, state, key, path, rule. Callers further out add what
-            they know with `located`.
+        where: Any of side (of a comparison), savepoint, file, offset, operator, state, key, path, rule. Callers further
+            out add what they know with `located`.
     """
 
     advice = ""
     written = ""
+    options: tuple[str, ...] = ()
 
     def __init__(
         self, what: str, *, details: Iterable[str] = (), advice: str = "", written: str = "", **where: object
@@ -100,6 +102,7 @@ class StateShiftError(Exception):
             lines.append("  where: " + ", ".join(places))
         if self.advice:
             lines.append("  what to do: " + self.advice)
+        lines += [f"  {option}" for option in self.options]
         if self.written:
             lines.append("  " + self.written)
         return "\n".join([self.what, *map(one_line, lines)])
@@ -300,17 +303,19 @@ class UntrustedPlace(StateShiftError, PermissionError):
 
     Attributes:
         roots: Folders that would have to be allowed; empty where nothing can allow it.
+        options: The options of a command that would do it, one for a line.
     """
 
-    def __init__(self, what: str, *, roots: tuple[str, ...] = (), missing: Container[str] = (), **rest: Any) -> None:
-        options = [
-            f"  --checkpoint-root {shell_word(root)}=FOLDER"
-            if root in missing
-            else f"  --allow-root {shell_word(root)}"
-            for root in roots
-        ]
-        super().__init__(what, details=options, **rest)
+    def __init__(
+        self, what: str, *, roots: tuple[str, ...] = (), options: tuple[str, ...] | None = None, **rest: Any
+    ) -> None:
+        super().__init__(what, **rest)
         self.roots = roots
+        self.options = tuple(f"--allow-root {shell_word(root)}" for root in roots) if options is None else options
+
+
+class FilesElsewhere(UntrustedPlace, SavepointNotFound):
+    """Files of a checkpoint are not beside it: a download is incomplete, or they lie in another folder."""
 
 
 class PlanChanged(StateShiftError, ValueError):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.repartition import Repartition
+from ..serializers.errors import located
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
@@ -30,6 +31,7 @@ from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
 from ..state.progress import Progress
 from ..state.savepoint.database_files import databases_released
+from ..state.savepoint.missing_files import require_files
 from ..state.savepoint.reader import Savepoint
 from ..state.storage.files import Folder
 from ..state.storage.publish import (
@@ -139,6 +141,8 @@ def migrate(
     reads = (Read.of(savepoint.folder, savepoint.metadata),)
     refuse_by_place(folder, reads)
     with files.watched():
+        with located(savepoint=savepoint.place):
+            require_files(savepoint.metadata.streams, savepoint.folder, files.version_of)
         prepared = prepare_as_planned(savepoint, job, options, expected, resumed=begun)
     journal = prepared.journal(folder)
     if is_resumed:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
 from ...compat.structuring import plain
+from ...serializers.errors import located
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import all_option, allow_root_option, common_options, import_option, open_savepoint
@@ -34,7 +36,7 @@ Examples:
 \b
 A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), or a file of `stateshift snapshot`.
 Operators, keys, states, kinds, TTL and types are compared, but not the parallelism. For two savepoints, so are the
-values, key by key, of states whose types are equal.
+values, key by key, of states whose types are equal, and the bytes of state that only its operator can read.
 Exit status:
   0  equal
   1  different""",
@@ -54,9 +56,13 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
     from ...compat.difference import compare
     from ..render.difference import text_lines, to_data
 
+    with_values = not types_only and is_savepoint(a) and is_savepoint(b)
+    if with_values:
+        for side, place in zip("AB", (a, b), strict=True):
+            _require_files(side, place)
     difference = compare(*describe_sides(a, b))
     values: tuple[StateValues, ...] | None = None
-    if not types_only and is_savepoint(a) and is_savepoint(b):
+    if with_values:
         from ...state.savepoint.value_difference import compare_values
 
         with spinning("comparing") as show:
@@ -76,15 +82,31 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
     return status
 
 
+def _require_files(side: str, place: str) -> None:
+    """Refuse a savepoint that cannot be opened or lacks files; the error has the side of the comparison."""
+    from ...state.savepoint.missing_files import require_files
+
+    with located(side=side):
+        savepoint = open_savepoint(place)
+        with located(savepoint=savepoint.place):
+            require_files(savepoint.metadata.streams, savepoint.folder)
+
+
 def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:
     """Yield lines on different values, each state with its first entries; equal values are counted."""
     if values is None:
         return
     yield []
-    equal = [state for state in values if state.is_equal]
-    if equal:
-        entries = many(sum(state.entries for state in equal), "entry", "entries")
-        yield [(f"values: equal in {many(len(equal), 'state')}, with {entries}", "green")]
+    read = [state for state in values if state.is_equal and not state.is_bytes]
+    as_bytes = Counter[str]()
+    for state in values:
+        if state.is_equal and state.is_bytes:
+            as_bytes[state.state] += state.entries
+    if read or as_bytes:
+        entries = many(sum(state.entries for state in read), "entry", "entries")
+        told = [f"equal in {many(len(read), 'state')}, with {entries}"] if read else []
+        told += [f"equal as bytes: {what} in {many(count, 'stream')}" for what, count in sorted(as_bytes.items())]
+        yield [(f"values: {'; '.join(told)}", "green")]
     for state in values:
         title = f"values of {state.uid or state.operator_id}/{state.state}"
         if state.not_compared:

@@ -17,7 +17,7 @@ from ...state.migration.engine import Engine
 from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
-from ..next_steps import start_lines
+from ..next_steps import options_given, start_lines
 from ..on_spark import spark_failures_told, spark_options
 from ..options import allowed_roots, common_options, migration_options, savepoint_argument
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
@@ -297,6 +297,9 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"{many(elements, 'list element')} had expired, including those of lists that were dropped entirely"
     if report.plan.reference_time is not None:
         yield f"reference time {time_text(report.plan.reference_time)}, for new time stamps and for expiry"
+    for what in sorted({one.what for one in report.carried}):
+        streams = sum(one.streams for one in report.carried if one.what == what)
+        yield f"{what}: {many(streams, 'stream')} carried over as bytes"
     for operator, why in report.unread.items():
         yield f"not checked: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
     if report.foreign_entries:
@@ -319,6 +322,11 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
         yield [(f"  {line}", "yellow")]
     if report.missing_timers:
         yield [(f"  {report.missing_timers}", "yellow")]
+    if sources := report.unplaced_sources:
+        names = some(sources, most=FEW, whole="--json", between=" and ")
+        one = f"the source {names} is in the savepoint: the job begins where the configuration of the source says"
+        several = f"the sources {names} is in the savepoint: the job begins where their configuration says"
+        yield [(f"  no position of {one if len(sources) == 1 else several}", "yellow")]
     for line in _below(report):
         yield [(f"  {line}", "dim")]
 
@@ -346,10 +354,23 @@ def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[s
             yield f"      {others}"
 
 
+def _is_comparable(report: MigrationReport) -> bool:
+    """Whether a comparison with the source shows if anything is missing: entries were rewritten, and are as before."""
+    operators = report.plan.operators
+    is_renamed = any(operator.new_id or state.new_name for operator in operators for state in operator.states)
+    return bool(report.tasks) and {count.action for count in report.states} <= {"copy"} and not is_renamed
+
+
 def _ending(report: MigrationReport) -> Iterator[str]:
     yield f"source untouched: {report.source}"
     yield f"rollback: possible; {report.rollback}"
     yield f"prove it: stateshift verify {shell_word(report.target)}"
+    if _is_comparable(report):
+        from .diff import command as diff
+
+        places = f"{shell_word(report.source)} {shell_word(report.target)}"
+        options = options_given(diff, only=("--allow-root", "--checkpoint-root"))
+        yield f"  and that nothing is missing: stateshift diff {places} {options}".rstrip()
     yield from _start_lines(report)
 
 

@@ -21,9 +21,10 @@ from ...compat.structuring import fields_of, plain
 from ...compat.type_text import type_text
 from ...compat.way_back import ways_back_after
 from ...serializers.compatibility import Decision
-from ...serializers.errors import DeclarationError, PlanChanged
+from ...serializers.errors import DeclarationError, PlanChanged, located
 from ..job import load_job
 from ..repartition import with_merges_loaded
+from ..savepoint.missing_files import require_files
 from ..savepoint.reader import Savepoint
 from .options import MigrationOptions
 from .plan_file import RECORDED, NewTypes, PlanFile, StoredPlace
@@ -75,7 +76,10 @@ def make_plan(
         IncompatibleState: The check fails, so there is no plan.
         ValueNotConvertible: The trial entry of a state cannot be converted.
         StateNotFound, DeclarationError, UnsupportedFormat, CorruptSavepoint: As `prepare`.
+        SavepointNotFound: Files are missing.
     """
+    with located(savepoint=savepoint.place):
+        require_files(savepoint.metadata.streams, savepoint.folder)
     prepared = prepare(savepoint, job, options)
     planned = plan_of(prepared, options, new_types, place=place, code_of=code_of)
     progress("one entry of each state")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 
+_SOURCE = "Source: "
+"""How Flink begins the name of an operator that is a source."""
+
+
 @attrs.frozen
 class DroppedFields:
     """The fields that a state's values have lost, since the new type does not have them.
@@ -39,6 +43,23 @@ class DroppedFields:
     paths: tuple[str, ...]
     possible_renames: tuple[str, ...]
     entries: int
+
+
+@attrs.frozen
+class CarriedOver:
+    """State that only its operator can read, and that is carried over as bytes.
+
+    Attributes:
+        operator: The uid or id of the operator.
+        what: Its kind, in words.
+        streams: The number of its streams.
+        size_bytes: The number of their bytes.
+    """
+
+    operator: str
+    what: str
+    streams: int
+    size_bytes: int
 
 
 @attrs.frozen(kw_only=True)
@@ -70,6 +91,8 @@ class MigrationReport:
         foreign_entries: The number of entries in files of databases that were left out, as they are of key groups that
             subtasks gave away in a rescaling.
         moved_from: The folders in which a moved checkpoint names its files; empty if it was not moved.
+        carried: State that only its operator can read, and that is carried over as bytes.
+        unplaced_sources: The names of the sources of which the savepoint has no position.
     """
 
     source: str
@@ -94,6 +117,8 @@ class MigrationReport:
     unread: dict[str, str] = attrs.field(factory=dict)
     foreign_entries: int = 0
     moved_from: tuple[str, ...] = ()
+    carried: tuple[CarriedOver, ...] = ()
+    unplaced_sources: tuple[str, ...] = ()
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -111,6 +136,16 @@ class MigrationReport:
             missing_timers=savepoint.missing_timers,
             unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
             moved_from=savepoint.moved_from,
+            carried=tuple(
+                CarriedOver(operator.title, state.what, len(state.streams), state.size_bytes)
+                for operator in savepoint.operators
+                for state in operator.carried
+            ),
+            unplaced_sources=tuple(
+                operator.name.removeprefix(_SOURCE)
+                for operator in savepoint.operators
+                if operator.name.startswith(_SOURCE) and not (operator.stored.has_state or operator.stored.finished)
+            ),
         )
 
     def finished(
@@ -190,6 +225,8 @@ class MigrationReport:
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()
             ],
+            "carried_over": plain(self.carried, "operator what streams bytes=size_bytes"),
+            "unplaced_sources": list(self.unplaced_sources),
             **fields_of(self, "missing_timers? unseen_damage? slowness? unread"),
             "source_untouched": True,
             "rollback": self.rollback,

@@ -22,6 +22,7 @@ from ..rocksdb.database import CURRENT, FileNames, open_database
 from ..rocksdb.workspace import release, shared_folder
 from ..storage.identity import each_place_once
 from .handles import AbsoluteFileHandle, DatabaseHandle, RelativeFileHandle, SegmentHandle
+from .missing_files import require_files
 from .sources import file_of, open_stream
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def _local_paths(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[dict
     with each_place_once():
         paths = {file.name: path for file in files if (path := _local_path(file, folder)) is not None}
     others = [file for file in files if file.name not in paths]
+    require_files((file.stream for file in files if file.name in paths), folder)
     if not others:
         yield paths
         return
@@ -153,8 +155,7 @@ def _local_path(file: DatabaseFile, folder: Folder) -> Path | None:
     place, name = file_of(file.stream, folder)
     if not place.is_local:
         return None
-    with located(file=file.name), open_stream(file.stream, folder):
-        return Path(place.place, name)
+    return Path(place.place, name)
 
 
 def _copy_all(files: Sequence[DatabaseFile], folder: Folder, target: Path) -> None:

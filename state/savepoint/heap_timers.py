@@ -17,12 +17,16 @@ from .handles import NO_OFFSET, KeyGroupsHandle
 from .sources import open_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..storage.files import Folder
     from .handles import KeyedHandle
     from .metadata import OperatorState
     from .reader import Savepoint, SavepointOperator
 
 _MARK = bytes.fromhex("f1cd859f")
+_WINDOW_BYTES = 64 << 10
+"""How many bytes are read at once: on a store each read is a request, and key groups are often small."""
 _SAVEPOINT = b"org.apache.flink.runtime.checkpoint.SavepointType"
 MISSING = (
     "there are no timers: Flink leaves timers that a job keeps on the heap (timer-service.factory: HEAP) out of native "
@@ -32,16 +36,42 @@ MISSING = (
 
 def has_heap_timers(stored: OperatorState, folder: Folder) -> bool:
     """Whether the raw keyed state of an operator is timers; it is not where that cannot be read."""
+    handles = [subtask.raw_keyed for subtask in stored.subtasks if subtask.raw_keyed is not None]
     with suppress(StateShiftError):
-        return any(_is_marked(subtask.raw_keyed, folder) for subtask in stored.subtasks if subtask.raw_keyed)
+        return any(next((has for _, has in _marks(handle, folder)), False) for handle in handles)
     return False
 
 
-def _is_marked(handle: KeyedHandle, folder: Folder) -> bool:
-    if not isinstance(handle, KeyGroupsHandle) or NO_OFFSET in handle.offsets or not handle.offsets:
-        return False  # timers leave no key group out
+def unmarked_timers(stored: OperatorState, folder: Folder) -> str:
+    """Return the streams that lack the mark of timers although others of the operator have it, in words, or "".
+
+    Each stream is named by its subtask, with the first key group that lacks the mark.
+
+    Raises:
+        StateShiftError: A stream cannot be read.
+    """
+    marks = {one.index: list(_marks(one.raw_keyed, folder)) for one in stored.subtasks if one.raw_keyed is not None}
+    if not any(has for found in marks.values() for _, has in found):
+        return ""
+    lacking = {index: next((group for group, has in found if not has), None) for index, found in marks.items()}
+    return ", ".join(
+        f"subtask {index}" + ("" if group is None else f" at key group {group:,}")
+        for index, group in sorted(lacking.items())
+        if group is not None or not marks[index]
+    )
+
+
+def _marks(handle: KeyedHandle, folder: Folder) -> Iterator[tuple[int, bool]]:
+    """Yield each key group of a stream, and whether its part begins with the mark; nothing if it cannot be timers."""
+    if not isinstance(handle, KeyGroupsHandle) or NO_OFFSET in handle.offsets:
+        return  # timers leave no key group out
     with open_stream(handle.stream, folder) as source:
-        return source.read_at(handle.offsets[0], len(_MARK)) == _MARK
+        start, data = 0, b""
+        for group, offset in zip(handle.key_groups, handle.offsets, strict=True):
+            if not start <= offset <= start + len(data) - len(_MARK):
+                left = source.size - offset  # positions in state that is no timers may mean anything
+                start, data = offset, source.read_at(offset, min(_WINDOW_BYTES, left)) if left > 0 else b""
+            yield group, data[offset - start :][: len(_MARK)] == _MARK
 
 
 def missing_timers(savepoint: Savepoint) -> str:

@@ -120,6 +120,15 @@ class OperatorState:
         """Whether the coordinator or any subtask has state."""
         return self.coordinator is not None or any(subtask.has_state for subtask in self.subtasks)
 
+    @property
+    def streams(self) -> Iterator[StreamHandle]:
+        """The handles of all streams, inline or in files."""
+        if self.coordinator is not None:
+            yield self.coordinator
+        for subtask in self.subtasks:
+            handles = (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
+            yield from (stream for handle in handles if handle is not None for stream in handle.streams)
+
     def __str__(self) -> str:
         return self.uid or self.name or self.operator_id.hex()
 
@@ -146,11 +155,7 @@ class SavepointMetadata:
     def streams(self) -> Iterator[StreamHandle]:
         """The handles of all operators' streams, inline or in files."""
         for operator in self.operators:
-            if operator.coordinator is not None:
-                yield operator.coordinator
-            for subtask in operator.subtasks:
-                handles = (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
-                yield from (stream for handle in handles if handle is not None for stream in handle.streams)
+            yield from operator.streams
 
     @property
     def stored_by(self) -> str:

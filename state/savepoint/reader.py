@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,7 +29,8 @@ from ..storage.files import Folder, Root
 from ..storage.lineage import FileDigest, Lineage, read_lineage
 from ..storage.roots import moved_from, require_reachable, with_moved
 from ..storage.stores import is_uri, parted
-from .heap_timers import has_heap_timers, missing_timers
+from .carried import carried_states
+from .heap_timers import missing_timers
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
 from .sources import require_digest
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .carried import CarriedState
     from .quarantine import QuarantinedValue
     from .sizes import OperatorSizes
 
@@ -49,6 +52,8 @@ AllowedRoot: TypeAlias = "str | os.PathLike[str] | tuple[str | os.PathLike[str],
 """A folder that may contain files of a savepoint; or (old, new): what it names in `old` lies in `new`."""
 
 _CHECKPOINT = re.compile(r"chk-\d+")
+_MOST_JOBS = 100
+"""In how many folders checkpoints are looked for if a folder holds no savepoint: on a store each is a request."""
 
 
 @attrs.frozen
@@ -237,20 +242,14 @@ class SavepointOperator:
         return ""
 
     @property
-    def keeps(self) -> tuple[str, ...]:
-        """The kinds of state that are neither checked nor changed, in words."""
-        words = [
-            ("coordinator state", self.stored.coordinator is not None),
-            (self._raw_keyed, any(subtask.raw_keyed for subtask in self.stored.subtasks)),
-            ("raw operator state", any(subtask.raw_operator for subtask in self.stored.subtasks)),
-        ]
-        return tuple(word for word, is_there in words if is_there)
+    def carried(self) -> tuple[CarriedState, ...]:
+        """The state that is carried over as bytes, since only the operator itself can read it."""
+        return tuple(carried_states(self.stored, self.folder))
 
     @property
-    def _raw_keyed(self) -> str:
-        """The words for raw keyed state."""
-        is_timers = has_heap_timers(self.stored, self.folder)
-        return "raw keyed state (timers that the job kept on the heap)" if is_timers else "raw keyed state"
+    def keeps(self) -> tuple[str, ...]:
+        """The kinds of state that are neither checked nor changed, in words."""
+        return tuple(one.what for one in self.carried)
 
     @property
     def description(self) -> OperatorDescription:
@@ -441,16 +440,40 @@ class Savepoint:
 
 def _not_found(folder: Folder) -> SavepointNotFound:
     """Return the error for a folder without `_metadata`, with what to take instead where that can be seen."""
-    name = parted(folder.place)[0].rpartition("/")[2]
-    advice: str | None = None
-    if folder.exists() and _CHECKPOINT.fullmatch(name):
-        advice = "a checkpoint without that file was never completed: take an earlier one of the job"
-    elif folder.exists():
-        found = [one for one in folder.names() if _CHECKPOINT.fullmatch(one) and folder.exists(f"{one}/{METADATA}")]
-        newest = max(found, key=lambda one: int(one.partition("-")[2]), default="")
-        advice = f"it holds checkpoints; the last one is {newest}: name that folder" if newest else None
-    what = f"there is no savepoint in {folder.place}: the file {METADATA} is missing"
+    base, options = parted(folder.place)
+    above, _, name = base.rpartition("/")
+    is_there = folder.exists()
+    advice, why = "", f"the file {METADATA} is missing"
+    if _CHECKPOINT.fullmatch(name):
+        why = why if is_there else "the folder does not exist"
+        last = _last_checkpoint(Folder(above + options), depth=1)
+        advice = f"the last checkpoint beside it is {last}: name that folder" if last else ""
+        if is_there:
+            instead = advice or "take an earlier one of the job"
+            advice = f"this checkpoint was never completed, or was not downloaded whole; {instead}"
+    elif is_there:
+        last = _last_checkpoint(folder, depth=2)
+        advice = f"it holds checkpoints; the last one is {last}: name that folder" if last else ""
+    what = f"there is no savepoint in {folder.place}: {why}"
     return SavepointNotFound(what, advice=advice) if advice else SavepointNotFound(what)
+
+
+def _last_checkpoint(folder: Folder, *, depth: int) -> str:
+    """Return the path of the completed checkpoint with the highest number in a folder, or "".
+
+    Args:
+        folder: The folder.
+        depth: 1 to look for checkpoints directly inside, 2 to look in the folders of jobs inside, too.
+    """
+    if not folder.exists():
+        return ""
+    names = folder.names()
+    found = [one for one in names if _CHECKPOINT.fullmatch(one) and folder.exists(f"{one}/{METADATA}")]
+    for job in names[:_MOST_JOBS] if depth > 1 and not found else ():
+        with suppress(StateShiftError):  # it is a file, or not readable: then nothing is known of it
+            if last := _last_checkpoint(folder.folder(job), depth=depth - 1):
+                found.append(f"{job}/{last}")
+    return max(found, key=lambda one: int(one.rpartition("-")[2]), default="")
 
 
 def _root(root: AllowedRoot) -> Root:

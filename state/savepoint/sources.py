@@ -219,11 +219,11 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
             yield InlineBytes(b"")
         case RelativeFileHandle() | AbsoluteFileHandle():
             with _opened(handle, folder) as source:
-                _check_size(source, handle.size)
+                _check_size(source, handle, folder)
                 yield source
         case SegmentHandle():
             with _opened(handle, folder) as source:
-                check_range(handle.start, handle.size, source.size, source.name)
+                check_range(handle.start, handle.size, source.size, path_of(handle, folder))
                 yield Segment(source, handle.start, handle.size)
         case _:
             assert_never(handle)
@@ -260,6 +260,14 @@ def _followed(name: str, folder: Folder) -> tuple[Folder, str]:
     return (folder, name) if real is None else local_file(real, folder)
 
 
-def _check_size(source: ByteSource, size: int) -> None:
-    if source.size != size:
-        raise CorruptSavepoint(f"the file has {source.size} bytes and should have {size}", file=source.name)
+def _check_size(source: ByteSource, handle: RelativeFileHandle | AbsoluteFileHandle, folder: Folder) -> None:
+    if source.size != handle.size:
+        raise CorruptSavepoint(
+            f"the file has {source.size:,} bytes and should have {handle.size:,}", file=path_of(handle, folder)
+        )
+
+
+def path_of(handle: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle, folder: Folder) -> str:
+    """Return the path of the file that a handle points at, for messages: its name in the savepoint's own folder."""
+    place, name = file_of(handle, folder)
+    return name if place == folder else f"{place.place}/{name}"

@@ -21,6 +21,7 @@ from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
 from ...serializers.json_forms import tagger_of
 from ..entry_keys import decode
 from ..key_groups import prefix_size
+from .carried import COORDINATOR, CarriedState
 from .entries import EntryDecoder
 from .json_encoding import tagged_elements
 from .keyed_readers import open_keyed
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 HELD_BYTES = 64 << 20
 FIRST = 3
+_BYTES = "bytes"
 _Entries = dict[str, dict[bytes, bytes]]
 
 
@@ -68,8 +70,9 @@ class StateValues:
         operator_id: The operator's id in 32 hexadecimal digits.
         uid: The operator's uid, or "".
         state: The name of the state.
-        kind: The kind of the state.
-        entries: The number of entries in A; each entry of a map and each element of an operator's list counts.
+        kind: The kind of the state; `bytes` for state that is carried over as bytes, and compared as such.
+        entries: The number of entries in A: each entry of a map and each element of an operator's list counts, a keyed
+            list once, a broadcast map in one subtask only; of state that is compared as bytes, the number of streams.
         changed: The number of entries whose values differ.
         added: The number of entries that only B has.
         removed: The number of entries that only A has.
@@ -89,6 +92,11 @@ class StateValues:
     not_compared: str = ""
 
     @property
+    def is_bytes(self) -> bool:
+        """Whether streams were compared as bytes, not entries."""
+        return self.kind == _BYTES
+
+    @property
     def is_equal(self) -> bool:
         """Whether the values were compared, and are equal."""
         return not (self.changed or self.added or self.removed or self.not_compared)
@@ -103,7 +111,7 @@ class StateValues:
 def compare_values(
     a: Savepoint, b: Savepoint, difference: Difference, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[StateValues, ...]:
-    """Compare the values of all states that both sides have.
+    """Compare the values of all states that both sides have, and the bytes of state that only its operator can read.
 
     Args:
         a: The one savepoint.
@@ -120,6 +128,7 @@ def compare_values(
             progress(operator.uid or operator.operator_id)
             sides = a.operator(operator.a.operator_id), b.operator(operator.b.operator_id)
             found += _operator_values(operator, *sides)
+            found += _carried_values(operator, *sides)
     return tuple(found)
 
 
@@ -142,6 +151,32 @@ def _operator_values(operator: OperatorDifference, a: SavepointOperator, b: Save
                 _compare_group(group, keyed, *sides)
             for name, why in (sides[0].hidden | sides[1].hidden).items():
                 keyed[name].not_compared = why
+
+
+def _carried_values(operator: OperatorDifference, a: SavepointOperator, b: SavepointOperator) -> Iterator[StateValues]:
+    """Compare state that is carried over as bytes, stream by stream; subtasks must be the same on both sides."""
+    sides = [{state.kind: state for state in one.carried} for one in (a, b)]
+    for kind in sorted(set().union(*sides)):
+        told = StateValues(a.operator_id, operator.uid, kind, _BYTES)
+        one, other = (side.get(kind, CarriedState(kind, kind, {})) for side in sides)
+        told.entries = len(one.streams)
+        if a.parallelism == b.parallelism or kind == COORDINATOR:
+            _compare_streams(told, one, other, a, b)
+        else:
+            told.not_compared = "the numbers of subtasks differ, and only the operator itself can read these bytes"
+        yield told
+
+
+def _compare_streams(
+    told: StateValues, one: CarriedState, other: CarriedState, a: SavepointOperator, b: SavepointOperator
+) -> None:
+    contents = one.content(a.folder), other.content(b.folder)
+    for name in sorted(contents[0] | contents[1]):
+        found = [content.get(name) for content in contents]
+        if found[0] != found[1]:
+            what = "added" if found[0] is None else "removed" if found[1] is None else "changed"
+            sizes = [f"{side.streams[name].size:,} bytes" if name in side.streams else "" for side in (one, other)]
+            told.add(what, lambda name=name, sizes=sizes: (name, *sizes))  # type: ignore[misc]
 
 
 def _why_not(operator: OperatorDifference, *, is_keyed: bool, is_same: bool) -> str:
@@ -172,7 +207,9 @@ def _compare_elements(told: StateValues, a: SavepointState, b: SavepointState) -
 
 def _parts(state: SavepointState) -> list[list[Any]]:
     parts = tagged_elements(state)
-    return parts[:1] if state.kind is StateKind.BROADCAST else parts  # every subtask has the whole map
+    if state.kind is not StateKind.BROADCAST:
+        return parts
+    return [one["$map"] for one in parts[0]] if parts else []  # every subtask has the whole map
 
 
 def _compare_group(group: int, told: dict[str, StateValues], a: _KeyedSide, b: _KeyedSide) -> None:

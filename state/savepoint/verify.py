@@ -18,12 +18,14 @@ from ...serializers.errors import LibraryNotFound, StateShiftError, StorageFaile
 from ...serializers.wording import many
 from ..storage.lineage import LINEAGE
 from ..storage.prefetch import cores
+from .carried import COORDINATOR, RAW_KEYED
 from .handles import InlineHandle, RelativeFileHandle
+from .heap_timers import unmarked_timers
 from .metadata import METADATA
+from .missing_files import require_files
 from .proof_tasks import PART_BYTES, DigestTask, stream_handles, stream_tasks
 from .proof_threads import run_in_threads
 from .reader import Savepoint, open_savepoint
-from .sources import open_stream
 from .states import require_own_key_groups
 from .stream_proofs import StreamProof
 
@@ -60,7 +62,7 @@ class Check:
     """One check and its result.
 
     Attributes:
-        name: The check: structure, digests, entries, key groups, values, elements, counts, quarantine.
+        name: The check: structure, digests, entries, key groups, values, elements, raw state, counts, quarantine.
         status: The result.
         detail: The details in one sentence.
         where: The operator and state, or the file; "" for the whole savepoint.
@@ -135,11 +137,13 @@ def verify(
     sound = [operator for operator, of_header in found if not _has_failed(of_header)]
     proofs = iter(_proofs(savepoint.folder, _trusting(sound, trusted), run, slots or cores(), progress))
     for operator, of_operator in found:
+        raw: list[Check] = []
         if not _has_failed(of_operator):
             of_operator.extend(_operator(next(proofs), entries))
+            raw = _guarded("raw state", operator, partial(_raw_checks, operator))
         if _has_failed(of_operator):
             damaged.add(operator.operator_id)
-        checks += of_operator
+        checks += [*of_operator, *raw]
     checks += _counts(savepoint, entries, damaged)
     checks += _quarantine(savepoint)
     return VerifyReport(savepoint.place, tuple(checks))
@@ -198,7 +202,7 @@ def _problem(answer: Answer) -> str:
 
 def in_one_line(error: StateShiftError) -> str:
     """Return the message of an error in one line."""
-    return error.what.replace("\n", " ")
+    return error.what.replace("\n  ", "; ").replace("\n", " ")
 
 
 def _has_failed(checks: Iterable[Check]) -> bool:
@@ -255,11 +259,7 @@ def _operator(proof: _OperatorProof, entries: _Entries) -> list[Check]:
 def _header_checks(operator: SavepointOperator) -> Iterator[Check]:
     """Yield the reasons why an operator's streams cannot be checked; nothing if they can."""
     require_own_key_groups(operator.stored)
-    for subtask in operator.stored.subtasks:
-        for handle in (subtask.managed_keyed, subtask.managed_operator, subtask.raw_keyed, subtask.raw_operator):
-            if handle is not None:
-                with open_stream(handle.stream, operator.folder):
-                    pass  # the file exists, and has the expected size
+    require_files(operator.stored.streams, operator.folder)
     for why in (operator.unreadable_keyed, operator.unreadable_lists):
         if why:
             yield Check("structure", Outcome.UNPROVEN, why, operator.title)
@@ -325,6 +325,20 @@ def _operator_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check
     elif found:
         detail = many(found, "element ends where its type requires", "elements end where their types require")
         yield Check("elements", Outcome.OK, detail, proof.operator.title)
+
+
+def _raw_checks(operator: SavepointOperator) -> Iterator[Check]:
+    """Yield what is known of state that only the operator itself can read: timers on the heap have a mark."""
+    for carried in operator.carried:
+        if carried.kind == COORDINATOR:
+            continue
+        if carried.kind == RAW_KEYED and (lacking := unmarked_timers(operator.stored, operator.folder)):
+            detail = f"{carried.what}: the mark of timers is missing in {lacking}, although others have it"
+            yield Check("raw state", Outcome.FAILED, detail, operator.title)
+            continue
+        size = f"{many(len(carried.streams), 'stream')} with {carried.size_bytes:,} bytes"
+        detail = f"{carried.what}: {size}, which only the operator itself can read"
+        yield Check("raw state", Outcome.UNPROVEN, detail, operator.title)
 
 
 def _count(operator: SavepointOperator, part: StreamProof, entries: _Entries) -> int:

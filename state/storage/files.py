@@ -29,6 +29,7 @@ from .stores import (
     opened,
     parted,
     refuse_secrets,
+    require_regular,
     shows_whole_files_only,
     store_of,
 )
@@ -159,6 +160,7 @@ class Folder:
         with asking(self.place, name):
             if self.is_local:
                 facts = Path(path).stat()
+                require_regular(facts.st_mode)
                 return facts.st_size, facts.st_mtime_ns
             info = self._store.get_file_info(path)
             if not info.type.value:
@@ -172,6 +174,15 @@ class Folder:
             if self.is_local:
                 return Path(path).exists()
             return bool(self._store.get_file_info(path).type.value)
+
+    def is_file(self) -> bool:
+        """Whether there is a file, not a folder, at this place."""
+        with asking(self.place, ""):
+            if self.is_local:
+                return Path(self.place).exists() and not Path(self.place).is_dir()
+            from pyarrow.fs import FileType
+
+            return bool(self._store.get_file_info(opened(self.place)[1]).type == FileType.File)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the files and folders directly inside, sorted; a missing folder is an error."""

@@ -211,11 +211,12 @@ def clean(folder: Folder) -> tuple[str, ...]:
         TargetExists: There is only a savepoint, or there are foreign files, or a run is writing there; nothing is
             removed.
     """
+    _refuse_file(folder, "name the folder in which a run was writing")
     if not folder.exists():
         return ()
     found = Contents.of(folder)
     if not found.savepoint:
-        found.refuse_foreign(folder)
+        found.refuse_foreign(folder, advice="only files of runs are removed: delete the others yourself")
     elif not found.listed and not found.lists:
         found.refuse_earlier(folder)
         raise TargetExists(
@@ -246,9 +247,10 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
     """Refuse a target that is taken; nothing is changed.
 
     Raises:
-        TargetExists: There is a savepoint (unless it is to be replaced), or there are foreign files.
+        TargetExists: There is a savepoint (unless it is to be replaced), or there are foreign files, or it is a file.
         CorruptSavepoint: The existing savepoint cannot be read, so its files are not known.
     """
+    _refuse_file(folder, "choose a folder that is empty or does not exist")
     if not folder.exists():
         return
     if if_exists is not IfTargetExists.REPLACE and folder.exists(METADATA):
@@ -258,6 +260,11 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
             written=_NOTHING_WRITTEN,
         )
     Contents.of(folder).refuse_foreign(folder)
+
+
+def _refuse_file(folder: Folder, advice: str) -> None:
+    if folder.is_file():
+        raise TargetExists(f"the target {folder.place} is a file", advice=advice, written=_NOTHING_WRITTEN)
 
 
 def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Lineage:

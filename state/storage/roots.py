@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, UntrustedPlace
+from ...serializers.errors import CorruptSavepoint, FilesElsewhere, SavepointNotFound, UntrustedPlace
 from ...serializers.escaping import shell_word
 from ...serializers.wording import many
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
@@ -34,7 +34,7 @@ from .identity import Identity
 from .stores import bare, is_uri, parted, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from urllib.parse import SplitResult
 
     from ..savepoint.handles import StreamHandle
@@ -105,17 +105,49 @@ def require_reachable(metadata: SavepointMetadata, folder: Folder) -> None:
 
     Raises:
         UntrustedPlace: Files are outside the roots; the message has all roots that are needed, and how to allow them.
+        FilesElsewhere: They are files of jobs that are not beside the checkpoint.
+        SavepointNotFound: A place where files should lie now does not exist.
         CorruptSavepoint: A URI does not name a file.
     """
     streams = list(metadata.streams)
     names = _names(streams)
+    remarks = _remarks_on_pairs(names, folder)
     elsewhere = [parent for parent in names if _found(parent, folder) is None]
     linked = [parent for parent in _linked(streams, folder) if _reached(parent, folder) is None]
-    if elsewhere or linked:
-        is_moved = bool(elsewhere) and folder.exists(names[elsewhere[0]][0])
-        pairs = [root for root in folder.roots if not isinstance(root, str)]
-        unused = [old for old, _ in pairs if all(_names_below(old, parent) is None for parent in names)]
-        raise _refusal([*elsewhere, *linked], folder, is_moved=is_moved, unused=unused)
+    if not elsewhere and not linked:
+        return
+    is_moved = bool(elsewhere) and folder.exists(names[elsewhere[0]][0])
+    if not linked and not is_moved and all(map(_OF_JOB.fullmatch, elsewhere)):
+        raise _incomplete({parent: names[parent] for parent in elsewhere}, names, folder, remarks)
+    raise _refusal([*elsewhere, *linked], folder, is_moved=is_moved, remarks=remarks)
+
+
+def _remarks_on_pairs(names: dict[str, list[str]], folder: Folder) -> str:
+    """Return which places to which files were moved are of no use, for an error; "" if none is.
+
+    Raises:
+        SavepointNotFound: A folder where files should lie now does not exist.
+        FilesElsewhere: The two folders were exchanged.
+    """
+    remarks = []
+    for old, new in (root for root in folder.roots if not isinstance(root, str)):
+        if any(_names_below(old, parent) is not None for parent in names):
+            if not Folder(new).exists():
+                raise SavepointNotFound(
+                    f"the folder {new} does not exist, in which --checkpoint-root says that files of {old} lie",
+                    advice="check the NEW of --checkpoint-root OLD=NEW",
+                )
+            continue
+        remarks.append(f"; it names no file in {old}, for which --checkpoint-root was given")
+        named = [parent for parent in names if _names_below(new, parent) is not None]
+        if named and not any(_below(new, _names_below(new, one) or []).exists(names[one][0]) for one in named):
+            raise FilesElsewhere(
+                f"--checkpoint-root is the wrong way round: the savepoint names files in {new}, which are not there",
+                options=(f"--checkpoint-root {shell_word(new)}={shell_word(old)}",),
+                advice="give OLD=NEW: the folder that the savepoint names, and the one where its files are",
+                written=_NOTHING,
+            )
+    return "".join(remarks)
 
 
 def with_moved(metadata: SavepointMetadata, folder: Folder) -> Folder:
@@ -137,6 +169,27 @@ def moved_from(metadata: SavepointMetadata, folder: Folder) -> tuple[str, ...]:
     pairs = [root for root in folder.roots if not isinstance(root, str)]
     found = (next((old for old, _ in pairs if _names_below(old, parent) is not None), "") for parent in names)
     return tuple(sorted({old for old in found if old}))
+
+
+def holding(parents: Iterable[Folder], folder: Folder) -> frozenset[Folder]:
+    """Return the folders that nobody but Flink may write to, because they have files of a savepoint.
+
+    Args:
+        parents: The folders that its files are in.
+        folder: The folder of its `_metadata`, with the places to which folders were moved.
+
+    Returns:
+        These folders, and the folders of jobs that contain them: `shared` and `taskowned`, where they lie now.
+    """
+    found = set(parents)
+    for parent in parents:
+        base, options = parted(parent.place)
+        if of_job := _OF_JOB.fullmatch(base):
+            found.add(Folder(of_job["folder"] + options))
+        for old, new in (root for root in folder.roots if not isinstance(root, str)):
+            if _OF_JOB.fullmatch(old) and _names_below(new, base) is not None:
+                found.add(Folder(new))
+    return frozenset(found)
 
 
 def _names(streams: list[StreamHandle]) -> dict[str, list[str]]:
@@ -299,33 +352,69 @@ def _own_roots(place: str) -> tuple[str, ...]:
     return (place, *(f"{above}/{beside}{options}" for beside in _BESIDE_CHECKPOINT))
 
 
-def _refusal(
-    parents: list[str], folder: Folder, *, is_moved: bool = False, unused: Sequence[str] = ()
-) -> UntrustedPlace:
+def _incomplete(
+    missing: dict[str, list[str]], names: dict[str, list[str]], folder: Folder, remarks: str
+) -> FilesElsewhere:
+    """Return the error for files in folders of jobs that do not lie beside a checkpoint.
+
+    Args:
+        missing: The folders, each with the names of its files.
+        names: All folders that the checkpoint names, with the names of their files.
+        folder: The folder of the checkpoint.
+        remarks: What is wrong with the places to which files were moved.
+    """
+    roots = _roots_of(list(missing))
+    count = sum(len(set(files)) for files in missing.values())
+    they = "it was" if count == 1 else "they were"
+    others = f" and {many(len(roots) - 1, 'other folder')}" if len(roots) > 1 else ""
+    there = many(count, "file of the checkpoint is", "files of the checkpoint are")
+    options = []
+    for root in roots:
+        options.append(f"--checkpoint-root {shell_word(root)}=FOLDER")
+        if is_uri(root) or Path(root).exists():
+            options.append(f"--allow-root {shell_word(root)}")
+    beside = _places_beside(list(missing), names, folder)
+    where = f"to {beside}" if beside else "as Flink has it, JOB/chk-N with JOB/shared beside it"
+    advice = f"download what is missing {where}, or say with an option where the files are"
+    return FilesElsewhere(
+        f"{there} missing: {they} in {roots[0]}{others}{remarks}",
+        roots=roots,
+        options=tuple(options),
+        advice=advice,
+        written=_NOTHING,
+        savepoint=folder.place,
+    )
+
+
+def _places_beside(missing: list[str], names: dict[str, list[str]], folder: Folder) -> str:
+    """Return where missing folders of jobs would be found, by Flink's layout; "" if the checkpoint does not have it."""
+    job, _, checkpoint = parted(folder.place)[0].rpartition("/")
+    if not _CHECKPOINT.fullmatch(checkpoint):
+        return ""
+    jobs = {one["job"] for one in filter(None, map(_OF_JOB.fullmatch, names))}
+    above, _, name = job.rpartition("/")
+    is_renamed = len(jobs) == 1 and name not in jobs
+    found = filter(None, map(_OF_JOB.fullmatch, missing))
+    places = {f"{job}/{one['kind']}" if is_renamed else f"{above}/{one['job']}/{one['kind']}" for one in found}
+    return " and ".join(sorted(places))
+
+
+def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False, remarks: str = "") -> UntrustedPlace:
     """Return the error for files outside the roots, with one line for each root on how to allow it."""
-    roots, missing = _roots_of(parents), set[str]()
+    roots = _roots_of(parents)
     whose = "its folder" if len(_own_roots(folder.place)) == 1 else "its folder and its job's `shared` and `taskowned`"
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
-    what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read"
-    advice = "if you trust these places and the origin of the savepoint, allow them with the options above"
+    what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read{remarks}"
+    advice = "if you trust these places and the origin of the savepoint, allow them with these options"
     if any(map(_OF_JOB.fullmatch, parents)):
-        missing = {root for root in roots if not is_uri(root) and not Path(root).exists()}
-        if missing:
-            advice = (
-                "if the files were moved, keep the folders of each job beside each other as Flink has them (JOB/chk-N, "
-                "JOB/shared), or say with the options above where they are now"
-            )
-        else:
-            advice += f"; if they were moved, say where to: --checkpoint-root {shell_word(roots[0])}=FOLDER"
-    if unused:
-        what += f"; it names no file in {' or '.join(unused)}, for which --checkpoint-root was given"
+        advice += f"; if they were moved, say where to: --checkpoint-root {shell_word(roots[0])}=FOLDER"
     if is_moved:
         what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"
         advice = (
             f"move the savepoint back to {roots[0]}, where Flink expects it, too; or take a canonical one, whose file "
-            "names are relative. To read the files there instead, allow that with the options above"
+            "names are relative. To read the files there instead, allow that with these options"
         )
-    return UntrustedPlace(what, roots=roots, missing=missing, advice=advice, written=_NOTHING, savepoint=folder.place)
+    return UntrustedPlace(what, roots=roots, advice=advice, written=_NOTHING, savepoint=folder.place)
 
 
 def _roots_of(parents: list[str]) -> tuple[str, ...]:

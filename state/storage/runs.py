@@ -142,8 +142,8 @@ class Contents:
         known = {*self.savepoint, *self.listed, *self.lists}
         return tuple(name for name in self.names if name not in known)
 
-    def refuse_foreign(self, folder: Folder) -> None:
-        """Refuse a target with foreign files.
+    def refuse_foreign(self, folder: Folder, *, advice: str = "choose a new folder") -> None:
+        """Refuse a target with foreign files; `advice` is what to do about them.
 
         Raises:
             TargetExists: There are foreign files; if all are an earlier release's, the message has the command that
@@ -155,9 +155,7 @@ class Contents:
         if len(earlier) == len(self.foreign):
             raise self._left_earlier(folder, earlier)
         other = next(name for name in self.foreign if name not in earlier)
-        raise TargetExists(
-            f"{folder.place} is not empty: it contains {other!r}", advice="choose a new folder", written=_NOTHING
-        )
+        raise TargetExists(f"{folder.place} is not empty: it contains {other!r}", advice=advice, written=_NOTHING)
 
 
 def savepoint_files(folder: Folder) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ...serializers.errors import StorageFailed, TargetExists
 from ..savepoint.handles import AbsoluteFileHandle, SegmentHandle
 from ..savepoint.metadata import METADATA
 from .identity import Identity
-from .roots import stored_file
+from .roots import holding, stored_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,14 +48,15 @@ class Read:
             metadata: The content of `_metadata`.
         """
         uris = (stream.uri for stream in metadata.streams if isinstance(stream, AbsoluteFileHandle | SegmentHandle))
-        return cls(folder, tuple({stored_file(uri, folder)[0] for uri in uris}))
+        return cls(folder, tuple(holding({stored_file(uri, folder)[0] for uri in uris}, folder)))
 
 
 def refuse_by_place(target: Folder, reads: tuple[Read, ...]) -> None:
     """Refuse a target that is a source or is inside one, by the identities of the places, without writing anything.
 
     Raises:
-        TargetExists: The target is a source, or inside a source or another savepoint, or has files of a source.
+        TargetExists: The target is a source, or inside a source or another savepoint, or it is, or is inside, a folder
+            that has files of a source, such as `shared` of a job.
     """
     place = Identity.of(target.place)
     for read in reads:
@@ -64,8 +65,12 @@ def refuse_by_place(target: Folder, reads: tuple[Read, ...]) -> None:
             raise _refused(_what(target, "is", read))
         if place.is_inside(source):
             raise _refused(_what(target, "lies inside", read))
-        if any(place.is_same(Identity.of(other.place)) for other in read.others):
-            raise _refused(_what(target, "holds files of", read))
+        for other in read.others:
+            holder = Identity.of(other.place)
+            if place.is_same(holder):
+                raise _refused(_what(target, "holds files of", read))
+            if place.is_inside(holder):
+                raise _refused(_what(target, f"lies inside {other.place}, which holds files of", read))
     for folder in _savepoints_above(target):
         raise _refused(f"the target {target.spelled} lies inside the savepoint {folder.place}, which is never changed")
 

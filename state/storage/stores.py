@@ -240,17 +240,18 @@ class _NotRegularError(OSError):
     """A folder, pipe, socket or device was found instead of a file."""
 
 
-def _require_regular(mode: int) -> None:
+def require_regular(mode: int) -> None:
+    """Refuse what is not a regular file, given its mode, in a `with asking(…)` block."""
     if not stat.S_ISREG(mode):
         raise _NotRegularError(f"it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}")
 
 
 def _regular_file(path: str) -> FileIO:
     """Open a file for reading, only if it is a regular file: opening a pipe blocks, and some devices act on it."""
-    _require_regular(Path(path).stat().st_mode)
+    require_regular(Path(path).stat().st_mode)
     file = FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     try:
-        _require_regular(os.fstat(file.fileno()).st_mode)  # it may have been replaced in the meantime
+        require_regular(os.fstat(file.fileno()).st_mode)  # it may have been replaced in the meantime
     except OSError:
         file.close()
         raise

@@ -14,7 +14,7 @@ import attrs
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, SourceChanged, StateShiftError
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
 from ..savepoint.metadata import METADATA
-from .roots import stored_file
+from .roots import holding, stored_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..savepoint.metadata import SavepointMetadata
     from .files import Folder
 
-_Version = tuple[int, int] | None
+Version = tuple[int, int] | None
+"""The size of a file in bytes and the time of its last write, in nanoseconds since 1970; None if it is missing."""
 
 
 @attrs.frozen
@@ -36,7 +37,7 @@ class SourceFiles:
     """
 
     folder: Folder
-    versions: dict[tuple[Folder, str], _Version] = attrs.field(repr=False)
+    versions: dict[tuple[Folder, str], Version] = attrs.field(repr=False)
 
     @classmethod
     def of(cls, folder: Folder, metadata: SavepointMetadata) -> SourceFiles:
@@ -47,17 +48,22 @@ class SourceFiles:
                 places.add((folder, stream.path))
             elif isinstance(stream, AbsoluteFileHandle | SegmentHandle):
                 places.add(stored_file(stream.uri, folder))
-        return cls(folder, {(place, name): _version(place, name) for place, name in places})
+        return cls(folder, {(place, name): version_of(place, name) for place, name in places})
 
     @property
     def folders(self) -> tuple[Folder, ...]:
         """Further folders that contain files of the savepoint."""
-        return tuple({place for place, _ in self.versions} - {self.folder})
+        return tuple(holding({place for place, _ in self.versions}, self.folder) - {self.folder})
+
+    def version_of(self, place: Folder, name: str) -> Version:
+        """Return the version of a file when this object was created, or the present one of a file that it lacks."""
+        known = (place, name) in self.versions
+        return self.versions[place, name] if known else version_of(place, name)
 
     def changed(self) -> str:
         """Return the name of a file that has changed since; "" where none has."""
         for (place, name), before in self.versions.items():
-            if _version(place, name) != before:
+            if version_of(place, name) != before:
                 return name if place == self.folder else f"{place.place}/{name}"
         return ""
 
@@ -93,7 +99,11 @@ class SourceFiles:
         )
 
 
-def _version(folder: Folder, name: str) -> _Version:
+def version_of(folder: Folder, name: str) -> Version:
+    """Return the version of a file: its size in bytes, and the time of its last write; None if it is missing.
+
+    If the version cannot be read, both are -1.
+    """
     try:
         return folder.version(name)
     except SavepointNotFound:

@@ -201,15 +201,29 @@ def test_a_target_that_cannot_be_written_ends_with_6(run, savepoint_of, tmp_path
     assert "nothing was" in ran.stderr.lower()
 
 
+def test_clean_does_not_advise_to_choose_another_folder(run, tmp_path):
+    (tmp_path / "mine").write_text("mine", encoding="utf-8")
+
+    ran = run("clean", tmp_path)
+
+    assert 2 == ran.status
+    assert "what to do: only files of runs are removed: delete the others yourself" in ran.stderr
+
+
 @pytest.mark.usefixtures("example_jobs")
 def test_a_target_that_is_a_file_is_called_one(run, savepoint_of, tmp_path):
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
 
-    for target in (tmp_path / "file", tmp_path / "file" / "new"):
-        ran = run("migrate", savepoint_of("rocksdb-account-v1"), target, "--job", "accounts_v2:job")
+    taken, inside = tmp_path / "file", tmp_path / "file" / "new"
+    ran = run("migrate", savepoint_of("rocksdb-account-v1"), taken, "--job", "accounts_v2:job")
+    below = run("migrate", savepoint_of("rocksdb-account-v1"), inside, "--job", "accounts_v2:job")
+    cleaned = run("clean", taken)
 
-        assert (ran.status, ran.stdout) == (6, "")
-        assert f"{target} cannot be written: it is a file, or inside one, not a folder" in ran.stderr
+    assert [(2, ""), (6, ""), (2, "")] == [(one.status, one.stdout) for one in (ran, below, cleaned)]
+    assert f"TargetExists: the target {taken} is a file\n" in ran.stderr
+    assert "what to do: choose a folder that is empty or does not exist" in ran.stderr
+    assert "what to do: name the folder in which a run was writing" in cleaned.stderr
+    assert f"{inside} cannot be written: it is a file, or inside one, not a folder" in below.stderr
     assert (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
 
 

@@ -238,6 +238,19 @@ class TestValues:
         assert (0, "equal: 2 operators with 5 states") == (ran.status, ran.stdout.splitlines()[0])
         assert "values: equal in 5 states, with 1,202 entries" == ran.stdout.splitlines()[-1]
 
+    def test_entries_of_broadcast_maps_are_compared_one_by_one(self, run, tmp_path):
+        job = Job([Operator("o", broadcast_states=[MapStateDescriptor("b", str, int)])])
+        for name, value in (("a", 2), ("b", 3)):
+            with SavepointWriter(tmp_path / name, job, parallelism=2) as writer:
+                writer.put_broadcast("o", "b", "x", 1)
+                writer.put_broadcast("o", "b", "y", value)
+
+        lines = run("diff", tmp_path / "a", tmp_path / "b").stdout.splitlines()
+        equal = run("diff", tmp_path / "a", tmp_path / "a").stdout.splitlines()
+
+        assert ["values of o/b: 0 changed, 1 added, 1 removed", "  - ['y', 2]", "  + ['y', 3]"] == lines[-3:]
+        assert "values: equal in 1 state, with 2 entries" == equal[-1]
+
     @pytest.mark.parametrize("held", [64 << 20, 300])
     def test_what_was_changed_added_and_removed_is_counted_and_the_first_are_shown(
         self, run, tmp_path, monkeypatch, held

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import struct
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.savepoint.handles import write_keyed_handle
+from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
@@ -124,12 +126,107 @@ def test_a_moved_checkpoint_says_what_is_needed_and_is_read_with_it(run, tmp_pat
     assert 0 == run("diff", native_snapshots.snapshot(CLAIMED), tmp_path / "new").status
 
 
+@pytest.mark.parametrize("verb", ["migrate", "plan", "verify", "diff"])
+def test_all_files_that_a_download_lacks_are_named_before_anything_is_read(run, tmp_path, verb):
+    copy = native_snapshots.copied(CLAIMED, tmp_path / "copy")
+    gone = sorted((copy.parents[1] / f"{1:0>32}" / "shared").iterdir())[:3]
+    for file in gone:
+        file.unlink()
+    whole = native_snapshots.snapshot(CLAIMED)
+    words = {"migrate": [copy, tmp_path / "new", "--dry-run"], "diff": [whole, copy]}
+
+    ran = run(verb, *words.get(verb, [copy]))
+
+    assert (1 if verb == "verify" else 3) == ran.status
+    told = ran.stdout if verb == "verify" else ran.stderr
+    assert "3 files are missing" in told
+    assert all(file.name in told for file in gone)
+    assert (verb == "diff") is ("where: side B, savepoint " in told)
+
+
 @pytest.mark.parametrize("pair", ["/old", "=/new", "/old="])
 def test_a_root_without_two_places_is_wrong_usage(run, pair):
     ran = run("verify", native_snapshots.snapshot(CLAIMED), "--checkpoint-root", pair)
 
     assert 2 == ran.status
     assert "give OLD=NEW" in ran.stderr
+
+
+def test_a_migration_ends_with_a_comparison_that_needs_no_further_option(run, tmp_path):
+    copy = native_snapshots.copied(CLAIMED, tmp_path / "copy")
+    files = (copy.parents[1] / f"{1:0>32}" / "shared").rename(tmp_path / "the files")
+    root = f"{native_snapshots.ORIGINAL_ROOT}/{1:0>32}/shared={files}"
+
+    migrated = run("migrate", copy, tmp_path / "new", "--checkpoint-root", root)
+
+    (line,) = (line for line in migrated.stdout.splitlines() if "and that nothing is missing: " in line)
+    _, command = line.split("stateshift ")
+    assert ["diff", str(copy), str(tmp_path / "new"), "--checkpoint-root", root] == shlex.split(command)
+    assert 0 == run(*shlex.split(command)).status
+
+
+def test_sources_without_a_position_are_named(run, tmp_path):
+    place = native_snapshots.snapshot("rocksdb-incremental-string-p1-m128")
+
+    text, data = run("migrate", place, tmp_path / "a"), run("migrate", place, tmp_path / "b", "--json").data
+
+    assert ["events", "rules"] == data["unplaced_sources"]
+    told = (
+        "no position of the sources events and rules is in the savepoint: the job begins where their configuration says"
+    )
+    assert f"  {told}" in text.stdout.splitlines()
+
+
+# State that only its operator can read.
+
+
+@pytest.fixture
+def with_heap_timers(tmp_path):
+    """A copy of a checkpoint with timers on the heap, and the file of one of their streams."""
+    name = "rocksdb-heap-timers-p2"
+    copy = shutil.copytree(native_snapshots.FIXTURES / "flink-2.3-native" / name, tmp_path / name)
+    place = copy / "checkpoints" / f"{1:0>32}" / "chk-4"
+    return place, place / Savepoint.open(place).operator("timers").stored.subtasks[0].raw_keyed.stream.path
+
+
+def test_state_that_only_its_operator_reads_is_compared_as_bytes(run, tmp_path, with_heap_timers):
+    place, file = with_heap_timers
+    migrated = run("migrate", place, tmp_path / "new")
+
+    equal = run("diff", place, tmp_path / "new")
+    file.write_bytes(bytes(file.stat().st_size))
+    zeroed = run("diff", place, tmp_path / "new")
+    file.unlink()
+    gone = run("diff", place, tmp_path / "new")
+
+    assert (
+        "  raw keyed state (timers that the job kept on the heap): 4 streams carried over as bytes"
+        in migrated.stdout.splitlines()
+    )
+    assert (0, 1, 3) == (equal.status, zeroed.status, gone.status)
+    assert (
+        "values: equal in 2 states, with 40 entries; equal as bytes: raw keyed state in 4 streams"
+        == equal.stdout.splitlines()[-1]
+    )
+    assert "different: the types are equal, values of 1 state are not" == zeroed.stdout.splitlines()[0]
+    assert zeroed.stdout.splitlines()[-2:] == [
+        "values of timers/raw keyed state: 1 changed, 0 added, 0 removed",
+        "  ~ subtask 0  14,222 bytes -> 14,222 bytes",
+    ]
+    assert file.name in gone.stderr
+
+
+def test_state_that_only_its_operator_reads_is_not_compared_at_another_parallelism(run, tmp_path, with_heap_timers):
+    place, _ = with_heap_timers
+    other = shutil.copytree(place.parents[2], tmp_path / "other") / "checkpoints" / f"{1:0>32}" / "chk-4"
+    metadata = read_metadata((other / METADATA).read_bytes())
+    operators = [attrs.evolve(one, parallelism=one.parallelism + 1) for one in metadata.operators]
+    (other / METADATA).write_bytes(write_metadata(attrs.evolve(metadata, operators=tuple(operators))))
+
+    ran = run("diff", place, other)
+
+    assert 1 == ran.status
+    assert "values of timers/raw keyed state: not compared, since the numbers of subtasks differ" in ran.stdout
 
 
 # Without the library that reads databases.

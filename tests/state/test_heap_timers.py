@@ -19,6 +19,7 @@ from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.savepoint.verify import Outcome, verify
 
 TIMERS, WINDOWS = "timers", "windows"
 KEPT = "raw keyed state (timers that the job kept on the heap)"
@@ -90,6 +91,61 @@ def test_raw_keyed_state_that_cannot_be_read_is_not_called_timers(checkpoint):
     (checkpoint / handle.stream.path).unlink()
 
     assert ("raw keyed state",) == Savepoint.open(checkpoint).operator(TIMERS).keeps
+
+
+def raw_file(checkpoint, subtask):
+    """The file of the timers of one subtask."""
+    return checkpoint / Savepoint.open(checkpoint).operator(TIMERS).stored.subtasks[subtask].raw_keyed.stream.path
+
+
+def raw_checks(checkpoint):
+    return {check.where: check for check in verify(checkpoint).checks if check.name == "raw state"}
+
+
+def test_what_only_the_operator_can_read_is_unproven(checkpoint):
+    checks = raw_checks(checkpoint)
+
+    assert [Outcome.UNPROVEN] * 2 == [check.status for check in checks.values()]
+    assert f"{KEPT}: 2 streams with 28,450 bytes, which only the operator itself can read" == checks[TIMERS].detail
+
+
+@pytest.mark.parametrize("subtask", [0, 1])
+def test_a_stream_of_timers_without_the_mark_of_the_others_is_a_failure(checkpoint, subtask):
+    """One of zeros has the size that it should have: only its content shows that it is damaged."""
+    file = raw_file(checkpoint, subtask)
+    file.write_bytes(bytes(file.stat().st_size))
+
+    check = raw_checks(checkpoint)[TIMERS]
+
+    lacks = f"the mark of timers is missing in subtask {subtask} at key group {64 * subtask}, although others have it"
+    assert (Outcome.FAILED, f"{KEPT}: {lacks}") == (check.status, check.detail)
+    assert not verify(checkpoint).ok
+
+
+def test_each_key_group_of_timers_has_the_mark(checkpoint):
+    handle, file = Savepoint.open(checkpoint).operator(TIMERS).stored.subtasks[0].raw_keyed, raw_file(checkpoint, 0)
+    data = bytearray(file.read_bytes())
+    data[handle.offsets[40]] ^= 1
+    file.write_bytes(data)
+
+    assert "subtask 0 at key group 40," in raw_checks(checkpoint)[TIMERS].detail
+
+
+def test_a_missing_stream_of_timers_is_one_failure(checkpoint):
+    raw_file(checkpoint, 0).unlink()
+
+    failed = [check for check in verify(checkpoint).checks if check.status is Outcome.FAILED]
+
+    assert ["structure"] == [check.name for check in failed]
+
+
+def test_a_report_of_a_migration_has_what_was_carried_over_as_bytes(checkpoint, tmp_path):
+    data = migrate(checkpoint, tmp_path / "after").to_data()
+
+    assert [
+        {"operator": TIMERS, "what": KEPT, "streams": 2, "bytes": 28450},
+        {"operator": WINDOWS, "what": KEPT, "streams": 2, "bytes": 30050},
+    ] == data["carried_over"]
 
 
 def test_operators_with_such_timers_keep_their_parallelism_and_key_groups(checkpoint, tmp_path):

@@ -212,6 +212,55 @@ def test_a_place_without_metadata_is_no_savepoint(tmp_path):
         Savepoint.open(tmp_path / "nowhere")
 
 
+NOT_COMPLETED = (
+    "this checkpoint was never completed, or was not downloaded whole; "
+    "the last checkpoint beside it is chk-9: name that folder"
+)
+
+
+@pytest.fixture
+def two_jobs(tmp_path):
+    """The folders of two jobs, with completed checkpoints 4, 9 and 10, and one that was not completed."""
+    for name in ("a/chk-4", "a/chk-9", "b/chk-10", "b/shared"):
+        (tmp_path / name).mkdir(parents=True)
+        if "chk" in name:
+            (tmp_path / name / "_metadata").touch()
+    (tmp_path / "a" / "chk-11").mkdir()
+    (tmp_path / "a" / "notes").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("place", "why", "advice"),
+    [
+        ("", "the file _metadata is missing", "it holds checkpoints; the last one is b/chk-10: name that folder"),
+        ("a", "the file _metadata is missing", "it holds checkpoints; the last one is chk-9: name that folder"),
+        ("a/chk-5", "the folder does not exist", "the last checkpoint beside it is chk-9: name that folder"),
+        (
+            "a/chk-11",
+            "the file _metadata is missing",
+            NOT_COMPLETED,
+        ),
+        ("c/chk-5", "the folder does not exist", SavepointNotFound.advice),
+        ("b/shared", "the file _metadata is missing", SavepointNotFound.advice),
+    ],
+)
+def test_where_there_is_no_savepoint_the_last_checkpoint_is_named(two_jobs, place, why, advice):
+    with pytest.raises(SavepointNotFound) as refused:
+        Savepoint.open(two_jobs / place)
+
+    assert (f": {why}", advice) == (refused.value.what[-len(why) - 2 :], refused.value.advice)
+
+
+def test_a_checkpoint_that_was_not_completed_and_is_the_only_one(tmp_path):
+    (tmp_path / "chk-1").mkdir()
+
+    with pytest.raises(SavepointNotFound) as refused:
+        Savepoint.open(tmp_path / "chk-1")
+
+    assert refused.value.advice.endswith("; take an earlier one of the job")
+
+
 def test_opening_reads_no_state_files(savepoint_copy):
     folder = savepoint_copy("rocksdb-long-p2-m200-files")
     for file in folder.iterdir():
