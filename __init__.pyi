@@ -95,7 +95,10 @@ from .spark.bootstrap import bootstrap as bootstrap
 from .spark.migrate import migrate as migrate
 from .spark.migrate import repartition as repartition
 from .spark.verify import verify as verify
+from .state.backends.configuration import Configuration as Configuration
 from .state.backends.heap.backend import HashMapStateBackend as HashMapStateBackend
+from .state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
+from .state.backends.rocksdb.options import RocksDBOptionsFactory as RocksDBOptionsFactory
 from .state.columnar.bootstrap_report import BootstrapReport as BootstrapReport
 from .state.descriptors import AggregatingStateDescriptor as AggregatingStateDescriptor
 from .state.descriptors import FoldingStateDescriptor as FoldingStateDescriptor

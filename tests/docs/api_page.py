@@ -62,7 +62,10 @@ PLACES = {
         snapshot_together
         """,
     ),
-    "State backends": ("stateshift", "HashMapStateBackend"),
+    "State backends": (
+        "stateshift",
+        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory",
+    ),
     "Checking": (
         "stateshift",
         "check CheckReport Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult",
