@@ -64,7 +64,7 @@ PLACES = {
     ),
     "State backends": (
         "stateshift",
-        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory",
+        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory configured_backend",
     ),
     "Checking": (
         "stateshift",

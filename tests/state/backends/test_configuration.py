@@ -4,11 +4,13 @@ import os
 import warnings
 
 import pytest
+from live_backends import BACKENDS
 
 from stateshift import ValueStateDescriptor
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration, describe_options, options
+from stateshift.state.backends.configured import configured_backend
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 
 ROCKSDB = "state.backend.rocksdb."
@@ -136,6 +138,14 @@ def test_what_is_harmless_is_accepted_without_a_word():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         of({"state.changelog.enabled": False, f"{ROCKSDB}predefined-options": "default"})
+
+
+@pytest.mark.parametrize("name", ["hashmap", "rocksdb"])
+def test_the_configured_backend_is_made(name):
+    made = configured_backend(of({"state.backend.type": name}))(serializer_for(int), 4, range(4))
+
+    assert isinstance(made, BACKENDS[name])
+    made.dispose()
 
 
 def test_memory_has_units():
