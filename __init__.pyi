@@ -144,7 +144,10 @@ from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint
 from .state.savepoint.verify import VerifyReport as VerifyReport
 from .state.savepoint.writer import SavepointWriter as SavepointWriter
+from .state.storage.checkpoints import CheckpointStorage as CheckpointStorage
+from .state.storage.checkpoints import open_checkpoints as open_checkpoints
 from .state.storage.publish import IfTargetExists as IfTargetExists
+from .state.timers import TimeDomain as TimeDomain
 from .state.timers import TimerServiceDescriptor as TimerServiceDescriptor
 
 __version__: str

@@ -28,14 +28,17 @@ if TYPE_CHECKING:
     from .harness.functions import ProcessHarness as ProcessHarness  # noqa: PLC0414
     from .harness.functions import SourceHarness as SourceHarness  # noqa: PLC0414
     from .harness.functions import TwoInputHarness as TwoInputHarness  # noqa: PLC0414
+    from .harness.mutation_guard import StateMutated as StateMutated  # noqa: PLC0414
     from .harness.subtask import HarnessSnapshot as HarnessSnapshot  # noqa: PLC0414
     from .harness.subtask import snapshot_together as snapshot_together  # noqa: PLC0414
     from .job import Job
     from .migration.options import MigrationOptions
+    from .runtime.runtime_context import TaskInfo as TaskInfo  # noqa: PLC0414
     from .savepoint.reader import Savepoint
 
 _HARNESS = {
-    "subtask": ("HarnessSnapshot", "snapshot_together"),
+    "subtask": ("HarnessSnapshot", "TaskInfo", "snapshot_together"),
+    "mutation_guard": ("StateMutated",),
     "functions": ("BroadcastHarness", "KeyedProcessHarness", "ProcessHarness", "SourceHarness", "TwoInputHarness"),
 }
 """The names of `state/harness/`, by module; each is imported with its first use."""

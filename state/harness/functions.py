@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..runtime.runtime_context import RuntimeContext
     from ..runtime.sources import SourceFunction
     from ..storage.commit import Commit
+    from ..storage.files import Folder
 
 
 class FunctionHarness(SubtaskHarness):
@@ -251,6 +252,8 @@ class SourceHarness(SubtaskHarness):
         if error is not None:
             raise error
 
-    def write(self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool) -> SubtaskSnapshot:
+    def write(
+        self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool, shared: Folder | None = None
+    ) -> SubtaskSnapshot:
         with self.lock:
-            return super().write(checkpoint_id, commit, is_checkpoint=is_checkpoint)
+            return super().write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared)

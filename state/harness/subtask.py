@@ -30,6 +30,7 @@ from ..runtime.checkpointed import (
 from ..runtime.output_tag import Output
 from ..runtime.runtime_context import RuntimeContext, TaskInfo
 from ..savepoint.redistribution import deal_out_at_start
+from ..storage.checkpoints import CheckpointStorage
 from ..storage.commit import Commit
 from ..storage.files import Folder
 from ..storage.publish import stream_name
@@ -227,12 +228,16 @@ class SubtaskHarness(ABC):
         """Return the time of the clock in milliseconds; it begins at 0 and stands still, but for `advance`."""
         return self._now_ms
 
-    def snapshot(self, place: str | os.PathLike[str] | None = None, *, is_checkpoint: bool = False) -> HarnessSnapshot:
+    def snapshot(
+        self, place: str | os.PathLike[str] | CheckpointStorage | None = None, *, is_checkpoint: bool = False
+    ) -> HarnessSnapshot:
         """Take a snapshot of the state at this moment; the function can go on.
 
         Args:
-            place: A folder for it, which then has `_metadata`, too; None: a temporary one, for this process.
-            is_checkpoint: Whether it has the backend's own format, and not the canonical one.
+            place: A folder for it, which then has `_metadata`, too; None: a temporary one, for this process. In a
+                `CheckpointStorage` the snapshot is the next checkpoint.
+            is_checkpoint: Whether it has the backend's own format, and not the canonical one; in a `CheckpointStorage`
+                it always has.
 
         Raises:
             ValueNotConvertible: A value does not fit its type.
@@ -240,9 +245,15 @@ class SubtaskHarness(ABC):
         return snapshot_together([self], place, is_checkpoint=is_checkpoint)
 
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
-        """Let the function learn that a checkpoint is complete; by default the last one."""
+        """Let function and backend learn that a checkpoint is complete; by default the last one.
+
+        The next incremental checkpoint of RocksDB writes only files that the last complete one does not have.
+        """
+        checkpoint_id = checkpoint_id or self.checkpoint_id
+        if self._backend is not None:
+            self._backend.checkpoint_strategy().notify_checkpoint_complete(checkpoint_id)
         if isinstance(self._function, CheckpointListener):
-            self._function.notify_checkpoint_complete(checkpoint_id or self.checkpoint_id)
+            self._function.notify_checkpoint_complete(checkpoint_id)
 
     def restore(self, *snapshots: HarnessSnapshot, function: Any = None) -> None:
         """Start again from the state of all former subtasks, as after a failure; records and clock stay.
@@ -257,13 +268,16 @@ class SubtaskHarness(ABC):
         self._function = self._function if function is None else function
         self._begin(snapshots)
 
-    def write(self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool) -> SubtaskSnapshot:
+    def write(
+        self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool, shared: Folder | None = None
+    ) -> SubtaskSnapshot:
         """Write the state of the subtask as a part of a snapshot; raises as `snapshot`.
 
         Args:
             checkpoint_id: The id of the snapshot.
             commit: The snapshot.
             is_checkpoint: As for `snapshot`.
+            shared: The folder for files that later checkpoints use, too; None: there is none.
         """
         self.open()
         self.checkpoint_id = checkpoint_id
@@ -273,7 +287,7 @@ class SubtaskHarness(ABC):
         keyed = SnapshotResult()
         if self._backend is not None:
             strategy = self._backend.checkpoint_strategy() if is_checkpoint else SavepointStrategy(self._backend)
-            future = strategy.snapshot(SnapshotTarget(checkpoint_id, self._now_ms, commit, named("keyed")))
+            future = strategy.snapshot(SnapshotTarget(checkpoint_id, self._now_ms, commit, named("keyed"), shared))
             future.run()
             keyed = future.result()
         return SubtaskSnapshot(
@@ -291,7 +305,10 @@ class SubtaskHarness(ABC):
 
 
 def snapshot_together(
-    harnesses: Sequence[SubtaskHarness], place: str | os.PathLike[str] | None = None, *, is_checkpoint: bool = False
+    harnesses: Sequence[SubtaskHarness],
+    place: str | os.PathLike[str] | CheckpointStorage | None = None,
+    *,
+    is_checkpoint: bool = False,
 ) -> HarnessSnapshot:
     """Take one snapshot of subtasks of an operator; of all of them, it is a savepoint or checkpoint.
 
@@ -300,13 +317,33 @@ def snapshot_together(
         place: As for `SubtaskHarness.snapshot`.
         is_checkpoint: As for `SubtaskHarness.snapshot`.
     """
-    first = harnesses[0]
     checkpoint_id = max(harness.checkpoint_id for harness in harnesses) + 1
+    if isinstance(place, CheckpointStorage):
+        checkpoint_id = max(checkpoint_id, place.next_id)
+        with place.checkpoint(checkpoint_id) as folder:
+            return _taken(harnesses, checkpoint_id, folder, is_checkpoint=True, shared=place.shared)
     where = tempfile.mkdtemp(prefix="stateshift-harness-") if place is None else str(place)
     folder = Folder.at(where)
     folder.create()
-    commit = Commit(folder)
-    parts = [harness.write(checkpoint_id, commit, is_checkpoint=is_checkpoint) for harness in harnesses]
+    snapshot = _taken(harnesses, checkpoint_id, folder, is_checkpoint=is_checkpoint)
+    if place is None:
+        weakref.finalize(snapshot, shutil.rmtree, where, ignore_errors=True)
+    return snapshot
+
+
+def _taken(
+    harnesses: Sequence[SubtaskHarness],
+    checkpoint_id: int,
+    folder: Folder,
+    *,
+    is_checkpoint: bool,
+    shared: Folder | None = None,
+) -> HarnessSnapshot:
+    """Write a snapshot of some subtasks into a folder."""
+    first, commit = harnesses[0], Commit(folder)
+    parts = [
+        harness.write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared) for harness in harnesses
+    ]
     operator = OperatorSnapshot(first.operator, first.task.max_parallelism, parts)
     stored = operator.state()
     if len(parts) == first.task.parallelism:
@@ -315,7 +352,4 @@ def snapshot_together(
         numbered = zip(stored.subtasks, harnesses, strict=True)
         subtasks = tuple(attrs.evolve(subtask, index=harness.task.index) for subtask, harness in numbered)
         stored = attrs.evolve(stored, parallelism=first.task.parallelism, subtasks=subtasks)
-    snapshot = HarnessSnapshot(stored, folder, checkpoint_id)
-    if place is None:
-        weakref.finalize(snapshot, shutil.rmtree, where, ignore_errors=True)
-    return snapshot
+    return HarnessSnapshot(stored, folder, checkpoint_id)

@@ -42,7 +42,7 @@ PLACES = {
         MapFunction FlatMapFunction FilterFunction ReduceFunction AggregateFunction ProcessFunction
         KeyedProcessFunction CoMapFunction CoFlatMapFunction CoProcessFunction KeyedCoProcessFunction
         BroadcastProcessFunction KeyedBroadcastProcessFunction OutputTag CheckpointedFunction ListCheckpointed
-        CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext
+        CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext TimeDomain
         """,
     ),
     "Handles of states": ("stateshift", "ValueState ListState MapState ReducingState AggregatingState"),
@@ -59,9 +59,10 @@ PLACES = {
         "stateshift.state.testing",
         """
         KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
-        snapshot_together
+        TaskInfo snapshot_together StateMutated
         """,
     ),
+    "Checkpoints": ("stateshift", "open_checkpoints CheckpointStorage"),
     "State backends": (
         "stateshift",
         "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory configured_backend",
