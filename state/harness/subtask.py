@@ -341,9 +341,7 @@ def _taken(
 ) -> HarnessSnapshot:
     """Write a snapshot of some subtasks into a folder."""
     first, commit = harnesses[0], Commit(folder)
-    parts = [
-        harness.write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared) for harness in harnesses
-    ]
+    parts = [harness.write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared) for harness in harnesses]
     operator = OperatorSnapshot(first.operator, first.task.max_parallelism, parts)
     stored = operator.state()
     if len(parts) == first.task.parallelism:
