@@ -10,6 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...compat.description import SerializerDescription, StateDescription, StateKind
+from ...serializers.flink.timers import TimerSerializer
+from .state_types import with_serializers
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_stream import KeyedStreamHeader
     from ..storage.files import Folder
     from ..timers import TimeDomain
+    from .restore_check import RestoreCheck
     from .snapshots import SnapshotStrategy
 
 
@@ -81,12 +86,14 @@ class KeyedStateBackend(ABC):
         max_parallelism: The number of key groups of the operator.
         key_groups: Those of this subtask.
         current_key: The key that all handles follow. Read only: `set_current_key` changes it.
+        restore_check: Judges the states that are registered after a restore; None: whoever restores has judged them.
     """
 
     key: TypeSerializer[Any]
     max_parallelism: int
     key_groups: range
     current_key: Any
+    restore_check: RestoreCheck | None = None
 
     @abstractmethod
     def set_current_key(self, key: Any) -> None:
@@ -127,8 +134,30 @@ class KeyedStateBackend(ABC):
         """Take over the entries of a stored state that are in the key groups of this subtask.
 
         It is called before any handle is given, once for each stored subtask whose key groups overlap. The stored
-        types are those of the stream; a descriptor that is registered later has been checked against them before.
+        types are those of the stream; a descriptor that is registered later is checked against them (`taken_over`).
         """
+
+    def taken_over(self, descriptor: StateDescriptor) -> StateDescriptor | None:
+        """Return the descriptor that reads what is restored under its name.
+
+        Backends call it for a state that is registered and was not before. It is None where the restore check does not
+        let the stored values be read: the handle is then never used, because the restore fails.
+
+        Raises:
+            RestoreRefused: The program runs already, and the state cannot be taken over as it is.
+        """
+        if self.restore_check is None:
+            return descriptor
+        found = self.restore_check.taken_over(descriptor.describe())
+        return None if found is None else with_serializers(descriptor, found)
+
+    def reads_timers(self, name: str, namespace: TypeSerializer[Any]) -> bool:
+        """Whether the restored timers of a queue can be read; else the restore fails. Raises as `taken_over`."""
+        check = self.restore_check
+        if check is None or not check.has_stored(name):
+            return True
+        timers = SerializerDescription.of(TimerSerializer(self.key, namespace))
+        return check.taken_over(StateDescription(name, StateKind.TIMERS, timers)) is not None
 
     def adopt(self, handles: Sequence[KeyedHandle], folder: Folder) -> list[KeyedHandle]:
         """Take over stored files as they are, where the backend can; return the handles whose entries are left to read.

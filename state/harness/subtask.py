@@ -6,17 +6,21 @@ import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import OperatorDescription
+from ...serializers.compatibility import Decision
+from ...serializers.errors import DeclarationError
 from ...serializers.hints import serializer_for
 from ..backends.heap.backend import HashMapStateBackend
 from ..backends.operator_state import OperatorStateBackend
 from ..backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from ..backends.raw_state import read_raw_keyed, read_raw_operator, write_raw_keyed, write_raw_operator
-from ..backends.restoring import restore_keyed
+from ..backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
+from ..backends.restoring import restorable, restore_keyed, restored_facts
 from ..backends.snapshots import SavepointStrategy, SnapshotResult, SnapshotTarget
 from ..job import Operator
 from ..key_groups import key_group_range
@@ -29,6 +33,8 @@ from ..runtime.checkpointed import (
 )
 from ..runtime.output_tag import Output
 from ..runtime.runtime_context import RuntimeContext, TaskInfo
+from ..savepoint.metadata import METADATA, SavepointMetadata
+from ..savepoint.reader import Savepoint
 from ..savepoint.redistribution import deal_out_at_start
 from ..storage.commit import Commit
 from ..storage.files import Folder
@@ -40,11 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
+    from ...compat.description import JobDescription
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import KeyedStateBackend
     from ..runtime.output_tag import OutputTag
+    from ..backends.restoring import Migrate
+    from ..migration.options import MigrationOptions
     from ..savepoint.metadata import OperatorState
-    from ..savepoint.reader import Savepoint
     from ..savepoint.redistribution import Share
 
     BackendFactory = Callable[[TypeSerializer[Any], int, range], KeyedStateBackend]
@@ -78,6 +86,18 @@ class HarnessSnapshot:
         """
         return cls(savepoint.operator(uid).stored, savepoint.folder, savepoint.metadata.checkpoint_id)
 
+    @cached_property
+    def savepoint(self) -> Savepoint:
+        """The savepoint or checkpoint; one of this operator alone where not all subtasks are in the snapshot."""
+        if self.is_whole:
+            return Savepoint.open(self.folder.place, allow_roots=self.folder.roots)
+        return Savepoint(self.folder, SavepointMetadata.new((self.stored,), self.checkpoint_id))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all subtasks are in the snapshot."""
+        return self.folder.exists(METADATA)
+
 
 class SubtaskHarness(ABC):
     """Runs one subtask of an operator; the base class of the harnesses.
@@ -99,6 +119,7 @@ class SubtaskHarness(ABC):
         key_groups: Its key groups.
         operator: The declared operator, with the uid.
         checkpoint_id: The id of the last snapshot; 0: there was none.
+        restored: What the lineage of the next snapshot says about the last restore.
     """
 
     def __init__(
@@ -122,8 +143,9 @@ class SubtaskHarness(ABC):
         self._side: dict[OutputTag, list[Any]] = {}
         self._now_ms = 0
         self.checkpoint_id = 0
+        self.restored: dict[str, Any] = {}
         self._is_open = False
-        self._begin(())
+        self._begin((), RESTORING)
 
     @abstractmethod
     def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
@@ -137,16 +159,17 @@ class SubtaskHarness(ABC):
     def _end(self) -> None:
         """Close the operator."""
 
-    def _begin(self, snapshots: Sequence[HarnessSnapshot]) -> None:
+    def _begin(self, snapshots: Sequence[HarnessSnapshot], options: MigrationOptions) -> None:
         """Create what a start creates: the backends with what is restored, the context, the operator."""
         task = self.task
-        self._backend: Any = (
-            None if self._key is None else self._factory(self._key, task.max_parallelism, self.key_groups)
-        )
-        self._operator_states = OperatorStateBackend()
-        for snapshot in snapshots:
-            if self._backend is not None:
+        self._check = _check_of(snapshots, self._key, options) if snapshots else None
+        key = self._key if self._check is None else self._check.key
+        self._backend: Any = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
+        self._operator_states = OperatorStateBackend(self._check)
+        if self._backend is not None:
+            for snapshot in snapshots:
                 restore_keyed(self._backend, snapshot.stored, snapshot.folder)
+            self._backend.restore_check = self._check
         for snapshot, shares in self._shares(snapshots, "managed_operator"):
             self._operator_states.restore(shares, snapshot.folder)
         seen = MutationGuard(self._backend) if self._detects_mutation and self._backend is not None else self._backend
@@ -199,6 +222,8 @@ class SubtaskHarness(ABC):
         if not self._is_open:
             self._is_open = True
             self._start()
+            if self._check is not None:
+                self._check.finish()
 
     def close(self) -> None:
         """Close the function, and drop the backend."""
@@ -243,18 +268,51 @@ class SubtaskHarness(ABC):
         if isinstance(self._function, CheckpointListener):
             self._function.notify_checkpoint_complete(checkpoint_id or self.checkpoint_id)
 
-    def restore(self, *snapshots: HarnessSnapshot, function: Any = None) -> None:
+    def restore(
+        self,
+        *snapshots: HarnessSnapshot,
+        function: Any = None,
+        migrate: bool | Migrate = False,
+        options: MigrationOptions = RESTORING,
+    ) -> None:
         """Start again from the state of all former subtasks, as after a failure; records and clock stay.
 
-        The keyed state of other key groups, and the other subtasks' shares of operator state, are left out.
+        The keyed state of other key groups, and the other subtasks' shares of operator state, are left out. The
+        function is opened: then its states are known, and checked against the stored ones.
 
         Args:
             snapshots: One for all subtasks, or those of the subtasks in their order.
             function: The function to go on with; None: the same object, which is opened again.
+            migrate: Whether state is migrated where the function needs that, into a new folder beside the snapshot. The
+                function is then closed and opened once more. True does it in this process; a function such as
+                `stateshift.spark.migrate.migrate` is called for it.
+            options: The options of the check and the migration: states to rename or drop, the policy, trust.
+
+        Raises:
+            RestoreRefused: The function cannot go on from the state, or not without a migration; the error has the
+                report. The harness is then closed.
+            DeclarationError: A migration is needed, and no snapshot has all subtasks.
         """
         self.close()
         self._function = self._function if function is None else function
-        self._begin(snapshots)
+        try:
+            self._open_restored(snapshots, options)
+        except RestoreRefused as refused:
+            check = self._check
+            self.close()
+            if not migrate or check is None or refused.report.decision is not Decision.MIGRATE:
+                raise
+            snapshots = (_migrated(snapshots, check.job, migrate, options),)
+            self._open_restored(snapshots, RESTORING)
+        except BaseException:
+            self._is_open = False  # the function was not opened, so it is not closed
+            self.close()
+            raise
+        self.restored = restored_facts(snapshots[0].savepoint) if snapshots and snapshots[0].is_whole else {}
+
+    def _open_restored(self, snapshots: Sequence[HarnessSnapshot], options: MigrationOptions) -> None:
+        self._begin(snapshots, options)
+        self.open()
 
     def write(self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool) -> SubtaskSnapshot:
         """Write the state of the subtask as a part of a snapshot; raises as `snapshot`.
@@ -289,6 +347,35 @@ class SubtaskHarness(ABC):
         self._side.setdefault(tag, []).append(value)
 
 
+def _check_of(
+    snapshots: Sequence[HarnessSnapshot], key: TypeSerializer[Any] | None, options: MigrationOptions
+) -> RestoreCheck:
+    """Return the check against the operator of some snapshots, with the states of all of them."""
+    trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
+    described = [snapshot.savepoint.describe(**trust) for snapshot in snapshots]  # type: ignore[arg-type]
+    ids = [snapshot.stored.operator_id.hex() for snapshot in snapshots]
+    operators = [
+        next((one for one in side.operators if one.operator_id == wanted), OperatorDescription(wanted))
+        for side, wanted in zip(described, ids, strict=True)
+    ]
+    states = {(state.kind.scope, state.name): state for one in reversed(operators) for state in one.states}
+    first = next((one for one in operators if one.key is not None), operators[0])
+    return RestoreCheck(described[0].origin, attrs.evolve(first, states=tuple(states.values())), key, options)
+
+
+def _migrated(
+    snapshots: Sequence[HarnessSnapshot], job: JobDescription, migrate: bool | Migrate, options: MigrationOptions
+) -> HarnessSnapshot:
+    """Return the snapshot that a migration wrote."""
+    (operator,) = job.operators
+    if len(snapshots) > 1 or not snapshots[0].is_whole:
+        raise DeclarationError(
+            "a migration needs one snapshot of all subtasks", advice="take it with snapshot_together"
+        )
+    found = restorable(snapshots[0].savepoint, job, migrate=migrate, options=options)
+    return HarnessSnapshot.of(found, operator.operator_id)
+
+
 def snapshot_together(
     harnesses: Sequence[SubtaskHarness], place: str | os.PathLike[str] | None = None, *, is_checkpoint: bool = False
 ) -> HarnessSnapshot:
@@ -309,7 +396,7 @@ def snapshot_together(
     operator = OperatorSnapshot(first.operator, first.task.max_parallelism, parts)
     stored = operator.state()
     if len(parts) == first.task.parallelism:
-        publish_snapshot(commit, [operator], checkpoint_id, is_checkpoint=is_checkpoint)
+        publish_snapshot(commit, [operator], checkpoint_id, is_checkpoint=is_checkpoint, **first.restored)
     else:
         numbered = zip(stored.subtasks, harnesses, strict=True)
         subtasks = tuple(attrs.evolve(subtask, index=harness.task.index) for subtask, harness in numbered)

@@ -74,19 +74,21 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         self._states: dict[str, _Live | _Stored] = {}
 
     def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> HeapState:
-        info = info_of(descriptor)
-        known = self._known(info)
+        known = self._known(info_of(descriptor))
         if known is None:
-            handle = HANDLES[descriptor.kind](self, descriptor)
-            known = self._begin(_Live(info, handle, StateCodec(self, descriptor, handle)))
+            taken = self.taken_over(descriptor)
+            used = taken or descriptor
+            handle = HANDLES[used.kind](self, used)
+            live = _Live(info_of(used), handle, StateCodec(self, used, handle))
+            known = self._begin(live, reads=taken is not None)
         return known.table  # type: ignore[no-any-return]
 
     def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> HeapTimerQueue:
         info = queue_info(service, domain, self.key, namespace)
         known = self._known(info)
         if known is None:
-            queue = HeapTimerQueue(self, namespace)
-            known = self._begin(_Live(info, queue, TimerCodec(self, namespace, queue)))
+            reads, queue = self.reads_timers(info.name, namespace), HeapTimerQueue(self, namespace)
+            known = self._begin(_Live(info, queue, TimerCodec(self, namespace, queue)), reads=reads)
         return known.table  # type: ignore[no-any-return]
 
     def _known(self, info: StateMetaInfo) -> _Live | None:
@@ -95,14 +97,14 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         if isinstance(known, _Live):
             refuse_other_type(known.info, info)
             return known
-        if known is not None:
+        if known is not None and self.restore_check is None:
             refuse_other_kind(known.info, info)
         return None
 
-    def _begin(self, live: _Live) -> _Live:
-        """Register a state with a handle; what was restored is read into its table."""
+    def _begin(self, live: _Live, *, reads: bool = True) -> _Live:
+        """Register a state with a handle; what was restored is read into its table, where it may be read."""
         stored = self._states.get(live.info.name)
-        if isinstance(stored, _Stored):
+        if reads and isinstance(stored, _Stored):
             for key_group, blocks in stored.state.found.items():
                 slot = key_group - self.key_groups.start
                 for block in blocks:

@@ -98,22 +98,26 @@ class SortedStateBackend(KeyedStateBackend):
         name, info = descriptor.name, info_of(descriptor)
         self._require_same(info, is_live=name in self._handles)
         if name not in self._handles:
-            table = self._table(info, self._cache)
-            self._handles[name] = HANDLES[descriptor.kind](descriptor, self.key, self._current, table)
+            used = self.taken_over(descriptor) or descriptor
+            table = self._table(info_of(used), self._cache)
+            self._handles[name] = HANDLES[used.kind](used, self.key, self._current, table)
         return self._handles[name]
 
     def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> SortedTimerQueue:
         info = queue_info(service, domain, self.key, namespace)
         self._require_same(info, is_live=info.name in self._queues)
         if info.name not in self._queues:
+            self.reads_timers(info.name, namespace)
             table, held = self._table(info, self._timer_cache), self._held_timers
             self._queues[info.name] = SortedTimerQueue(table, self._current, self.key_groups, self.key, namespace, held)
         return self._queues[info.name]
 
     def _require_same(self, info: StateMetaInfo, *, is_live: bool) -> None:
         """Refuse another type than that of the handle, or another kind than that of the restored state, of a name."""
-        if info.name in self._infos:
-            (refuse_other_type if is_live else refuse_other_kind)(self._infos[info.name], info)
+        if is_live:
+            refuse_other_type(self._infos[info.name], info)
+        elif info.name in self._infos and self.restore_check is None:
+            refuse_other_kind(self._infos[info.name], info)
 
     def _table(self, info: StateMetaInfo, cache: WriteCache) -> CachedTable:
         """Return the table of a new handle; its types replace those of a restored state, which they can read."""
