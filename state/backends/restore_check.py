@@ -24,6 +24,7 @@ from ..migration.options import MigrationOptions
 
 if TYPE_CHECKING:
     from ...compat.description import StateDescription
+    from ...compat.repartition import Repartition
     from ...compat.report import CheckReport, RoleReport, StateReport
     from ...serializers.serializer import TypeSerializer
 
@@ -83,7 +84,7 @@ class RestoreCheck:
         """The serializer that reads the stored keys; that of the program, where they cannot be taken over."""
         if self._key is None:
             return None
-        report = self._check(self._old, self._job())
+        report = self._checked(self._old, self._job())
         return _reconfigured(self._key, report.operators[0].key).new_side()
 
     @property
@@ -99,7 +100,7 @@ class RestoreCheck:
         """
         self._states[state.kind.scope, state.name] = state
         alone = attrs.evolve(self._stored, states=tuple(old for old in self._stored.states if old.name == state.name))
-        report = self._check(attrs.evolve(self._old, operators=(alone,)), self._job(state))
+        report = self._checked(attrs.evolve(self._old, operators=(alone,)), self._job(state))
         if self._is_over and report.decision is not Decision.START:
             raise RestoreRefused(report)
         return next(found for _, found in report.states() if found.becomes is not None)
@@ -130,7 +131,7 @@ class RestoreCheck:
 
     def report(self) -> CheckReport:
         """Return the report on all states of the operator, registered or only stored."""
-        return self._check(self._old, self.job)
+        return self._checked(self._old, self.job, self._options.repartition)
 
     def finish(self) -> None:
         """End the restore, when the function has been opened.
@@ -148,9 +149,9 @@ class RestoreCheck:
         described = OperatorDescription(stored.operator_id, stored.uid, stored.name, self._key, states)
         return JobDescription("the program", (described,))
 
-    def _check(self, old: JobDescription, new: JobDescription) -> CheckReport:
-        options = self._options
-        return check(old, new, target=options.restore_target, policy=options.policy, known=self._known)
+    def _checked(self, old: JobDescription, new: JobDescription, keys: Repartition | None = None) -> CheckReport:
+        target, policy = self._options.restore_target, self._options.policy
+        return check(old, new, target=target, policy=policy, repartition=keys, known=self._known)
 
 
 

@@ -59,8 +59,8 @@ def restorable(
     """
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
     new = job if isinstance(job, JobDescription) else job.describe()
-    target = options.restore_target
-    report = check(options.edits.apply(stored), new, target=target, policy=options.policy)
+    rules: dict[str, Any] = {"target": options.restore_target, "policy": options.policy}
+    report = check(options.edits.apply(stored), new, repartition=options.repartition, **rules)
     if report.decision is Decision.START:
         return savepoint
     if report.decision is Decision.REFUSE or not migrate:

@@ -164,6 +164,7 @@ class SubtaskHarness(ABC):
         task = self.task
         self._check = _check_of(snapshots, self._key, options) if snapshots else None
         key = self._key if self._check is None else self._check.key
+        self._is_disposed = False
         self._backend: Any = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
         self._operator_states = OperatorStateBackend(self._check)
         if self._backend is not None:
@@ -226,11 +227,12 @@ class SubtaskHarness(ABC):
                 self._check.finish()
 
     def close(self) -> None:
-        """Close the function, and drop the backend."""
+        """Close the function, and drop the backend; closing it twice is harmless."""
         if self._is_open:
             self._is_open = False
             self._end()
-        if self._backend is not None:
+        if self._backend is not None and not self._is_disposed:
+            self._is_disposed = True
             self._backend.dispose()
 
     @property
