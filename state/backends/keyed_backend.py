@@ -11,12 +11,14 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
+from ...serializers.errors import DeclarationError
 from ...serializers.flink.timers import TimerSerializer
 from .state_types import with_serializers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from ...compat.plan import StatePlan
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
     from ..runtime.states import State
@@ -150,6 +152,39 @@ class KeyedStateBackend(ABC):
             return descriptor
         found = self.restore_check.taken_over(descriptor.describe())
         return None if found is None else with_serializers(descriptor, found)
+
+    def plans_of(self, tables: Iterable[str]) -> dict[str, StatePlan]:
+        """Return the plans by which the values in restored tables of a state get into its form, where they differ.
+
+        Args:
+            tables: The names of all restored tables of the state that `taken_over` was called for (`lazy_forms`).
+
+        Raises:
+            DeclarationError: There are several, which only a restore check can judge, and there was none.
+        """
+        names = list(tables)
+        if self.restore_check is None and len(names) > 1:
+            raise DeclarationError(
+                f"the state {names[0]!r} is migrated lazily, so its values have several types",
+                advice="set the backend's restore_check before states are registered",
+            )
+        plans = {} if self.restore_check is None else self.restore_check.plans
+        return {name: plans[name] for name in names if name in plans}
+
+    def migrate_some(self, most: int) -> int:
+        """Go on with the lazy migration of all states, as a step in the background.
+
+        Args:
+            most: The number of entries to move.
+
+        Returns:
+            The number of entries that were moved; less than `most` only if no state is migrated lazily any more.
+        """
+        return 0
+
+    def left_to_migrate(self) -> dict[str, int]:
+        """Return the numbers of entries that `migrate_some` is still to move, by state; they are counted now."""
+        return {}
 
     def reads_timers(self, name: str, namespace: TypeSerializer[Any]) -> bool:
         """Whether the restored timers of a queue can be read; else the restore fails. Raises as `taken_over`."""

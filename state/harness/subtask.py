@@ -43,7 +43,7 @@ from .mutation_guard import MutationGuard
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from types import TracebackType
 
     from ...compat.description import JobDescription
@@ -145,7 +145,7 @@ class SubtaskHarness(ABC):
         self.checkpoint_id = 0
         self.restored: dict[str, Any] = {}
         self._is_open = False
-        self._begin((), RESTORING)
+        self._begin(())
 
     @abstractmethod
     def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
@@ -159,10 +159,15 @@ class SubtaskHarness(ABC):
     def _end(self) -> None:
         """Close the operator."""
 
-    def _begin(self, snapshots: Sequence[HarnessSnapshot], options: MigrationOptions) -> None:
+    def _begin(
+        self,
+        snapshots: Sequence[HarnessSnapshot],
+        options: MigrationOptions = RESTORING,
+        lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in `restore`
+    ) -> None:
         """Create what a start creates: the backends with what is restored, the context, the operator."""
         task = self.task
-        self._check = _check_of(snapshots, self._key, options) if snapshots else None
+        self._check = _check_of(snapshots, self._key, options, lazy) if snapshots else None
         key = self._key if self._check is None else self._check.key
         self._is_disposed = False
         self._backend: Any = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
@@ -265,6 +270,14 @@ class SubtaskHarness(ABC):
         """
         return snapshot_together([self], place, is_checkpoint=is_checkpoint)
 
+    def migrate_some(self, most: int) -> int:
+        """Go on with lazy migrations; arguments and result are those of the backend's method."""
+        return 0 if self._backend is None else self._backend.migrate_some(most)
+
+    def left_to_migrate(self) -> dict[str, int]:
+        """Return the numbers of entries that lazy migrations have still to move, by state."""
+        return {} if self._backend is None else self._backend.left_to_migrate()
+
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
         """Let the function learn that a checkpoint is complete; by default the last one."""
         if isinstance(self._function, CheckpointListener):
@@ -275,6 +288,7 @@ class SubtaskHarness(ABC):
         *snapshots: HarnessSnapshot,
         function: Any = None,
         migrate: bool | Migrate = False,
+        lazy: bool | Collection[str] = (),
         options: MigrationOptions = RESTORING,
     ) -> None:
         """Start again from the state of all former subtasks, as after a failure; records and clock stay.
@@ -288,6 +302,9 @@ class SubtaskHarness(ABC):
             migrate: Whether state is migrated where the function needs that, into a new folder beside the snapshot. The
                 function is then closed and opened once more. True does it in this process; a function such as
                 `stateshift.spark.migrate.migrate` is called for it.
+            lazy: The names of keyed states that are migrated lazily where they need a migration; True: all. Their
+                values get the new type when they are written, or by `migrate_some` of the backend. The heap backend
+                migrates them when it reads them, at once.
             options: The options of the check and the migration: states to rename or drop, the policy, trust.
 
         Raises:
@@ -298,22 +315,29 @@ class SubtaskHarness(ABC):
         self.close()
         self._function = self._function if function is None else function
         try:
-            self._open_restored(snapshots, options)
+            self._open_restored(snapshots, options, lazy)
         except RestoreRefused as refused:
             check = self._check
             self.close()
             if not migrate or check is None or refused.report.decision is not Decision.MIGRATE:
                 raise
             snapshots = (_migrated(snapshots, check.job, migrate, options),)
-            self._open_restored(snapshots, RESTORING)
+            self._open_restored(snapshots)
         except BaseException:
             self._is_open = False  # the function was not opened, so it is not closed
             self.close()
             raise
         self.restored = restored_facts(snapshots[0].savepoint) if snapshots and snapshots[0].is_whole else {}
+        if self._check is not None and self._check.lazy_states:
+            self.restored["job"] = f"a running job, which migrates lazily: {', '.join(self._check.lazy_states)}"
 
-    def _open_restored(self, snapshots: Sequence[HarnessSnapshot], options: MigrationOptions) -> None:
-        self._begin(snapshots, options)
+    def _open_restored(
+        self,
+        snapshots: Sequence[HarnessSnapshot],
+        options: MigrationOptions = RESTORING,
+        lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in `restore`
+    ) -> None:
+        self._begin(snapshots, options, lazy)
         self.open()
 
     def write(self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool) -> SubtaskSnapshot:
@@ -350,7 +374,10 @@ class SubtaskHarness(ABC):
 
 
 def _check_of(
-    snapshots: Sequence[HarnessSnapshot], key: TypeSerializer[Any] | None, options: MigrationOptions
+    snapshots: Sequence[HarnessSnapshot],
+    key: TypeSerializer[Any] | None,
+    options: MigrationOptions,
+    lazy: bool | Collection[str],  # noqa: FBT001 - as in `restore`
 ) -> RestoreCheck:
     """Return the check against the operator of some snapshots, with the states of all of them."""
     trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
@@ -362,7 +389,7 @@ def _check_of(
     ]
     states = {(state.kind.scope, state.name): state for one in reversed(operators) for state in one.states}
     first = next((one for one in operators if one.key is not None), operators[0])
-    return RestoreCheck(described[0].origin, attrs.evolve(first, states=tuple(states.values())), key, options)
+    return RestoreCheck(described[0].origin, attrs.evolve(first, states=tuple(states.values())), key, options, lazy)
 
 
 def _migrated(

@@ -13,6 +13,7 @@ from ...savepoint.keyed_stream import KeyedStreamHeader
 from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ..keyed_backend import KeyedStateBackend
+from ..lazy_forms import OldForm, tables_of
 from ..snapshots import HeapCheckpointStrategy
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .entry_codecs import StateCodec, TimerCodec
@@ -24,6 +25,7 @@ from .timers import HeapTimerQueue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ....compat.plan import StatePlan
     from ....serializers.serializer import TypeSerializer
     from ...descriptors import StateDescriptor
     from ...savepoint.keyed_readers import KeyedReader
@@ -103,15 +105,22 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
 
     def _begin(self, live: _Live, *, reads: bool = True) -> _Live:
         """Register a state with a handle; what was restored is read into its table, where it may be read."""
-        stored = self._states.get(live.info.name)
-        if reads and isinstance(stored, _Stored):
-            for key_group, blocks in stored.state.found.items():
-                slot = key_group - self.key_groups.start
-                for block in blocks:
-                    for key, value in block.items():
-                        live.codec.read(slot, key, value)
+        tables = tables_of(live.info.name, self._states)
+        plans = self.plans_of(tables) if reads else {}
+        for name in tables if reads else ():
+            self._read(self._states.pop(name), plans.get(name), live.codec)
         self._states[live.info.name] = live
         return live
+
+    def _read(self, stored: _Live | _Stored, plan: StatePlan | None, codec: Codec) -> None:
+        """Read the restored entries of a state into its table; those in an old form are migrated on the way."""
+        if isinstance(stored, _Live):
+            return
+        form = OldForm(stored.info, plan, self.key.snapshot_configuration(), self.max_parallelism)
+        for key_group, blocks in stored.state.found.items():
+            for block in blocks:
+                for key, value in form.block(block).items():
+                    codec.read(key_group - self.key_groups.start, key, value)
 
     def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
         held = self._states.get(state)

@@ -1,0 +1,128 @@
+"""Lazy migration: a state whose values are still in old forms, each form in a table of its own.
+
+    account                     the values of the last version, or of one before that was never migrated to its end
+    stateshift/lazy-2/account   the values of another version
+
+Bytes have no place to say which version they are of, so no table has values of two. One table is the present one: what
+the program writes goes there. What an old table still has is read by its old serializer. Any table but that of the
+state's own name has a snapshot that Flink refuses (`LazyMigrationSnapshot`). When all entries are in one of those, they
+move on, as they are, to the table with the state's name; then the migration is over. Source: runtime notes, section 5.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count, groupby
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.containers.ttl_aware import LazyMigrationSnapshot
+from ...serializers.errors import located
+from ..key_groups import prefix_size
+from ..migration.block_rewriter import BlockRewriter
+from ..savepoint.blocks import Block
+from ..savepoint.meta_info import VALUE_SERIALIZER
+from ..transcode.choice import ExecutorName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...compat.description import JobDescription
+    from ...compat.plan import StatePlan
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..rocksdb.database import Items
+    from ..savepoint.meta_info import StateMetaInfo
+
+_NAME = re.compile(r"stateshift/lazy-[0-9]+/(.+)", re.DOTALL)
+
+
+def state_in(table: str) -> str:
+    """Return the state whose values a table has."""
+    found = _NAME.fullmatch(table)
+    return found[1] if found else table
+
+
+def tables_of(state: str, names: Iterable[str]) -> list[str]:
+    """Return those names that are tables of a state, that of its own name first."""
+    return sorted((name for name in names if state_in(name) == state), key=lambda name: (name != state, name))
+
+
+def free_table(state: str, names: Iterable[str]) -> str:
+    """Return the name of a further table of a state."""
+    taken = set(names)
+    return next(name for number in count(2) if (name := f"stateshift/lazy-{number}/{state}") not in taken)
+
+
+def marked(info: StateMetaInfo, table: str) -> StateMetaInfo:
+    """Return the description of a state for a table with another name than the state's."""
+    marked_info = info.with_snapshots(**{VALUE_SERIALIZER: LazyMigrationSnapshot(info.value)})
+    return attrs.evolve(marked_info, name=table)
+
+
+def with_tables(old: JobDescription, new: JobDescription) -> JobDescription:
+    """Return the new side of a check with all tables of its states, so that each of them is judged and migrated."""
+    stored = {operator.operator_id: [state.name for state in operator.states] for operator in old.operators}
+    operators = []
+    for operator in new.operators:
+        names = stored.get(operator.operator_id, ())
+        further = [
+            attrs.evolve(state, name=name)
+            for state in operator.states
+            if state.kind.is_keyed
+            for name in tables_of(state.name, names)
+            if name != state.name
+        ]
+        operators.append(attrs.evolve(operator, states=(*operator.states, *further)))
+    return attrs.evolve(new, operators=tuple(operators))
+
+
+class OldForm:
+    """The values of one table, and how they get into the present form.
+
+    Args:
+        info: The description of the table.
+        plan: The plan of their conversion; None: they have the present form.
+        key: The snapshot of the keys.
+        max_parallelism: The number of key groups.
+
+    Attributes:
+        name: The name of the table.
+        is_present: Whether the values have the present form.
+    """
+
+    def __init__(
+        self,
+        info: StateMetaInfo,
+        plan: StatePlan | None,
+        key: TypeSerializerConfigSnapshot[Any],
+        max_parallelism: int,
+    ) -> None:
+        self.name = info.name
+        self._facts = info, plan, key, max_parallelism
+        self._rewriter = BlockRewriter.of(info, plan, key, max_parallelism, ExecutorName.PLAIN)
+        self._prefix = prefix_size(max_parallelism)
+        self.is_present = self._rewriter is None
+
+    def copy(self) -> OldForm:
+        """Return the same for another thread."""
+        return OldForm(*self._facts)
+
+    def block(self, block: Block) -> Block:
+        """Return a block of entries in the present form; raises as a migration."""
+        if self._rewriter is None:
+            return block
+        with located(state=state_in(self.name)):
+            return self._rewriter.convert(block, block.state_id).block
+
+    def items(self, keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> Items:
+        """Return entries in the present form; some may be left out, because they have expired. Raises as `block`."""
+        if self._rewriter is None:
+            return keys, values
+        found = [entry for block in self._blocks(keys, values) for entry in self.block(block).items()]
+        return tuple(key for key, _ in found), tuple(value for _, value in found)
+
+    def _blocks(self, keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> Iterator[Block]:
+        entries = zip(keys, values, strict=True)
+        for prefix, of_group in groupby(entries, key=lambda entry: entry[0][: self._prefix]):
+            yield Block.of(int.from_bytes(prefix, "big"), 0, list(of_group))
