@@ -19,6 +19,7 @@ from ...compat.done_once import ROW
 from ...compat.explain import text_lines
 from ...compat.memo import Memo
 from ...compat.planner import plan
+from ...compat.reference_time import now
 from ...compat.report import worst_decision
 from ...compat.targets import Target
 from ...serializers.compatibility import Decision
@@ -89,7 +90,7 @@ class RestoreCheck:
         options: MigrationOptions = RESTORING,
         lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in the harness
     ) -> None:
-        self._options, self._lazy = options, lazy
+        self._options, self._lazy, self._now = options, lazy, options.reference_time or now()
         self._old = options.edits.apply(JobDescription(origin, (stored,)))
         (self._stored,) = self._old.operators
         self._key = None if key is None else SerializerDescription.of(key)
@@ -169,10 +170,10 @@ class RestoreCheck:
         is_lazy = self._lazy if isinstance(self._lazy, bool) else name in self._lazy
         if report.decision is Decision.REFUSE or not is_lazy:
             return False
-        made = plan(report, reference_time=self._options.reference_time).operators[0]
+        made = plan(report, reference_time=self._now).operators[0]
         planned = made.state(state.name, keyed=state.kind.is_keyed)
         reason = "it is new" if planned is None else _not_lazy(state, planned)
-        if planned is None or reason or report.operators[0].key is None:
+        if planned is None or reason:
             self._not_lazy[name] = reason
             return False
         self.plans[state.name] = planned
