@@ -1,12 +1,13 @@
 """Checkpoints of live state in tests: one operator, whose subtasks are backends."""
 
-import attrs
+from pathlib import Path
 
 from stateshift import Operator
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.snapshots import SnapshotTarget
 from stateshift.state.savepoint.metadata import METADATA, read_metadata
+from stateshift.state.savepoint.states import keyed_handles
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.publish import stream_name
 
@@ -31,8 +32,9 @@ def take(storage, backends, checkpoint_id=None, operator=OPERATOR):
 
 
 def restore(folder, *backends):
-    """Restore the subtasks of the one operator of a checkpoint."""
-    (stored,) = read_metadata(folder.read(METADATA)).operators
+    """Restore the subtasks of the one operator of a checkpoint that has keyed state."""
+    operators = read_metadata(folder.read(METADATA)).operators
+    (stored,) = (operator for operator in operators if list(keyed_handles(operator)))
     for backend in backends:
         restore_keyed(backend, stored, folder)
 
@@ -53,11 +55,5 @@ def contents(*backends):
 
 def files_of(folder):
     """The files below a folder, relative to it."""
-    from pathlib import Path
-
     root = Path(folder.place)
     return {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
-
-
-def same(handle, **changes):
-    return attrs.evolve(handle, **changes)

@@ -8,7 +8,8 @@ migration work for every backend. Source: runtime notes, sections 2 and 3.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...serializers.errors import DeclarationError
@@ -16,7 +17,7 @@ from ...serializers.flink.timers import TimerSerializer
 from .state_types import with_serializers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ...compat.plan import StatePlan
     from ...serializers.serializer import TypeSerializer
@@ -89,13 +90,25 @@ class KeyedStateBackend(ABC):
         key_groups: Those of this subtask.
         current_key: The key that all handles follow. Read only: `set_current_key` changes it.
         restore_check: Judges the states that are registered after a restore; None: whoever restores has judged them.
+        cleans_up_incrementally: Whether each access of a state with TTL looks for expired values of some other keys,
+            as in Flink on the heap only.
     """
+
+    cleans_up_incrementally: ClassVar[bool] = False
 
     key: TypeSerializer[Any]
     max_parallelism: int
     key_groups: range
     current_key: Any
     restore_check: RestoreCheck | None = None
+
+    @cached_property
+    def expired(self) -> dict[str, Callable[[int], bool]]:
+        """Whether a value with a time stamp (milliseconds) is left out of full snapshots, by the name of its state.
+
+        The runtime fills it.
+        """
+        return {}
 
     @abstractmethod
     def set_current_key(self, key: Any) -> None:

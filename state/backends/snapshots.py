@@ -23,6 +23,7 @@ from ..savepoint.handles import CANONICAL, NATIVE, KeyGroupsHandle
 from ..savepoint.heap_native_writer import NativeStreamWriter
 from ..savepoint.keyed_stream import KeyedStreamWriter
 from ..storage.sink import StreamSink
+from .unexpired import unexpired_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -185,7 +186,7 @@ class _FullStrategy(SnapshotStrategy["FrozenState"]):
             return SnapshotResult()
         with StreamSink(target.commit.folder, target.name) as sink:
             writer = self._writer(header, sink)
-            for block in target.steps(resources.blocks()):
+            for block in target.steps(unexpired_blocks(resources, self._backend.expired)):
                 writer.add(block)
             offsets = writer.finish()
             stream = target.commit.stream(sink.finish())

@@ -118,7 +118,7 @@ class SubtaskHarness(ABC):
         task: The subtask.
         key_groups: Its key groups.
         operator: The declared operator, with the uid.
-        checkpoint_id: The id of the last snapshot; 0: there was none.
+        checkpoint_id: The id of the last snapshot that was taken or restored; 0: there was none.
         restored: What the lineage of the next snapshot says about the last restore.
     """
 
@@ -167,6 +167,7 @@ class SubtaskHarness(ABC):
     ) -> None:
         """Create what a start creates: the backends with what is restored, the context, the operator."""
         task = self.task
+        self.checkpoint_id = max((snapshot.checkpoint_id for snapshot in snapshots), default=self.checkpoint_id)
         self._check = _check_of(snapshots, self._key, options, lazy) if snapshots else None
         key = self._key if self._check is None else self._check.key
         self._is_disposed = False

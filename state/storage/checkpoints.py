@@ -193,15 +193,11 @@ def _shared_names(checkpoint: Folder, job: Folder) -> frozenset[str]:
 
 
 def _used_elsewhere(job: Folder) -> frozenset[str]:
-    """Return the names of the job's shared files that checkpoints of other jobs beside it need: they may have claimed it."""
-    root = next(job.above(), None)
-    names: set[str] = set()
-    for other in root.names() if root is not None else ():
-        if _JOB.fullmatch(other) and root is not None:
-            place = root.folder(other)
-            if place != job:
-                for number in _numbers(place):
-                    names |= _shared_names(_chk(place, number), job)
+    """Return the names of the shared files that checkpoints of other jobs need, which may have claimed one of this."""
+    root, names = next(job.above()), set[str]()
+    for place in (root.folder(name) for name in root.names() if _JOB.fullmatch(name)):
+        if place != job:
+            names.update(*(_shared_names(_chk(place, number), job) for number in _numbers(place)))
     return frozenset(names)
 
 

@@ -1,6 +1,7 @@
 """Real Flink restores what our backends write: savepoints of each, checkpoints of the heap backend."""
 
 import shutil
+from functools import partial
 
 import pytest
 from live_backends import BACKENDS
@@ -17,7 +18,7 @@ from stateshift import (
 from stateshift.compat.description import StateKind
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.restoring import restore_keyed
-from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotTarget
+from stateshift.state.backends.snapshots import HeapCheckpointStrategy, SavepointStrategy, SnapshotTarget
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.savepoint.metadata import SubtaskState
 from stateshift.state.storage.commit import Commit
@@ -69,7 +70,7 @@ def live(make, operator, folder, parallelism):
         yield backend
 
 
-def rewritten(source, target, make, parallelism, *, is_checkpoint):
+def rewritten(source, target, make, parallelism, strategy_of):
     """Restore a savepoint into backends, and write what these hold."""
     savepoint, folder = Savepoint.open(source), Folder.at(target)
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("_metadata"))  # files of operator state
@@ -80,8 +81,7 @@ def rewritten(source, target, make, parallelism, *, is_checkpoint):
         results = []
         backends = live(make, operator, savepoint.folder, parallelism) if operator.key is not None else ()
         for index, backend in enumerate(backends):
-            strategy = backend.checkpoint_strategy() if is_checkpoint else SavepointStrategy(backend)
-            snapshot = strategy.snapshot(
+            snapshot = strategy_of(backend).snapshot(
                 SnapshotTarget(5, 0, commit, stream_name(operator.operator_id, "keyed", index))
             )
             snapshot.run()
@@ -93,7 +93,7 @@ def rewritten(source, target, make, parallelism, *, is_checkpoint):
         ] or [SubtaskSnapshot(lists=subtask.managed_operator) for _, subtask in sorted(kept.items())]
         identity = Operator(operator.uid, operator_id="" if operator.uid else operator.operator_id)
         operators.append(OperatorSnapshot(identity, stored.max_parallelism, subtasks))
-    publish_snapshot(commit, operators, 5, is_checkpoint=is_checkpoint)
+    publish_snapshot(commit, operators, 5, is_checkpoint=strategy_of is not SavepointStrategy)
     return target
 
 
@@ -102,7 +102,7 @@ def rewritten(source, target, make, parallelism, *, is_checkpoint):
 def test_flink_restores_a_savepoint_of_each_backend(
     flink_restore, same_contents, savepoint_of, expected_of, restorations, tmp_path, name, backend
 ):
-    written = rewritten(savepoint_of(name), tmp_path / "s", BACKENDS[backend], FIXTURES[name], is_checkpoint=False)
+    written = rewritten(savepoint_of(name), tmp_path / "s", BACKENDS[backend], FIXTURES[name], SavepointStrategy)
 
     for flink_backend, parallelism in (("hashmap", None), ("rocksdb", 3)):
         restored = flink_restore(written, backend=flink_backend, parallelism=parallelism)
@@ -115,7 +115,8 @@ def test_flink_restores_a_heap_checkpoint(
     flink_restore, same_contents, savepoint_of, expected_of, restorations, tmp_path, name
 ):
     make = BACKENDS["hashmap"]
-    written = rewritten(savepoint_of(name), tmp_path / "s", make, FIXTURES[name], is_checkpoint=True)
+    compressed = partial(HeapCheckpointStrategy, compressed="snappy" in name)
+    written = rewritten(savepoint_of(name), tmp_path / "s", make, FIXTURES[name], compressed)
 
     for parallelism in (None, 3):
         restored = flink_restore(written, parallelism=parallelism)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import pytest
-from checkpointing import OPERATOR, restore, take
+from checkpointing import OPERATOR, contents, restore, take
 
 from stateshift import (
     AggregateFunction,
@@ -139,7 +140,7 @@ def disposed(subtasks):
 def test_flink_restores_an_incremental_checkpoint_after_five_generations(
     flink_restore, same_contents, restorations, tmp_path, parallelism, options
 ):
-    rng, model = random.Random(1), Model()
+    rng, model = random.Random(1), Model()  # noqa: S311 - no secret
     subtasks = [Subtask(index, parallelism, **options).register() for index in range(parallelism)]
     with open_checkpoints(Folder.at(tmp_path)) as storage:
         for generation in range(5):
@@ -154,9 +155,32 @@ def test_flink_restores_an_incremental_checkpoint_after_five_generations(
         restorations.append(("live checkpoint, 5 generations", "2.3", "2.3", "rocksdb", restored_at))
 
 
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_the_next_checkpoint_of_flink_is_read_here_again(
+    flink_restore, same_contents, restorations, tmp_path, parallelism
+):
+    rng, model = random.Random(3), Model()  # noqa: S311 - no secret
+    subtasks = [Subtask(index, 2).register() for index in range(2)]
+    with open_checkpoints(Folder.at(tmp_path / "ours")) as storage:
+        for _ in range(3):
+            work(subtasks, model, rng, 1000)
+            folder, _ = take(storage, [one.backend for one in subtasks])
+    flink = tmp_path / "flink"
+    restored = flink_restore(folder.place, backend="rocksdb", parallelism=parallelism, following=flink)
+    assert same_contents(model.expected(), restored) == []
+    (place,) = flink.glob("*/chk-*")
+    roots = tuple(str(path) for path in tmp_path.glob("ours/*/shared"))
+    again = Subtask(0, 1)
+    restore(attrs.evolve(Folder.at(place), roots=roots), again.backend)
+
+    assert contents(*(one.backend for one in subtasks)) == contents(again.backend)
+    restorations.append(("live checkpoint, and Flink's next one read here", "2.3", "2.3", "rocksdb", parallelism))
+    disposed([*subtasks, again])
+
+
 def test_flink_restores_what_was_rescaled_here(flink_restore, same_contents, tmp_path):
     """Databases that were clipped by range deletes, and merged entry by entry."""
-    rng, model, root = random.Random(2), Model(), Folder.at(tmp_path)
+    rng, model, root = random.Random(2), Model(), Folder.at(tmp_path)  # noqa: S311 - no secret
     parallelism = 2
     subtasks = [Subtask(index, parallelism).register() for index in range(parallelism)]
     with open_checkpoints(root) as storage:

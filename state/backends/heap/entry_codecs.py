@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .tables import CurrentKey, StateTable
     from .timers import HeapTimerQueue
 
-_SIGN, _TIME_BYTES = 1 << 63, 8
+_SIGN, _TIME_BYTES, _VOID = 1 << 63, 8, b"\0"
 
 
 class Codec(Protocol):
@@ -51,6 +51,7 @@ class _Keys:
         self._format = EntryKeyFormat.of(kind, backend.key, namespace, backend.max_parallelism)
         self._prefix = prefix_size(backend.max_parallelism)
         self._is_ambiguous = is_ambiguous(kind, backend.key, namespace)
+        self._is_plain = self._namespaces is None and kind not in {StateKind.MAP, StateKind.TIMERS}
 
     def group(self, key_group: int) -> bytes:
         return key_group.to_bytes(self._prefix, "big")
@@ -58,7 +59,7 @@ class _Keys:
     def join(self, address: Any) -> bytes:
         """Return key and namespace of an address."""
         if self._namespaces is None:
-            return self._identity.to_bytes(address) + b"\0"
+            return self._identity.to_bytes(address) + _VOID
         key, namespace = self._identity.to_bytes(address[1]), self._namespaces.to_bytes(address[0])
         if self._is_ambiguous:
             return key + length_bytes(len(key)) + namespace + length_bytes(len(namespace))
@@ -66,6 +67,8 @@ class _Keys:
 
     def split(self, data: bytes) -> tuple[Any, bytes, int]:
         """Return the address of an entry, the user key, and the time of a timer."""
+        if self._is_plain and data[-1:] == _VOID:
+            return self._identity.stored(data[self._prefix : -1]), b"", 0
         parts = self._format.split(data)
         address = self._identity.stored(parts.key)
         if self._namespaces is not None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...rocksdb.workspace import LiveFolder
 from ...savepoint.database_files import database_placed
 from ...savepoint.database_stream import common, require_same_states
 from ...savepoint.handles import DatabaseHandle
@@ -20,6 +19,7 @@ from .store import RocksDBStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ....serializers.serializer import TypeSerializer
     from ...savepoint.handles import KeyedHandle
@@ -53,12 +53,9 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         options_factory: RocksDBOptionsFactory | None = None,
     ) -> None:
         configuration = Configuration.of() if configuration is None else configuration
-        local = configuration[f"{PREFIX}localdir"]
-        if local:
-            Path(local).mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix="stateshift-live-", dir=local))
         self._options = DatabaseOptions(configuration, options_factory)
-        self._database = RocksDBStore.new(self._folder / "db", self._options)
+        self._place = LiveFolder(configuration[f"{PREFIX}localdir"] or "")
+        self._database = RocksDBStore.new(self._place.path / "db", self._options)
         self._strategy = DatabaseCheckpointStrategy(
             self,
             incremental=configuration["execution.checkpointing.incremental"],
@@ -84,7 +81,7 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
 
     def link_files(self) -> Path:
         """Write everything to files, and return a new folder with links to them, which the caller deletes."""
-        folder = self._folder / f"files-{uuid.uuid4().hex}"
+        folder = self._place.path / f"files-{uuid.uuid4().hex}"
         self._database.link(folder)
         return folder
 
@@ -95,7 +92,7 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
             return list(handles)
         chosen = max(databases, key=lambda handle: len(common(handle.key_groups, self.key_groups)))
         header = read_header(chosen, folder)
-        place, sizes = self._folder / "restored", {file.name: file.stream.size for file in chosen.files}
+        place, sizes = self._place.path / "restored", {file.name: file.stream.size for file in chosen.files}
         with database_placed(chosen, folder, place) as names:
             restored = RocksDBStore.restored(place, self._options, names, sizes)
         self._database.close()
@@ -111,4 +108,4 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
 
     def dispose(self) -> None:
         super().dispose()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._place.delete()

@@ -16,8 +16,8 @@ from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration
 from stateshift.state.backends.heap.backend import HashMapStateBackend
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from stateshift.state.backends.restoring import restore_keyed
+from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
@@ -58,7 +58,7 @@ class Program:
     """A function's state, and random work on it."""
 
     def __init__(self, backend, seed=0):
-        self.backend, self.random = backend, random.Random(seed)
+        self.backend, self.random = backend, random.Random(seed)  # noqa: S311 - no secret
         self.value = backend.get_or_create_keyed_state(ValueStateDescriptor("value", str))
         self.several = backend.get_or_create_keyed_state(ListStateDescriptor("list", int))
         self.mapped = backend.get_or_create_keyed_state(MapStateDescriptor("map", str, int))
@@ -310,7 +310,7 @@ def test_nothing_is_cleaned_where_a_checkpoint_cannot_be_read(made, root):
     assert before == files_of(storage.folder)
 
 
-def test_a_folder_that_another_program_wrote_is_left_alone(tmp_path, root):
+def test_a_folder_that_another_program_wrote_is_left_alone(root):
     job = Path(root.place) / ("a" * 32)
     (job / "chk-1").mkdir(parents=True)
     (job / "chk-1" / "_metadata").write_bytes(b"")
@@ -318,7 +318,7 @@ def test_a_folder_that_another_program_wrote_is_left_alone(tmp_path, root):
         pass
 
 
-def test_two_runs_do_not_write_into_one_folder(made, root):
+def test_two_runs_do_not_write_into_one_folder(root):
     with open_checkpoints(root) as storage:
         job = Path(storage.folder.place).name
         with pytest.raises(TargetExists, match="another run"), open_checkpoints(root, job):
