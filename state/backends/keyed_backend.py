@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.timers import TimerSerializer
+from .lazy_forms import tables_of
 from .state_types import with_serializers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from ...compat.plan import StatePlan
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
     from ..runtime.states import State
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_stream import KeyedStreamHeader
     from ..storage.files import Folder
     from ..timers import TimeDomain
+    from .lazy_forms import Layout
     from .restore_check import RestoreCheck
     from .snapshots import SnapshotStrategy
 
@@ -166,23 +167,24 @@ class KeyedStateBackend(ABC):
         found = self.restore_check.taken_over(descriptor.describe())
         return None if found is None else with_serializers(descriptor, found)
 
-    def plans_of(self, tables: Iterable[str]) -> dict[str, StatePlan]:
-        """Return the plans by which the values in restored tables of a state get into its form, where they differ.
+    def layout_of(self, state: str, restored: Iterable[str]) -> Layout | None:
+        """Return the tables of a state that is migrated lazily, after `taken_over`; None: it is not.
 
         Args:
-            tables: The names of all restored tables of the state that `taken_over` was called for (`lazy_forms`).
+            state: The name of the state.
+            restored: The names of all restored tables.
 
         Raises:
-            DeclarationError: There are several, which only a restore check can judge, and there was none.
+            DeclarationError: There are several of this state, which only a restore check can judge, and there is none.
         """
-        names = list(tables)
-        if self.restore_check is None and len(names) > 1:
+        if self.restore_check is not None:
+            return self.restore_check.layouts.get(state)
+        if any(name != state for name in tables_of(state, restored)):
             raise DeclarationError(
-                f"the state {names[0]!r} is migrated lazily, so its values have several types",
+                f"the state {state!r} is migrated lazily, so its values have several types",
                 advice="set the backend's restore_check before states are registered",
             )
-        plans = {} if self.restore_check is None else self.restore_check.plans
-        return {name: plans[name] for name in names if name in plans}
+        return None
 
     def migrate_some(self, most: int) -> int:
         """Go on with the lazy migration of all states, as a step in the background.
@@ -191,7 +193,7 @@ class KeyedStateBackend(ABC):
             most: The number of entries to move.
 
         Returns:
-            The number of entries that were moved; less than `most` only if no state is migrated lazily any more.
+            The number of entries that were moved; less than `most` only if none are left.
         """
         return 0
 

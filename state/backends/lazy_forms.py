@@ -5,8 +5,13 @@
 
 Bytes have no place to say which version they are of, so no table has values of two. One table is the present one: what
 the program writes goes there. What an old table still has is read by its old serializer. Any table but that of the
-state's own name has a snapshot that Flink refuses (`LazyMigrationSnapshot`). When all entries are in one of those, they
-move on, as they are, to the table with the state's name; then the migration is over. Source: runtime notes, section 5.
+state's own name has a snapshot that Flink refuses (`LazyMigrationSnapshot`).
+
+A table that has become empty is dropped. When there is none with the state's own name any more, that name is free: it
+becomes the present table at the next restore, and the entries move on to it as they are; then the migration is over. A
+subtask that has all key groups does this at once. With several it takes a restore, because a table must have one form
+in all of them: which table is the present one is decided from what all subtasks stored. Source: runtime notes,
+section 5.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from ..savepoint.meta_info import VALUE_SERIALIZER
 from ..transcode.choice import ExecutorName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ...compat.description import JobDescription
     from ...compat.plan import StatePlan
@@ -75,6 +80,35 @@ def with_tables(old: JobDescription, new: JobDescription) -> JobDescription:
         ]
         operators.append(attrs.evolve(operator, states=(*operator.states, *further)))
     return attrs.evolve(new, operators=tuple(operators))
+
+
+@attrs.frozen
+class Layout:
+    """The tables of a state that is migrated lazily, the same in all subtasks.
+
+    Attributes:
+        present: The name of the table that is written.
+        plans: How the values in the other tables get into its form, by their names; None: they have it.
+    """
+
+    present: str
+    plans: Mapping[str, StatePlan | None]
+
+    @classmethod
+    def of(cls, state: str, plans: Mapping[str, StatePlan | None]) -> Layout | None:
+        """Return the layout of a state; None where it has one table, as it should be.
+
+        Args:
+            state: The name of the state.
+            plans: The plans of all stored tables of the state, by name; None: the values have the present form.
+        """
+        alike = [name for name, plan in plans.items() if plan is None]
+        if state not in plans or state in alike:
+            present = state
+        else:
+            present = alike[0] if alike else free_table(state, plans)
+        others = {name: plan for name, plan in plans.items() if name != present}
+        return cls(present, others) if others or present != state else None
 
 
 class OldForm:

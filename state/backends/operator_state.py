@@ -26,8 +26,8 @@ from ..savepoint.sources import open_stream
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...serializers.serializer import TypeSerializer
     from ...compat.description import StateDescription
+    from ...serializers.serializer import TypeSerializer
     from ..descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
     from ..savepoint.meta_info import StateMetaInfo
     from ..savepoint.redistribution import Share
@@ -256,7 +256,9 @@ class OperatorStateBackend(OperatorStateStore):
 
 def _handle_of(state: StateDescription) -> OperatorListState | OperatorBroadcastState:
     value = state.value.new_side()
-    return OperatorListState(state.name, value) if state.key is None else OperatorBroadcastState(state.key.new_side(), value)
+    if state.key is None:
+        return OperatorListState(state.name, value)
+    return OperatorBroadcastState(state.key.new_side(), value)
 
 
 def _shown(info: StateMetaInfo) -> str:

@@ -25,7 +25,7 @@ from ...compat.targets import Target
 from ...serializers.compatibility import Decision
 from ...serializers.errors import IncompatibleState
 from ..migration.options import MigrationOptions
-from .lazy_forms import state_in, tables_of, with_tables
+from .lazy_forms import Layout, state_in, tables_of, with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -79,7 +79,7 @@ class RestoreCheck:
         lazy: The names of keyed states that are migrated lazily where they need a migration; True: all.
 
     Attributes:
-        plans: The plans by which what is stored in an old form gets into the present one, by the name of its table.
+        layouts: The tables of the states that have several, or get them, because they are migrated lazily.
     """
 
     def __init__(
@@ -98,7 +98,8 @@ class RestoreCheck:
         self._not_lazy: dict[str, str] = {}
         self._is_over = False
         self._known: Memo[tuple[Any, ...], Any] = Memo()
-        self.plans: dict[str, StatePlan] = {}
+        self.layouts: dict[str, Layout] = {}
+        self._plans: dict[str, StatePlan | None] = {}
 
     @property
     def key(self) -> TypeSerializer[Any] | None:
@@ -116,7 +117,7 @@ class RestoreCheck:
     @property
     def lazy_states(self) -> list[str]:
         """The states that are migrated lazily."""
-        return sorted({state_in(name) for name in self.plans})
+        return sorted(self.layouts)
 
     def taken_over(self, state: StateDescription) -> StateDescription | None:
         """Judge a state that is registered, and return it with the serializers that read what is stored.
@@ -135,6 +136,9 @@ class RestoreCheck:
             reports = [self._judged(taken, name) for name in tables]
         worst = max(reports, key=lambda report: _BY_DECISION.index(report.decision))
         if all(self._is_readable(report, taken) for report in reports):
+            layout = Layout.of(state.name, {name: self._plans[name] for name in tables}) if tables else None
+            if layout is not None:
+                self.layouts[state.name] = layout
             return taken
         if self._is_over:
             raise RestoreRefused(worst, self._not_lazy)
@@ -157,15 +161,19 @@ class RestoreCheck:
         self._is_over = True
         report = self.report()
         keys = [operator.key.decision for operator in report.operators if operator.key is not None]
-        states = [state.decision for _, state in report.states() if state.name not in self.plans]
+        states = [state.decision for _, state in report.states() if not self._is_lazy(state)]
         if worst_decision([*keys, *states]) is not Decision.START:
             raise RestoreRefused(report, self._not_lazy)
+
+    def _is_lazy(self, state: StateReport) -> bool:
+        return state.kind.is_keyed and state_in(state.name) in self.layouts
 
     def _is_readable(self, report: CheckReport, taken: StateDescription) -> bool:
         """Whether the values of a table can be read as they are, or lazily; the plan is then kept."""
         state = _of_state(report)
         name = state_in(state.name)
         if report.decision is Decision.START:
+            self._plans[state.name] = None
             return _as_stored(taken, state) is taken or _snapshots(_as_stored(taken, state)) == _snapshots(taken)
         is_lazy = self._lazy if isinstance(self._lazy, bool) else name in self._lazy
         if report.decision is Decision.REFUSE or not is_lazy:
@@ -176,7 +184,7 @@ class RestoreCheck:
         if planned is None or reason:
             self._not_lazy[name] = reason
             return False
-        self.plans[state.name] = planned
+        self._plans[state.name] = planned
         return True
 
     def _judged(self, state: StateDescription, table: str) -> CheckReport:

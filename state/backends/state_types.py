@@ -13,8 +13,8 @@ from ..savepoint.state_kinds import keyed_kind
 from ..timers import TimeDomain, queue_name
 
 if TYPE_CHECKING:
-    from ...serializers.serializer import TypeSerializer
     from ...compat.description import StateDescription
+    from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
 
 

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from ...compat.description import JobDescription
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import KeyedStateBackend
-    from ..runtime.output_tag import OutputTag
     from ..backends.restoring import Migrate
     from ..migration.options import MigrationOptions
+    from ..runtime.output_tag import OutputTag
     from ..savepoint.metadata import OperatorState
     from ..savepoint.redistribution import Share
 
@@ -322,7 +322,7 @@ class SubtaskHarness(ABC):
             self.close()
             if not migrate or check is None or refused.report.decision is not Decision.MIGRATE:
                 raise
-            snapshots = (_migrated(snapshots, check.job, migrate, options),)
+            snapshots = (_migrated(snapshots, check.job, options, migrate=migrate),)
             self._open_restored(snapshots)
         except BaseException:
             self._is_open = False  # the function was not opened, so it is not closed
@@ -394,7 +394,7 @@ def _check_of(
 
 
 def _migrated(
-    snapshots: Sequence[HarnessSnapshot], job: JobDescription, migrate: bool | Migrate, options: MigrationOptions
+    snapshots: Sequence[HarnessSnapshot], job: JobDescription, options: MigrationOptions, *, migrate: bool | Migrate
 ) -> HarnessSnapshot:
     """Return the snapshot that a migration wrote."""
     (operator,) = job.operators

@@ -107,11 +107,13 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
 
     def _begin(self, live: _Live, *, reads: bool = True) -> _Live:
         """Register a state with a handle; what was restored is read into its table, where it may be read."""
-        tables = tables_of(live.info.name, self._states)
-        plans = self.plans_of(tables) if reads else {}
-        for name in tables if reads else ():
-            self._read(self._states.pop(name), plans.get(name), live.codec)
-        self._states[live.info.name] = live
+        layout = self.layout_of(live.info.name, self._states) if reads else None
+        plans = {} if layout is None else layout.plans
+        for name in tables_of(live.info.name, self._states) if reads else ():
+            self._read(self._states[name], plans.get(name), live.codec)
+            if name != live.info.name:
+                del self._states[name]
+        self._states[live.info.name] = live  # in the place of the restored one
         return live
 
     def _read(self, stored: _Live | _Stored, plan: StatePlan | None, codec: Codec) -> None:

@@ -16,7 +16,7 @@ from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ...transcode.choice import ExecutorName
 from ..keyed_backend import KeyedStateBackend
-from ..lazy_forms import state_in, tables_of
+from ..lazy_forms import state_in
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .handles import HANDLES
 from .key_bytes import CurrentKey, namespace_bytes
@@ -131,13 +131,12 @@ class SortedStateBackend(KeyedStateBackend):
 
     def _state_table(self, info: StateMetaInfo, *, reads: bool) -> CachedTable:
         """Return the table of a new handle of a state, which is over several where the state is migrated lazily."""
-        tables = tables_of(info.name, self._infos)
-        plans = self.plans_of(tables) if reads else {}
-        if not reads or (not plans and tables in ([], [info.name])):
+        layout = self.layout_of(info.name, self._infos) if reads else None
+        if layout is None:
             return self._table(info, self._cache)
-        key = self.key.snapshot_configuration()
-        lazy = LazyTable(self._store, self._infos, info, plans, key, self.max_parallelism, self._bounds())
-        self._lazy[info.name] = lazy
+        key, is_alone = self.key.snapshot_configuration(), self.key_groups == range(self.max_parallelism)
+        facts = key, self.max_parallelism, self._bounds()
+        lazy = self._lazy[info.name] = LazyTable(self._store, self._infos, info, layout, *facts, is_alone=is_alone)
         return self._cache.table(lazy)
 
     def migrate_some(self, most: int) -> int:
@@ -154,14 +153,16 @@ class SortedStateBackend(KeyedStateBackend):
         return {name: lazy.left for name, lazy in self._lazy.items()}
 
     def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
-        if state not in self._infos:
+        lazy = self._lazy.get(state)
+        info = self._infos.get(state) if lazy is None else lazy.info
+        if info is None:
             return
-        info = self._infos[state]
         form = entry_key_format(info, self.key, self.max_parallelism)
         wanted = namespace_bytes(info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(), namespace)
         self._cache.flush()
         before: bytes | None = None
-        for keys, _ in self._lazy.get(state, self._store.table(state)).items(*self._bounds()):
+        table = self._store.table(state) if lazy is None else lazy
+        for keys, _ in table.items(*self._bounds()):
             for entry in map(form.split, keys):
                 if entry.namespace == wanted and entry.key != before:
                     before = entry.key
@@ -179,12 +180,12 @@ class SortedStateBackend(KeyedStateBackend):
     @property
     def header(self) -> KeyedStreamHeader:
         """The key snapshot and the states, each in its present form."""
-        infos = (
-            self._lazy[name].info if name in self._lazy else info
-            for name, info in self._infos.items()
-            if name in self._lazy or state_in(name) not in self._lazy
-        )
-        return KeyedStreamHeader(self.key.snapshot_configuration(), tuple(infos))
+        infos = {
+            name: self._lazy[name].info if name in self._lazy else self._infos[table]
+            for table in self._infos
+            for name in (state_in(table) if state_in(table) in self._lazy else table,)
+        }
+        return KeyedStreamHeader(self.key.snapshot_configuration(), tuple(infos.values()))
 
     @property
     def table_header(self) -> KeyedStreamHeader:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..lazy_forms import OldForm, free_table, marked, tables_of
+from ..lazy_forms import OldForm, marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ....compat.plan import StatePlan
     from ....serializers.snapshot import TypeSerializerConfigSnapshot
     from ...rocksdb.database import Items
     from ...savepoint.meta_info import StateMetaInfo
-    from .store import SortedStore, SortedView
+    from ..lazy_forms import Layout
+    from .store import SortedStore, SortedTable, SortedView
 
     Source = Callable[[str, bytes, bytes], Iterator[Items]]
     """Yields the entries of a table in a range of keys, some at a time."""
@@ -66,17 +66,17 @@ def _each(batches: Iterator[Items]) -> Iterator[tuple[bytes, bytes]]:
 class LazyTable:
     """What a program sees as the table of a state that is migrated lazily.
 
-    What is written goes to the present table, and hides nothing: the old copy is removed at once. So each key is in
-    one table only.
+    What is written goes to the present table, and the old copy is removed at once. So each key is in one table only.
 
     Args:
         store: Has the tables.
         infos: The descriptions of all tables of the store, which are kept up to date.
         info: The description of the state in its present form.
-        plans: The plans of the tables that have another form, by name.
+        layout: Its tables.
         key: The snapshot of the keys.
         max_parallelism: The number of key groups.
         bounds: The first key of all entries, and a key after all of them.
+        is_alone: Whether no other subtask has key groups of the operator.
 
     Attributes:
         info: The description of the state in its present form.
@@ -87,30 +87,25 @@ class LazyTable:
         store: SortedStore,
         infos: dict[str, StateMetaInfo],
         info: StateMetaInfo,
-        plans: Mapping[str, StatePlan],
+        layout: Layout,
         key: TypeSerializerConfigSnapshot[Any],
         max_parallelism: int,
         bounds: tuple[bytes, bytes],
+        *,
+        is_alone: bool,
     ) -> None:
         self.info = info
+        self._table: SortedTable
+        self._cursor: bytes
         self._store, self._infos, self._bounds, self._key = store, infos, bounds, (key, max_parallelism)
-        forms = []
-        for name in tables_of(info.name, infos):
-            if self._is_empty(name):
-                self._drop(name)
-            else:
-                forms.append(OldForm(infos[name], plans.get(name), *self._key))
-        alike = [form.name for form in forms if form.is_present]
-        if info.name in alike or all(form.name != info.name for form in forms):
-            present = info.name
-        else:
-            present = alike[0] if alike else free_table(info.name, infos)
-        self._begin(present, [form for form in forms if form.name != present])
+        self._is_alone = is_alone
+        here = {name: plan for name, plan in layout.plans.items() if name in infos}
+        self._begin(layout.present, [OldForm(infos[name], plan, *self._key) for name, plan in here.items()])
 
     @property
     def is_over(self) -> bool:
         """Whether all entries are in the table with the name of the state, in the present form."""
-        return not self._old
+        return not self._old and self._present == self.info.name
 
     @property
     def left(self) -> int:
@@ -144,10 +139,9 @@ class LazyTable:
         return Forms(self._present, tuple(self._old)).items(self._items, start, stop)
 
     def move(self, most: int) -> int:
-        """Move entries that are in another table than the one with the state's name, or in an old form.
+        """Move entries from the other tables to the present one; return their number.
 
-        Returns:
-            The number of entries that were moved; less than `most` only if the migration is over.
+        It is less than `most` only if none are left.
         """
         moved = 0
         while self._old and moved < most:
@@ -170,23 +164,16 @@ class LazyTable:
         self._table = self._store.table(present)
 
     def _finish(self, form: OldForm) -> None:
-        """Leave out an old table, which is empty; after the last one, all entries go to the table of the state."""
-        self._drop(form.name)
+        """Drop an old table, which is empty; after the last one, the table of the state's name may be free."""
+        self._store.drop(form.name)
+        del self._infos[form.name]
         self._old.remove(form)
         self._cursor = self._bounds[0]
-        if not self._old and self._present != self.info.name:
+        if self._is_alone and not self._old and self._present != self.info.name:
             self._begin(self.info.name, [OldForm(self._infos[self._present], None, *self._key)])
-
-    def _drop(self, name: str) -> None:
-        if name != self.info.name:
-            self._store.drop(name)
-            del self._infos[name]
 
     def _items(self, name: str, start: bytes, stop: bytes) -> Iterator[Items]:
         return self._store.table(name).items(start, stop)
-
-    def _is_empty(self, name: str) -> bool:
-        return next(self._items(name, *self._bounds), None) is None
 
 
 @attrs.frozen

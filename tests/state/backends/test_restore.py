@@ -23,12 +23,12 @@ from stateshift import (
     ValueStateDescriptor,
     record,
 )
-from stateshift.state.edits import parse_edits
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import DeclarationError
 from stateshift.state.backends.restore_check import RestoreRefused
 from stateshift.state.backends.restoring import restorable
+from stateshift.state.edits import parse_edits
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.runtime.runtime_context import TaskInfo
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, ProcessHarness, snapshot_together
@@ -73,7 +73,7 @@ class Shop(KeyedProcessFunction):
         self.by = runtime_context.get_map_state(MapStateDescriptor("by", str, self.of, **self.options))
 
     def process_element(self, value, ctx):
-        key, given = value
+        given = value[1]
         if given is None:
             yield self.value.value(), list(self.all.get()), dict(self.by.items())
         else:
