@@ -190,7 +190,7 @@ class KeyedStateBackend(ABC):
         """Go on with the lazy migration of all states, as a step in the background.
 
         Args:
-            most: The number of entries to move.
+            most: The number of entries to move; 0: only the end of a migration is noticed.
 
         Returns:
             The number of entries that were moved; less than `most` only if none are left.

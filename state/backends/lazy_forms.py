@@ -17,13 +17,14 @@ section 5.
 from __future__ import annotations
 
 import re
-from itertools import count, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.containers.ttl_aware import LazyMigrationSnapshot
+from ...serializers.containers.ttl_aware import LazyMigrationSnapshot, without_ttl_awareness
 from ...serializers.errors import located
+from ...serializers.snapshot import snapshot_to_bytes
 from ..key_groups import prefix_size
 from ..migration.block_rewriter import BlockRewriter
 from ..savepoint.blocks import Block
@@ -39,24 +40,44 @@ if TYPE_CHECKING:
     from ..rocksdb.database import Items
     from ..savepoint.meta_info import StateMetaInfo
 
-_NAME = re.compile(r"stateshift/lazy-[0-9]+/(.+)", re.DOTALL)
+_NAME = re.compile(r"stateshift/lazy-([0-9]+)/(.+)", re.DOTALL)
 
 
 def state_in(table: str) -> str:
     """Return the state whose values a table has."""
     found = _NAME.fullmatch(table)
-    return found[1] if found else table
+    return found[2] if found else table
 
 
 def tables_of(state: str, names: Iterable[str]) -> list[str]:
     """Return those names that are tables of a state, that of its own name first."""
-    return sorted((name for name in names if state_in(name) == state), key=lambda name: (name != state, name))
+    return sorted((name for name in names if state_in(name) == state), key=_number)
 
 
 def free_table(state: str, names: Iterable[str]) -> str:
-    """Return the name of a further table of a state."""
-    taken = set(names)
-    return next(name for number in count(2) if (name := f"stateshift/lazy-{number}/{state}") not in taken)
+    """Return the name of a further table of a state, with a number that is larger than those there are."""
+    numbers = [int(found[1]) for name in names if (found := _NAME.fullmatch(name)) and found[2] == state]
+    return f"stateshift/lazy-{max(numbers, default=1) + 1}/{state}"
+
+
+def present_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> str:
+    """Return the table that was the present one when a checkpoint was written, as far as it can be seen.
+
+    It is the one with the state's name, if that has the form of another one; else the last one.
+
+    Args:
+        tables: The snapshots of all tables of a state, by name.
+    """
+    own = min(tables, key=_number)
+    form = snapshot_to_bytes(without_ttl_awareness(tables[own]))
+    further = {name: snapshot_to_bytes(without_ttl_awareness(found)) for name, found in tables.items() if name != own}
+    is_free = _number(own) == 0 and form in further.values()
+    return own if is_free or not further else max(further, key=_number)
+
+
+def _number(table: str) -> int:
+    found = _NAME.fullmatch(table)
+    return int(found[1]) if found else 0
 
 
 def marked(info: StateMetaInfo, table: str) -> StateMetaInfo:
@@ -103,10 +124,7 @@ class Layout:
             plans: The plans of all stored tables of the state, by name; None: the values have the present form.
         """
         alike = [name for name, plan in plans.items() if plan is None]
-        if state not in plans or state in alike:
-            present = state
-        else:
-            present = alike[0] if alike else free_table(state, plans)
+        present = next(iter(alike), free_table(state, plans)) if state in plans and state not in alike else state
         others = {name: plan for name, plan in plans.items() if name != present}
         return cls(present, others) if others or present != state else None
 

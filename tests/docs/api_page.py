@@ -64,7 +64,8 @@ PLACES = {
     ),
     "State backends": (
         "stateshift",
-        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory",
+        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RestoreCheck RestoreRefused RocksDBOptionsFactory "
+        "restorable",
     ),
     "Checking": (
         "stateshift",

@@ -141,15 +141,17 @@ class LazyTable:
     def move(self, most: int) -> int:
         """Move entries from the other tables to the present one; return their number.
 
-        It is less than `most` only if none are left.
+        It is less than `most` only if none are left. Tables that are empty then are dropped.
         """
         moved = 0
-        while self._old and moved < most:
+        while self._old:
             form = self._old[0]
             keys, values = next(self._items(form.name, self._cursor, self._bounds[1]), ((), ()))
             if not keys:
                 self._finish(form)
                 continue
+            if moved >= most:
+                break
             keys, values = keys[: most - moved], values[: most - moved]
             self._table.write(dict(zip(*form.items(keys, values), strict=True)))
             self._store.table(form.name).write(dict.fromkeys(keys))

@@ -21,9 +21,10 @@ from stateshift import (
     ValueStateDescriptor,
     record,
 )
+from stateshift.cli.app import main
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.lazy_forms import state_in, tables_of
+from stateshift.state.backends.lazy_forms import free_table, state_in, tables_of
 from stateshift.state.backends.restore_check import RestoreRefused
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.runtime.runtime_context import TaskInfo
@@ -303,7 +304,13 @@ def test_three_versions_are_read_right(harness_of, tmp_path):
     assert expected == contents(last, *"abcde")
 
 
-def test_a_checkpoint_with_three_versions_has_a_table_for_each(tmp_path):
+def inspected(capsys, place):
+    with pytest.raises(SystemExit):
+        main(["inspect", str(place)])
+    return capsys.readouterr().out
+
+
+def test_a_checkpoint_with_three_versions_has_a_table_for_each(tmp_path, capsys):
     def of_rocksdb(of):
         return KeyedProcessHarness(Keeps(of), first, str, backend=BACKENDS["rocksdb"], uid="shop")
 
@@ -320,6 +327,9 @@ def test_a_checkpoint_with_three_versions_has_a_table_for_each(tmp_path):
     read_back = {name: [entry.value.name for entry in found.state(name).read_entries()] for name in names}
     assert {name: ["v"] for name in names} == read_back
     assert verify(Savepoint.open(tmp_path / "three")).ok
+    shown = inspected(capsys, tmp_path / "three")
+    assert "  value is migrated lazily: 2 entries are left in an old form\n" in shown
+    assert "not Flink-restorable" in shown
     heap = KeyedProcessHarness(Keeps(V3), first, str, uid="shop")
     with pytest.raises(RestoreRefused, match="before that is migrated"):
         heap.restore(snapshot)
@@ -532,7 +542,28 @@ def test_random_writes_moves_and_restores_come_to_what_a_dict_has(harness_of, tm
         assert model[key] == {name: found[name] for name in model[key]}
 
 
+def test_inspect_says_how_many_entries_are_left_until_the_end(tmp_path, capsys):
+    def of_rocksdb(of):
+        return KeyedProcessHarness(of, first, str, backend=BACKENDS["rocksdb"], uid="shop")
+
+    harness = of_rocksdb(Numbers(float))
+    harness.restore(numbers(of_rocksdb, tmp_path / "one"), lazy=True)
+    shown = []
+    for moved in (0, 60, 50, 89, 1):
+        assert moved == harness.migrate_some(moved)
+        harness.snapshot(tmp_path / str(len(shown)), is_checkpoint=True)
+        output = inspected(capsys, tmp_path / str(len(shown)))
+        shown.append([line for line in output.splitlines() if "lazily" in line])
+    harness.close()
+
+    said = "  number is migrated lazily: {} left in an old form"
+    numbers_left = ["100 entries are", "40 entries are", "90 entries are", "1 entry is"]
+    assert [*([said.format(left)] for left in numbers_left), []] == shown
+
+
 def test_names_of_tables():
+    assert "stateshift/lazy-2/a" == free_table("a", ["a", "stateshift/lazy-7/b"])
+    assert "stateshift/lazy-8/a" == free_table("a", ["a", "stateshift/lazy-7/a"])
     assert "a/b" == state_in("stateshift/lazy-12/a/b")
     assert "stateshift/lazy-x/a" == state_in("stateshift/lazy-x/a")
     assert ["a", "stateshift/lazy-2/a"] == tables_of("a", ["stateshift/lazy-2/a", "b", "a", "stateshift/lazy-2/b"])
