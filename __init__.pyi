@@ -98,6 +98,9 @@ from .spark.verify import verify as verify
 from .state.backends.configuration import Configuration as Configuration
 from .state.backends.configured import configured_backend as configured_backend
 from .state.backends.heap.backend import HashMapStateBackend as HashMapStateBackend
+from .state.backends.restore_check import RestoreCheck as RestoreCheck
+from .state.backends.restore_check import RestoreRefused as RestoreRefused
+from .state.backends.restoring import restorable as restorable
 from .state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
 from .state.backends.rocksdb.options import RocksDBOptionsFactory as RocksDBOptionsFactory
 from .state.columnar.bootstrap_report import BootstrapReport as BootstrapReport

@@ -108,23 +108,11 @@ def migrate_in_process(
         IncompatibleState: The compatibility check fails.
         ValueNotConvertible: A value does not fit its new type.
     """
+    from .migration import in_process
     from .migration.options import MigrationOptions
-    from .migration.preparation import prepare
-    from .migration.run import publish_result
-    from .migration.run_task import perform
     from .savepoint.reader import Savepoint
-    from .storage.files import Folder
-    from .storage.publish import Destination, all_or_nothing
-    from .storage.runs import names_of
-    from .storage.source_guard import Read
 
-    prepared = prepare(source, job, options or MigrationOptions())
-    generation = prepared.journal(Folder.at(target)).generation
-    names = names_of((operator.operator_id.hex() for operator in source.metadata.operators), generation)
-    reads = (Read.of(source.folder, source.metadata),)
-    with all_or_nothing(Destination(Folder.at(target), names, reads)) as claim:
-        results = [perform(task, source.folder, claim.folder) for task in prepared.tasks]
-        publish_result(source, prepared.plan, prepared.tasks, results, claim.folder, generation=generation)
+    in_process.migrate_in_process(source, target, job, options or MigrationOptions())
     return Savepoint.open(target)
 
 

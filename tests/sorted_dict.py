@@ -42,6 +42,9 @@ class DictStore:
     def table(self, name: str) -> DictTable:
         return self._tables.setdefault(name, DictTable({}))
 
+    def drop(self, name: str) -> None:
+        del self._tables[name]
+
     def items(
         self, family: str, start: bytes | None = None, stop: bytes | None = None
     ) -> Iterator[tuple[tuple[bytes, ...], tuple[bytes, ...]]]:

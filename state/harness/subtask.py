@@ -6,17 +6,21 @@ import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import OperatorDescription
+from ...serializers.compatibility import Decision
+from ...serializers.errors import DeclarationError
 from ...serializers.hints import serializer_for
 from ..backends.heap.backend import HashMapStateBackend
 from ..backends.operator_state import OperatorStateBackend
 from ..backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from ..backends.raw_state import read_raw_keyed, read_raw_operator, write_raw_keyed, write_raw_operator
-from ..backends.restoring import restore_keyed
+from ..backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
+from ..backends.restoring import restorable, restore_keyed, restored_facts
 from ..backends.snapshots import SavepointStrategy, SnapshotResult, SnapshotTarget
 from ..job import Operator
 from ..key_groups import key_group_range
@@ -29,6 +33,8 @@ from ..runtime.checkpointed import (
 )
 from ..runtime.output_tag import Output
 from ..runtime.runtime_context import RuntimeContext, TaskInfo
+from ..savepoint.metadata import METADATA, SavepointMetadata
+from ..savepoint.reader import Savepoint
 from ..savepoint.redistribution import deal_out_at_start
 from ..storage.checkpoints import CheckpointStorage
 from ..storage.commit import Commit
@@ -38,14 +44,16 @@ from .mutation_guard import MutationGuard
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from types import TracebackType
 
+    from ...compat.description import JobDescription
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import KeyedStateBackend
+    from ..backends.restoring import Migrate
+    from ..migration.options import MigrationOptions
     from ..runtime.output_tag import OutputTag
     from ..savepoint.metadata import OperatorState
-    from ..savepoint.reader import Savepoint
     from ..savepoint.redistribution import Share
 
     BackendFactory = Callable[[TypeSerializer[Any], int, range], KeyedStateBackend]
@@ -79,6 +87,18 @@ class HarnessSnapshot:
         """
         return cls(savepoint.operator(uid).stored, savepoint.folder, savepoint.metadata.checkpoint_id)
 
+    @cached_property
+    def savepoint(self) -> Savepoint:
+        """The savepoint or checkpoint; one of this operator alone where not all subtasks are in the snapshot."""
+        if self.is_whole:
+            return Savepoint.open(self.folder.place, allow_roots=self.folder.roots)
+        return Savepoint(self.folder, SavepointMetadata.new((self.stored,), self.checkpoint_id))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all subtasks are in the snapshot."""
+        return self.folder.exists(METADATA)
+
 
 class SubtaskHarness(ABC):
     """Runs one subtask of an operator; the base class of the harnesses.
@@ -100,6 +120,7 @@ class SubtaskHarness(ABC):
         key_groups: Its key groups.
         operator: The declared operator, with the uid.
         checkpoint_id: The id of the last snapshot that was taken or restored; 0: there was none.
+        restored: What the lineage of the next snapshot says about the last restore.
     """
 
     def __init__(
@@ -123,6 +144,7 @@ class SubtaskHarness(ABC):
         self._side: dict[OutputTag, list[Any]] = {}
         self._now_ms = 0
         self.checkpoint_id = 0
+        self.restored: dict[str, Any] = {}
         self._is_open = False
         self._begin(())
 
@@ -138,17 +160,24 @@ class SubtaskHarness(ABC):
     def _end(self) -> None:
         """Close the operator."""
 
-    def _begin(self, snapshots: Sequence[HarnessSnapshot]) -> None:
+    def _begin(
+        self,
+        snapshots: Sequence[HarnessSnapshot],
+        options: MigrationOptions = RESTORING,
+        lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in `restore`
+    ) -> None:
         """Create what a start creates: the backends with what is restored, the context, the operator."""
         task = self.task
         self.checkpoint_id = max((snapshot.checkpoint_id for snapshot in snapshots), default=self.checkpoint_id)
-        self._backend: Any = (
-            None if self._key is None else self._factory(self._key, task.max_parallelism, self.key_groups)
-        )
-        self._operator_states = OperatorStateBackend()
-        for snapshot in snapshots:
-            if self._backend is not None:
+        self._check = _check_of(snapshots, self._key, options, lazy) if snapshots else None
+        key = self._key if self._check is None else self._check.key
+        self._is_disposed = False
+        self._backend: Any = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
+        self._operator_states = OperatorStateBackend(self._check)
+        if self._backend is not None:
+            for snapshot in snapshots:
                 restore_keyed(self._backend, snapshot.stored, snapshot.folder)
+            self._backend.restore_check = self._check
         for snapshot, shares in self._shares(snapshots, "managed_operator"):
             self._operator_states.restore(shares, snapshot.folder)
         seen = MutationGuard(self._backend) if self._detects_mutation and self._backend is not None else self._backend
@@ -201,13 +230,16 @@ class SubtaskHarness(ABC):
         if not self._is_open:
             self._is_open = True
             self._start()
+            if self._check is not None:
+                self._check.finish()
 
     def close(self) -> None:
-        """Close the function, and drop the backend."""
+        """Close the function, and drop the backend; closing it twice is harmless."""
         if self._is_open:
             self._is_open = False
             self._end()
-        if self._backend is not None:
+        if self._backend is not None and not self._is_disposed:
+            self._is_disposed = True
             self._backend.dispose()
 
     @property
@@ -244,6 +276,14 @@ class SubtaskHarness(ABC):
         """
         return snapshot_together([self], place, is_checkpoint=is_checkpoint)
 
+    def migrate_some(self, most: int) -> int:
+        """Go on with lazy migrations; arguments and result are those of the backend's method."""
+        return 0 if self._backend is None else self._backend.migrate_some(most)
+
+    def left_to_migrate(self) -> dict[str, int]:
+        """Return the numbers of entries that lazy migrations have still to move, by state."""
+        return {} if self._backend is None else self._backend.left_to_migrate()
+
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
         """Let function and backend learn that a checkpoint is complete; by default the last one.
 
@@ -255,18 +295,62 @@ class SubtaskHarness(ABC):
         if isinstance(self._function, CheckpointListener):
             self._function.notify_checkpoint_complete(checkpoint_id)
 
-    def restore(self, *snapshots: HarnessSnapshot, function: Any = None) -> None:
+    def restore(
+        self,
+        *snapshots: HarnessSnapshot,
+        function: Any = None,
+        migrate: bool | Migrate = False,
+        lazy: bool | Collection[str] = (),
+        options: MigrationOptions = RESTORING,
+    ) -> None:
         """Start again from the state of all former subtasks, as after a failure; records and clock stay.
 
-        The keyed state of other key groups, and the other subtasks' shares of operator state, are left out.
+        The keyed state of other key groups, and the other subtasks' shares of operator state, are left out. The
+        function is opened: then its states are known, and checked against the stored ones.
 
         Args:
             snapshots: One for all subtasks, or those of the subtasks in their order.
             function: The function to go on with; None: the same object, which is opened again.
+            migrate: Whether state is migrated where the function needs that, into a new folder beside the snapshot. The
+                function is then closed and opened once more. True does it in this process; a function such as
+                `stateshift.spark.migrate.migrate` is called for it.
+            lazy: The names of keyed states that are migrated lazily where they need a migration; True: all. Their
+                values get the new type when they are written, or by `migrate_some` of the backend. The heap backend
+                migrates them when it reads them, at once.
+            options: The options of the check and the migration: states to rename or drop, the policy, trust.
+
+        Raises:
+            RestoreRefused: The function cannot go on from the state, or not without a migration; the error has the
+                report. The harness is then closed.
+            DeclarationError: A migration is needed, and no snapshot has all subtasks.
         """
         self.close()
         self._function = self._function if function is None else function
-        self._begin(snapshots)
+        try:
+            self._open_restored(snapshots, options, lazy)
+        except RestoreRefused as refused:
+            check = self._check
+            self.close()
+            if not migrate or check is None or refused.report.decision is not Decision.MIGRATE:
+                raise
+            snapshots = (_migrated(snapshots, check.job, options, migrate=migrate),)
+            self._open_restored(snapshots)
+        except BaseException:
+            self._is_open = False  # the function was not opened, so it is not closed
+            self.close()
+            raise
+        self.restored = restored_facts(snapshots[0].savepoint) if snapshots and snapshots[0].is_whole else {}
+        if self._check is not None and self._check.lazy_states:
+            self.restored["job"] = f"a running job, which migrates lazily: {', '.join(self._check.lazy_states)}"
+
+    def _open_restored(
+        self,
+        snapshots: Sequence[HarnessSnapshot],
+        options: MigrationOptions = RESTORING,
+        lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in `restore`
+    ) -> None:
+        self._begin(snapshots, options, lazy)
+        self.open()
 
     def write(
         self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool, shared: Folder | None = None
@@ -302,6 +386,38 @@ class SubtaskHarness(ABC):
 
     def _collect_side(self, tag: OutputTag, value: Any, _: int | None) -> None:
         self._side.setdefault(tag, []).append(value)
+
+
+def _check_of(
+    snapshots: Sequence[HarnessSnapshot],
+    key: TypeSerializer[Any] | None,
+    options: MigrationOptions,
+    lazy: bool | Collection[str],  # noqa: FBT001 - as in `restore`
+) -> RestoreCheck:
+    """Return the check against the operator of some snapshots, with the states of all of them."""
+    trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
+    described = [snapshot.savepoint.describe(**trust) for snapshot in snapshots]  # type: ignore[arg-type]
+    ids = [snapshot.stored.operator_id.hex() for snapshot in snapshots]
+    operators = [
+        next((one for one in side.operators if one.operator_id == wanted), OperatorDescription(wanted))
+        for side, wanted in zip(described, ids, strict=True)
+    ]
+    states = {(state.kind.scope, state.name): state for one in reversed(operators) for state in one.states}
+    first = next((one for one in operators if one.key is not None), operators[0])
+    return RestoreCheck(described[0].origin, attrs.evolve(first, states=tuple(states.values())), key, options, lazy)
+
+
+def _migrated(
+    snapshots: Sequence[HarnessSnapshot], job: JobDescription, options: MigrationOptions, *, migrate: bool | Migrate
+) -> HarnessSnapshot:
+    """Return the snapshot that a migration wrote."""
+    (operator,) = job.operators
+    if len(snapshots) > 1 or not snapshots[0].is_whole:
+        raise DeclarationError(
+            "a migration needs one snapshot of all subtasks", advice="take it with snapshot_together"
+        )
+    found = restorable(snapshots[0].savepoint, job, migrate=migrate, options=options)
+    return HarnessSnapshot.of(found, operator.operator_id)
 
 
 def snapshot_together(
@@ -345,7 +461,7 @@ def _taken(
     operator = OperatorSnapshot(first.operator, first.task.max_parallelism, parts)
     stored = operator.state()
     if len(parts) == first.task.parallelism:
-        publish_snapshot(commit, [operator], checkpoint_id, is_checkpoint=is_checkpoint)
+        publish_snapshot(commit, [operator], checkpoint_id, is_checkpoint=is_checkpoint, **first.restored)
     else:
         numbered = zip(stored.subtasks, harnesses, strict=True)
         subtasks = tuple(attrs.evolve(subtask, index=harness.task.index) for subtask, harness in numbered)

@@ -65,7 +65,10 @@ PLACES = {
     "Checkpoints": ("stateshift", "open_checkpoints CheckpointStorage"),
     "State backends": (
         "stateshift",
-        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory configured_backend",
+        """
+        Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RestoreCheck RestoreRefused
+        RocksDBOptionsFactory configured_backend restorable
+        """,
     ),
     "Checking": (
         "stateshift",

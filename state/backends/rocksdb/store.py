@@ -154,6 +154,12 @@ class RocksDBStore:
             self._tables[name] = self._opened(name)
         return self._tables[name]
 
+    def drop(self, name: str) -> None:
+        """Remove a table with all of its entries; views that were made before still have it."""
+        self._tables.pop(name).close()
+        with reported("drop a column family"):
+            self._database.drop_column_family(name)
+
     @property
     def families(self) -> frozenset[str]:
         """The names of the states."""

@@ -50,6 +50,10 @@ class SortedStore(Protocol):
         """Return a table, which is created where it is missing."""
         ...
 
+    def drop(self, name: str) -> None:
+        """Remove a table with all of its entries; views that were made before still have it."""
+        ...
+
     def freeze(self) -> SortedView:
         """Return all tables as they are now. It must be short."""
         ...
