@@ -244,9 +244,7 @@ class _Session(_InTime, MergingWindowAssigner):
         time, gap = self._time(timestamp, context), self.session_gap
         return [TimeWindow(time, time + (gap if isinstance(gap, int) else self._checked(gap(element))))]
 
-    def merge_windows(
-        self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback
-    ) -> None:
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback) -> None:
         session: list[TimeWindow] = []
         whole: TimeWindow | None = None
         for window in [*sorted(set(windows)), None]:

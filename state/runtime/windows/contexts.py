@@ -35,9 +35,7 @@ class WindowStateStore(KeyedStateStore):
         window: The window that the handles are given for.
     """
 
-    def __init__(
-        self, backend: KeyedStateBackend, clock: Callable[[], int], serializer: TypeSerializer[Any]
-    ) -> None:
+    def __init__(self, backend: KeyedStateBackend, clock: Callable[[], int], serializer: TypeSerializer[Any]) -> None:
         super().__init__(backend, clock)
         self._serializer = serializer
         self._found: dict[str, tuple[StateDescriptor, Any]] = {}

@@ -43,5 +43,5 @@ class ProcessWindowFunction(Function):
             elements: The elements of the window; after a reduce or aggregate function, its one result.
         """
 
-    def clear(self, context: contexts.ProcessWindowContext) -> None:  # noqa: B027 - optional
+    def clear(self, context: contexts.ProcessWindowContext) -> None:
         """Remove the states of `context.window_state()`; it is called when the window is gone."""

@@ -1,0 +1,88 @@
+"""Savepoints of Flink's window operators go on here with Flink's results, and come back as they were."""
+
+from __future__ import annotations
+
+import pytest
+from live_backends import BACKENDS
+from window_jobs import FIXTURES, OPERATIONS, Jobs, of_flink
+
+from stateshift import Decision, Int32, Job, Operator, Savepoint, check
+from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.savepoint.states import keyed_handles
+
+SAVEPOINTS = ["hashmap-p2", "rocksdb-p1"]
+
+
+@pytest.fixture(params=SAVEPOINTS)
+def of_java(request):
+    return Savepoint.open(FIXTURES / request.param / "savepoint")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    return BACKENDS[request.param]
+
+
+def contents(savepoint, uid):
+    """The descriptions of the keyed states of an operator by name, and their entries as bytes, by state and group."""
+    stored = savepoint.operator(uid).stored
+    infos, entries = {}, {}
+    for handle in keyed_handles(stored):
+        with open_keyed(handle, savepoint.folder, stored.max_parallelism) as reader:
+            infos |= {info.name: info for info in reader.header.states}
+            for block in reader.blocks():
+                name = reader.header.states[block.state_id].name
+                entries.setdefault((name, block.key_group), []).extend(map(tuple, block.items()))
+    return infos, {place: sorted(found) for place, found in entries.items()}
+
+
+def test_without_a_savepoint_the_results_are_those_of_flink(backend):
+    jobs = Jobs(backend=backend)
+
+    assert of_flink("before") == jobs.run("before.txt")
+
+
+def test_a_savepoint_of_flink_goes_on_with_the_results_of_flink(of_java, backend):
+    jobs = Jobs(backend=backend)
+    jobs.restore(of_java)
+
+    assert of_flink("after") == jobs.run("after.txt", end=True)
+
+
+@pytest.mark.parametrize("uid", OPERATIONS)
+def test_what_was_not_changed_is_written_back_byte_for_byte(of_java, backend, uid, tmp_path):
+    jobs = Jobs(backend=backend)
+    jobs.restore(of_java)
+
+    assert contents(of_java, uid) == contents(Savepoint.open(jobs.write(tmp_path / "savepoint")), uid)
+
+
+@pytest.mark.parametrize("uid", OPERATIONS.keys() - {"lists"})
+def test_the_same_events_leave_the_state_that_flink_has(of_java, backend, uid, tmp_path):
+    """Where sessions have gaps of their own, it is chance under which merged window Flink keeps the contents."""
+    jobs = Jobs(backend=backend)
+    jobs.run("before.txt")
+    expected = contents(of_java, uid)
+
+    assert expected == contents(Savepoint.open(jobs.write(tmp_path / "savepoint")), uid)
+
+
+def test_a_restore_in_the_midst_of_sessions_changes_nothing(backend, tmp_path):
+    whole, parts = Jobs(backend=backend), Jobs(backend=backend)
+    before = parts.run("before.txt")
+    parts.restore(Savepoint.open(parts.write(tmp_path / "savepoint")))
+
+    assert before == parts.results()
+    assert whole.run("before.txt", "after.txt", end=True) == parts.run("after.txt", end=True)
+
+
+def test_a_check_takes_the_states_that_an_operation_names(of_java):
+    job = Job(
+        [Operator(uid, key=Int32, states=one.states, timers=one.timers) for uid, one in OPERATIONS.items()]
+    )
+    report = check(of_java.describe(), job.describe())
+    found = {(operator.uid, state.name): state.decision for operator, state in report.states()}
+    named = {(uid, state.name) for uid, one in OPERATIONS.items() for state in one.states}
+
+    assert named <= found.keys()
+    assert {Decision.START} == {found[place] for place in named}
