@@ -24,6 +24,8 @@ from stateshift import (
     WindowedStream,
 )
 from stateshift.state.backends.publishing import OperatorSnapshot, publish_snapshot
+from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.savepoint.states import keyed_handles
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
@@ -85,7 +87,7 @@ OPERATIONS = {
     "sums": (
         WindowedStream(SlidingEventTimeWindows.of(timedelta(seconds=20), timedelta(seconds=10)), PAIR)
         .allowed_lateness(timedelta(seconds=3))
-        .aggregate(Sum(), Note(each=True))
+        .aggregate(Sum(), Note(each=True), PAIR)
     ),
     "lists": (
         WindowedStream(EventTimeSessionWindows.with_dynamic_gap(lambda pair: 2000 * (1 + pair[1] % 5)), PAIR)
@@ -154,3 +156,16 @@ def ordered(results):
 def of_flink(name):
     """What `WindowJobs.java` saw: `before` or `after` the savepoint."""
     return ordered(json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8"))["results"])
+
+
+def contents(savepoint, uid):
+    """The descriptions of the keyed states of an operator by name, and their entries as bytes, by state and group."""
+    stored = savepoint.operator(uid).stored
+    infos, entries = {}, {}
+    for handle in keyed_handles(stored):
+        with open_keyed(handle, savepoint.folder, stored.max_parallelism) as reader:
+            infos |= {info.name: info for info in reader.header.states}
+            for block in reader.blocks():
+                name = reader.header.states[block.state_id].name
+                entries.setdefault((name, block.key_group), []).extend(map(tuple, block.items()))
+    return infos, {place: sorted(found) for place, found in entries.items()}

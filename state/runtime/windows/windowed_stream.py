@@ -156,10 +156,11 @@ class WindowedStream:
         Args:
             aggregate_function: Makes the accumulator and its result.
             window_function: Makes the results of that; None: that is the result.
-            accumulator_type: The type hint or serializer of the accumulator; None: that of the elements.
+            accumulator_type: The type hint or serializer of the accumulator; it must be given.
         """
-        kind = self._element_type if accumulator_type is None else accumulator_type
-        return self._operation(AggregatingStateDescriptor, window_function, aggregate_function, kind)
+        if accumulator_type is None:
+            raise DeclarationError("the accumulator has no type", advice="pass accumulator_type=…")
+        return self._operation(AggregatingStateDescriptor, window_function, aggregate_function, accumulator_type)
 
     def apply(self, window_function: WindowFunction) -> WindowOperation:
         """Keep the elements of a window, and call a `WindowFunction` with all of them; raises as `reduce`."""

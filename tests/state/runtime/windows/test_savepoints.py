@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 from live_backends import BACKENDS
-from window_jobs import FIXTURES, OPERATIONS, Jobs, of_flink
+from window_jobs import FIXTURES, OPERATIONS, Jobs, contents, of_flink
 
 from stateshift import Decision, Int32, Job, Operator, Savepoint, check
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.states import keyed_handles
 
 SAVEPOINTS = ["hashmap-p2", "rocksdb-p1"]
 
@@ -21,19 +19,6 @@ def of_java(request):
 @pytest.fixture(params=BACKENDS)
 def backend(request):
     return BACKENDS[request.param]
-
-
-def contents(savepoint, uid):
-    """The descriptions of the keyed states of an operator by name, and their entries as bytes, by state and group."""
-    stored = savepoint.operator(uid).stored
-    infos, entries = {}, {}
-    for handle in keyed_handles(stored):
-        with open_keyed(handle, savepoint.folder, stored.max_parallelism) as reader:
-            infos |= {info.name: info for info in reader.header.states}
-            for block in reader.blocks():
-                name = reader.header.states[block.state_id].name
-                entries.setdefault((name, block.key_group), []).extend(map(tuple, block.items()))
-    return infos, {place: sorted(found) for place, found in entries.items()}
 
 
 def test_without_a_savepoint_the_results_are_those_of_flink(backend):
@@ -77,9 +62,7 @@ def test_a_restore_in_the_midst_of_sessions_changes_nothing(backend, tmp_path):
 
 
 def test_a_check_takes_the_states_that_an_operation_names(of_java):
-    job = Job(
-        [Operator(uid, key=Int32, states=one.states, timers=one.timers) for uid, one in OPERATIONS.items()]
-    )
+    job = Job([Operator(uid, key=Int32, states=one.states, timers=one.timers) for uid, one in OPERATIONS.items()])
     report = check(of_java.describe(), job.describe())
     found = {(operator.uid, state.name): state.decision for operator, state in report.states()}
     named = {(uid, state.name) for uid, one in OPERATIONS.items() for state in one.states}
