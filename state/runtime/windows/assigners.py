@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from ....serializers.errors import DeclarationError, ValueNotConvertible, shown
-from ....serializers.flink.windows import (
-    GLOBAL_WINDOW,
-    GlobalWindow,
-    GlobalWindowSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-)
+from ....serializers.flink.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+from ....serializers.hints import serializer_for
 from . import contexts
 from .triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
 
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ....serializers.serializer import TypeSerializer
-    from .contexts import WindowAssignerContext
     from .triggers import Trigger
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -51,7 +45,9 @@ class WindowAssigner(ABC):
     WindowAssignerContext = contexts.WindowAssignerContext
 
     @abstractmethod
-    def assign_windows(self, element: Any, timestamp: int | None, context: WindowAssignerContext) -> Collection[Any]:
+    def assign_windows(
+        self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
+    ) -> Collection[Any]:
         """Return the windows of an element.
 
         Args:
@@ -111,12 +107,12 @@ class _InTime(WindowAssigner):
         return EventTimeTrigger() if self._by_event_time else ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        return TimeWindowSerializer()
+        return serializer_for(TimeWindow)
 
     def is_event_time(self) -> bool:
         return self._by_event_time
 
-    def _time(self, timestamp: int | None, context: WindowAssignerContext) -> int:
+    def _time(self, timestamp: int | None, context: contexts.WindowAssignerContext) -> int:
         return _event_time(timestamp) if self._by_event_time else context.get_current_processing_time()
 
 
@@ -137,7 +133,9 @@ class _Tumbling(_InTime):
         """Return the assigner of windows of a size, which begin at multiples of it after 1970 UTC plus the offset."""
         return cls(milliseconds(size), 0 if offset is None else milliseconds(offset))
 
-    def assign_windows(self, element: Any, timestamp: int | None, context: WindowAssignerContext) -> list[TimeWindow]:
+    def assign_windows(
+        self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
+    ) -> list[TimeWindow]:
         start = _start(self._time(timestamp, context), self.offset, self.size)
         return [TimeWindow(start, start + self.size)]
 
@@ -180,7 +178,9 @@ class _Sliding(_InTime):
         """Return the assigner of windows of a size, of which one begins with every slide after 1970 UTC plus offset."""
         return cls(milliseconds(size), milliseconds(slide), 0 if offset is None else milliseconds(offset))
 
-    def assign_windows(self, element: Any, timestamp: int | None, context: WindowAssignerContext) -> list[TimeWindow]:
+    def assign_windows(
+        self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
+    ) -> list[TimeWindow]:
         time = self._time(timestamp, context)
         last = _start(time, self.offset, self.slide)
         return [TimeWindow(start, start + self.size) for start in range(last, time - self.size, -self.slide)]
@@ -240,7 +240,9 @@ class _Session(_InTime, MergingWindowAssigner):
         """
         return cls(extractor)
 
-    def assign_windows(self, element: Any, timestamp: int | None, context: WindowAssignerContext) -> list[TimeWindow]:
+    def assign_windows(
+        self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
+    ) -> list[TimeWindow]:
         time, gap = self._time(timestamp, context), self.session_gap
         return [TimeWindow(time, time + (gap if isinstance(gap, int) else self._checked(gap(element))))]
 
@@ -290,14 +292,16 @@ class GlobalWindows(WindowAssigner):
         """Return the assigner."""
         return GlobalWindows()
 
-    def assign_windows(self, element: Any, timestamp: int | None, context: WindowAssignerContext) -> list[GlobalWindow]:
+    def assign_windows(
+        self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
+    ) -> list[GlobalWindow]:
         return [GLOBAL_WINDOW]
 
     def get_default_trigger(self, env: Any) -> Trigger:
         return NeverTrigger()
 
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:
-        return GlobalWindowSerializer()
+        return serializer_for(GlobalWindow)
 
     def is_event_time(self) -> bool:
         return False

@@ -56,7 +56,7 @@ class WindowOperator(StreamOperator):
     def __init__(
         self,
         operation: WindowOperation,
-        selector: Callable[[Any], Any],
+        selector: Callable[[Any], Any] | None,
         runtime_context: RuntimeContext,
         backend: KeyedStateBackend | None,
         output: Output,
@@ -66,7 +66,7 @@ class WindowOperator(StreamOperator):
         assigner = operation.assigner
         serializer = assigner.get_window_serializer()
         timers = self.timer_service(WINDOW_TIMERS, serializer, self._on_timer)
-        if backend is None or timers is None:
+        if backend is None or timers is None or selector is None:
             raise DeclarationError("windows need a keyed stream", advice="key the stream, and name the key type")
         self._operation, self._assigner, self._trigger = operation, assigner, operation.trigger
         self._selector, self._is_event_time = selector, assigner.is_event_time()
@@ -196,7 +196,8 @@ class WindowOperator(StreamOperator):
     def _end(self, window: Any) -> int:
         """Return the time at which a window is removed."""
         lateness = self._operation.lateness_ms if self._is_event_time else 0
-        return min(window.max_timestamp() + lateness, MAX_WATERMARK)
+        last: int = window.max_timestamp()
+        return min(last + lateness, MAX_WATERMARK)
 
     def _is_late(self, window: Any) -> bool:
         return self._is_event_time and self._end(window) <= self.times.watermark

@@ -9,14 +9,11 @@ from __future__ import annotations
 import enum
 import operator
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....serializers.errors import DeclarationError, shown
 from ...descriptors import ReducingStateDescriptor
 from . import contexts
-
-if TYPE_CHECKING:
-    from .contexts import OnMergeContext, TriggerContext
 
 
 class TriggerResult(enum.Enum):
@@ -46,7 +43,9 @@ class Trigger(ABC):
     OnMergeContext = contexts.OnMergeContext
 
     @abstractmethod
-    def on_element(self, element: Any, timestamp: int | None, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
         """Decide when an element has been added to a window.
 
         Args:
@@ -57,11 +56,11 @@ class Trigger(ABC):
         """
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         """Decide when a timer of processing time fires, in milliseconds since 1970 UTC."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         """Decide when a timer of event time fires, in milliseconds since 1970 UTC."""
 
     def can_merge(self) -> bool:
@@ -69,11 +68,11 @@ class Trigger(ABC):
         return False
 
     @abstractmethod
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         """Take over timers and states of merged windows for the window that they became."""
 
     @abstractmethod
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
         """Remove the timers and states of a window that is gone."""
 
 
@@ -85,26 +84,28 @@ class EventTimeTrigger(Trigger):
         """Return the trigger."""
         return EventTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int | None, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         if window.max_timestamp() > ctx.get_current_watermark():  # else the next element fires
             ctx.register_event_time_timer(window.max_timestamp())
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
@@ -116,24 +117,26 @@ class ProcessingTimeTrigger(Trigger):
         """Return the trigger."""
         return ProcessingTimeTrigger()
 
-    def on_element(self, element: Any, timestamp: int | None, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
@@ -158,7 +161,9 @@ class CountTrigger(Trigger):
         """Return the trigger; arguments and errors as for the class."""
         return CountTrigger(window_size)
 
-    def on_element(self, element: Any, timestamp: int | None, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
         count = ctx.get_partitioned_state(self._count)
         count.add(1)
         if count.get() < self._window_size:
@@ -166,19 +171,19 @@ class CountTrigger(Trigger):
         count.clear()
         return TriggerResult.FIRE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         return True
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         ctx.merge_partitioned_state(self._count)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
         ctx.get_partitioned_state(self._count).clear()
 
 
@@ -197,22 +202,24 @@ class PurgingTrigger(Trigger):
         """Return the trigger around another one."""
         return PurgingTrigger(nested_trigger)
 
-    def on_element(self, element: Any, timestamp: int | None, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
         return self._purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return self._purging(self.nested_trigger.on_processing_time(time, window, ctx))
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return self._purging(self.nested_trigger.on_event_time(time, window, ctx))
 
     def can_merge(self) -> bool:
         return self.nested_trigger.can_merge()
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         self.nested_trigger.on_merge(window, ctx)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
         self.nested_trigger.clear(window, ctx)
 
     @staticmethod
@@ -223,17 +230,19 @@ class PurgingTrigger(Trigger):
 class NeverTrigger(Trigger):
     """Never fires; the default of `GlobalWindows`."""
 
-    def on_element(self, element: Any, timestamp: int | None, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         pass
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
         pass
