@@ -95,6 +95,10 @@ from .spark.bootstrap import bootstrap as bootstrap
 from .spark.migrate import migrate as migrate
 from .spark.migrate import repartition as repartition
 from .spark.verify import verify as verify
+from .state.backends.configuration import Configuration as Configuration
+from .state.backends.heap.backend import HashMapStateBackend as HashMapStateBackend
+from .state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
+from .state.backends.rocksdb.options import RocksDBOptionsFactory as RocksDBOptionsFactory
 from .state.columnar.bootstrap_report import BootstrapReport as BootstrapReport
 from .state.descriptors import AggregatingStateDescriptor as AggregatingStateDescriptor
 from .state.descriptors import FoldingStateDescriptor as FoldingStateDescriptor
@@ -127,7 +131,13 @@ from .state.runtime.functions import MapFunction as MapFunction
 from .state.runtime.functions import ProcessFunction as ProcessFunction
 from .state.runtime.functions import ReduceFunction as ReduceFunction
 from .state.runtime.output_tag import OutputTag as OutputTag
+from .state.runtime.runtime_context import RuntimeContext as RuntimeContext
 from .state.runtime.sources import SourceFunction as SourceFunction
+from .state.runtime.states import AggregatingState as AggregatingState
+from .state.runtime.states import ListState as ListState
+from .state.runtime.states import MapState as MapState
+from .state.runtime.states import ReducingState as ReducingState
+from .state.runtime.states import ValueState as ValueState
 from .state.runtime.time_to_live import StateTtlConfig as StateTtlConfig
 from .state.runtime.windows.assigners import EventTimeSessionWindows as EventTimeSessionWindows
 from .state.runtime.windows.assigners import GlobalWindows as GlobalWindows

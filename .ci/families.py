@@ -32,6 +32,7 @@ ALLOWED = {
     "state/job_source.py": KINDS,
     "state/job_strategies.py": "the types of keys that the harness draws",
     "state/migration/block_rewriter.py": KINDS,
+    "state/runtime/pyflink_names.py": "the words that PyFlink has for types",
     "state/savepoint/value_readers.py": KINDS,
     "state/savepoint/writer.py": SPACES,
     "state/transcode/entry_check.py": SPACES,

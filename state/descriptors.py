@@ -288,6 +288,11 @@ class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
     default_value: V | None = None
     add_function: Callable[[V, Any], V] | None = attrs.field(default=None, kw_only=True)
 
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.add_function is not None:
+            warn_deprecated("add_function", since="0.2", removed_in="1.0", use="agg_function", stacklevel=4)
+
     def get_agg_function(self) -> AggregateFunction[Any, V, Any] | None:
         """Return the function."""
         return self.agg_function

@@ -8,8 +8,8 @@ from stateshift.state.backends.sorted.backend import SortedStateBackend
 
 
 def sorted_dict(key, max_parallelism, key_groups):
-    """The third backend, over a store of thirty lines."""
-    return SortedStateBackend(DictStore(), key, max_parallelism, key_groups)
+    """The third backend, over a store of thirty lines, with a cache that is soon full."""
+    return SortedStateBackend(DictStore(), key, max_parallelism, key_groups, cache_bytes=1000, held_timers=2)
 
 
 BACKENDS = {"hashmap": HashMapStateBackend, "rocksdb": EmbeddedRocksDBStateBackend, "sorted dict": sorted_dict}

@@ -30,11 +30,12 @@ def command(target_place: str, *, with_json: bool) -> int:
 
     Beside a savepoint that it had published, that is its claim and its notes.
     """
+    from ...state.storage.checkpoints import clean_job, is_job_folder
     from ...state.storage.files import Folder
     from ...state.storage.publish import clean
 
     folder = Folder.at(target_place)
-    removed = clean(folder)
+    removed = clean_job(folder) if is_job_folder(folder) else clean(folder)
     if with_json:
         print_json({"target": folder.place, "removed": list(removed)})
     elif removed:

@@ -229,7 +229,7 @@ def _variable(key: str) -> str:
 
 def describe_options() -> str:
     """Return the table of all keys for the documentation, in Markdown."""
-    rows = ["| key | default | effect | |", "| --- | --- | --- | --- |"]
+    rows = ["| key | default | effect | remark |", "| --- | --- | --- | --- |"]
     for option in options().values():
         notes = [option.note] if option.note else []
         if option.former:

@@ -8,17 +8,20 @@ migration work for every backend. Source: runtime notes, sections 2 and 3.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
     from ..runtime.states import State
     from ..savepoint.blocks import Block
+    from ..savepoint.handles import KeyedHandle
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.keyed_stream import KeyedStreamHeader
+    from ..storage.files import Folder
     from ..timers import TimeDomain
     from .snapshots import SnapshotStrategy
 
@@ -79,12 +82,24 @@ class KeyedStateBackend(ABC):
         max_parallelism: The number of key groups of the operator.
         key_groups: Those of this subtask.
         current_key: The key that all handles follow. Read only: `set_current_key` changes it.
+        cleans_up_incrementally: Whether each access of a state with TTL looks for expired values of some other keys,
+            as in Flink on the heap only.
     """
+
+    cleans_up_incrementally: ClassVar[bool] = False
 
     key: TypeSerializer[Any]
     max_parallelism: int
     key_groups: range
     current_key: Any
+
+    @cached_property
+    def expired(self) -> dict[str, Callable[[int], bool]]:
+        """Whether a value with a time stamp (milliseconds) is left out of full snapshots, by the name of its state.
+
+        The runtime fills it.
+        """
+        return {}
 
     @abstractmethod
     def set_current_key(self, key: Any) -> None:
@@ -127,6 +142,17 @@ class KeyedStateBackend(ABC):
         It is called before any handle is given, once for each stored subtask whose key groups overlap. The stored
         types are those of the stream; a descriptor that is registered later has been checked against them before.
         """
+
+    def adopt(self, handles: Sequence[KeyedHandle], folder: Folder) -> list[KeyedHandle]:
+        """Take over stored files as they are, where the backend can; return the handles whose entries are left to read.
+
+        It is called before `restore`, with all handles that have key groups of this subtask.
+
+        Args:
+            handles: The handles.
+            folder: The folder of the `_metadata` that they are from.
+        """
+        return list(handles)
 
     def checkpoint_strategy(self) -> SnapshotStrategy[Any]:
         """Return how this backend writes checkpoints, the same for all of them: by default as savepoints."""

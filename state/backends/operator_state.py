@@ -144,15 +144,23 @@ class OperatorBroadcastState(BroadcastState[Any, Any]):
 
 @attrs.define
 class _Held:
-    """A state: its description, its handle, and what was restored before there was one."""
+    """A state.
+
+    Attributes:
+        info: Its description.
+        handle: Its handle; None: nobody has asked for it.
+        restored: What a handle takes over.
+        carried: What is stored again without a handle.
+    """
 
     info: StateMetaInfo
     handle: OperatorListState | OperatorBroadcastState | None = None
     restored: list[bytes] = attrs.field(factory=list)
+    carried: list[bytes] = attrs.field(factory=list)
 
     def stored(self) -> list[bytes]:
         with located(state=self.info.name):
-            return self.restored if self.handle is None else self.handle.stored()
+            return self.carried if self.handle is None else self.handle.stored()
 
 
 class OperatorStateBackend(OperatorStateStore):
@@ -192,7 +200,7 @@ class OperatorStateBackend(OperatorStateStore):
         if held.handle is None:
             with located(state=info.name):
                 new.take_over(held.restored)
-            held.info, held.handle, held.restored = info, new, []
+            held.info, held.handle, held.restored, held.carried = info, new, [], []
         return held.handle
 
     def restore(self, shares: Iterable[Share], folder: Folder) -> None:
@@ -209,7 +217,10 @@ class OperatorStateBackend(OperatorStateStore):
             with open_stream(share.handle.stream, folder) as source:
                 stream = read_operator_stream(source, share.handle, share.elements)
             for info in stream.header.states:
-                self._states.setdefault(info.name, _Held(info)).restored.extend(stream.parts_of(info))
+                held, parts = self._states.setdefault(info.name, _Held(info)), stream.parts_of(info)
+                held.restored += parts
+                carried = share.carried.get(info.name, range(len(parts)))
+                held.carried += parts[carried.start : carried.stop]
 
     def write(self, commit: Commit, name: str, *, compressed: bool = False) -> OperatorStateHandle | None:
         """Write the state as it is now; return its handle, or None where there is no state.

@@ -39,7 +39,7 @@ def restore_keyed(backend: KeyedStateBackend, stored: OperatorState, folder: Fol
             operator=str(stored),
         )
     require_own_key_groups(stored)
-    for handle in keyed_handles(stored):
-        if handle.reaches(backend.key_groups):
-            with open_keyed(handle, folder, stored.max_parallelism) as reader:
-                backend.restore(reader)
+    own = [handle for handle in keyed_handles(stored) if handle.reaches(backend.key_groups)]
+    for handle in backend.adopt(own, folder):
+        with open_keyed(handle, folder, stored.max_parallelism) as reader:
+            backend.restore(reader)

@@ -8,6 +8,7 @@ It makes each access slow, and is for tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,12 @@ class MutationGuard(KeyedStateBackend):
         self._backend = backend
         self.key, self.max_parallelism, self.key_groups = backend.key, backend.max_parallelism, backend.key_groups
         self._guarded: dict[str, Any] = {}
+        self.cleans_up_incrementally = backend.cleans_up_incrementally  # type: ignore[misc]  # as that of the backend
+
+    @cached_property
+    def expired(self) -> dict[str, Callable[[int], bool]]:
+        """As that of the backend."""
+        return self._backend.expired
 
     @property
     def current_key(self) -> Any:

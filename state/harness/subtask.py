@@ -98,7 +98,7 @@ class SubtaskHarness(ABC):
         task: The subtask.
         key_groups: Its key groups.
         operator: The declared operator, with the uid.
-        checkpoint_id: The id of the last snapshot; 0: there was none.
+        checkpoint_id: The id of the last snapshot that was taken or restored; 0: there was none.
     """
 
     def __init__(
@@ -140,6 +140,7 @@ class SubtaskHarness(ABC):
     def _begin(self, snapshots: Sequence[HarnessSnapshot]) -> None:
         """Create what a start creates: the backends with what is restored, the context, the operator."""
         task = self.task
+        self.checkpoint_id = max((snapshot.checkpoint_id for snapshot in snapshots), default=self.checkpoint_id)
         self._backend: Any = (
             None if self._key is None else self._factory(self._key, task.max_parallelism, self.key_groups)
         )

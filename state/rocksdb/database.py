@@ -20,7 +20,7 @@ from .manifest import require_whole_manifest
 from .options_file import DEFAULT_FAMILY, print_options, read_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from .options_file import DatabaseOptions
@@ -171,13 +171,52 @@ def open_database(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> I
         LibraryNotFound: `rocksdict` is not installed.
     """
     library = require_library()
+    with _opened(folder, names, sizes, access=library.AccessType.read_only()) as (opened, options, versions):
+        try:
+            families = {family.name: opened.get_column_family(family.name) for family in options.families}
+            yield Database(library, families, versions)
+        finally:
+            opened.close()
+
+
+def open_live(
+    folder: Path, names: FileNames, sizes: Mapping[str, int], configure: Callable[[Any, Mapping[str, Any]], None]
+) -> tuple[Any, frozenset[str]]:
+    """Open a database for writing: its files become those of the folder.
+
+    Args:
+        folder: A folder of our own with the files, as files or hard links.
+        names: The files by role.
+        sizes: The expected size of each `.sst` file in bytes.
+        configure: Changes the options of the database and those of its column families, by name. What must stay as it
+            was written is set in them: the merge operator of list states, by which Flink appends elements.
+
+    Returns:
+        The database, and the names of its column families without `default`; the caller closes it. Errors as in
+        `open_database`.
+    """
+    with _opened(folder, names, sizes, configure) as (opened, options, _):
+        return opened, frozenset(family.name for family in options.families) - {DEFAULT_FAMILY}
+
+
+@contextmanager
+def _opened(
+    folder: Path,
+    names: FileNames,
+    sizes: Mapping[str, int],
+    configure: Callable[[Any, Mapping[str, Any]], None] | None = None,
+    access: Any = None,
+) -> Iterator[tuple[Any, DatabaseOptions, str]]:
+    """Open a database, check it, and yield it with its options; it is closed only if the checks fail."""
+    library = require_library()
     options = _prepared(folder, names)
     versions = f"RocksDB {options.version} wrote them, and rocksdict {version('rocksdict')} reads them"
     with _reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
-        opened = library.Rdict(
-            str(folder), options=loaded, column_families=families, access_type=library.AccessType.read_only()
-        )
+        if configure is not None:
+            configure(loaded, families)
+        access = library.AccessType.read_write() if access is None else access
+        opened = library.Rdict(str(folder), options=loaded, column_families=families, access_type=access)
     try:
         with _reported(versions):
             found = {family.name: opened.get_column_family(family.name) for family in options.families}
@@ -185,9 +224,10 @@ def open_database(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> I
             _require_same(tables, names, sizes)
             _require_within(found.values(), tables, library.ReadOptions())
             _require_same_families({*library.Rdict.list_cf(str(folder))}, {*found})
-        yield Database(library, found, versions)
-    finally:
+    except BaseException:
         opened.close()
+        raise
+    yield opened, options, versions
 
 
 def _prepared(folder: Path, names: FileNames) -> DatabaseOptions:

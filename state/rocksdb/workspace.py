@@ -6,6 +6,10 @@
 A folder is filled once, and used by all processes of a machine that need it: each task reads some key groups of it.
 It stays for the next task. It is deleted when the process ends that used it, or when a new folder needs its space.
 A process that is killed leaves its folders behind; a later one deletes what nobody used for ten minutes.
+
+    DIR/stateshift-live-…/lock                locked as long as the process lives that has its database in the folder
+
+A live database has a folder of its own. What a killed process leaves is deleted when the next live database begins.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 _COMPLETE = "complete"
+_LIVE = "stateshift-live-"
 _LOCK = ".lock"
 _SPARE_BYTES = 64 << 20
 _IDLE_S = 600.0
@@ -111,6 +116,53 @@ class _SharedFolder:
         shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+class LiveFolder:
+    """A folder for a live database, which is empty at first.
+
+    Args:
+        parent: The local folder in which it is made; "": that of temporary files.
+
+    Attributes:
+        path: The folder.
+
+    Raises:
+        StorageFailed: It cannot be made.
+    """
+
+    def __init__(self, parent: str = "") -> None:
+        import fcntl
+
+        base = Path(parent or tempfile.gettempdir())
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            _delete_dead(base)
+            made = Path(tempfile.mkdtemp(prefix="stateshift-new-", dir=base))
+            self._lock = os.open(made / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self.path = made.rename(made.with_name(made.name.replace("stateshift-new-", _LIVE)))  # as it is locked now
+        except OSError as error:
+            raise StorageFailed(f"a live database has no folder in {base}: {error.strerror}") from error
+
+    def delete(self) -> None:
+        """Delete the folder; it must not be used afterwards."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _delete_dead(base: Path) -> None:
+    """Delete the folders of live databases whose processes have ended."""
+    import fcntl
+
+    for lock in base.glob(f"{_LIVE}*/lock"):
+        with suppress(OSError):  # of another user, or just deleted
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 _used: set[_SharedFolder] = set()

@@ -156,14 +156,12 @@ class ListCheckpointed(CheckpointedRestoring):
         """Return the elements; the list and its elements are not changed afterwards."""
 
 
-class CheckpointListener:
-    """A function that learns what became of a checkpoint."""
+class CheckpointListener(ABC):
+    """A function that learns when a checkpoint is complete."""
 
+    @abstractmethod
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """React to a checkpoint that is complete, in all subtasks and operators."""
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """React to a checkpoint that was given up."""
 
 
 def initialize_state(function: Any, context: FunctionInitializationContext) -> None:

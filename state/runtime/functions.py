@@ -7,7 +7,7 @@ list or None. `yield tag, value` writes to a side output (see `OutputTag`). Sour
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from . import contexts
 
@@ -114,7 +114,7 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
 class ProcessFunction(Function):
     """Makes any number of results of each element, and knows its time stamp and the current times."""
 
-    Context = contexts.ProcessContext
+    Context: TypeAlias = contexts.ProcessContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: contexts.ProcessContext) -> Iterable[Any] | None:
@@ -124,7 +124,7 @@ class ProcessFunction(Function):
 class CoProcessFunction(Function):
     """The same for two streams."""
 
-    Context = contexts.ProcessContext
+    Context: TypeAlias = contexts.ProcessContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: contexts.ProcessContext) -> Iterable[Any] | None:
@@ -138,8 +138,8 @@ class CoProcessFunction(Function):
 class KeyedProcessFunction(Function):
     """Makes any number of results of each element of a keyed stream, with keyed state and timers."""
 
-    Context = contexts.KeyedContext
-    OnTimerContext = contexts.OnTimerContext
+    Context: TypeAlias = contexts.KeyedContext
+    OnTimerContext: TypeAlias = contexts.OnTimerContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: contexts.KeyedContext) -> Iterable[Any] | None:
@@ -152,8 +152,8 @@ class KeyedProcessFunction(Function):
 class KeyedCoProcessFunction(Function):
     """The same for two streams with keys of one type, which share the states."""
 
-    Context = contexts.KeyedContext
-    OnTimerContext = contexts.OnTimerContext
+    Context: TypeAlias = contexts.KeyedContext
+    OnTimerContext: TypeAlias = contexts.OnTimerContext
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: contexts.KeyedContext) -> Iterable[Any] | None:
@@ -170,9 +170,9 @@ class KeyedCoProcessFunction(Function):
 class BaseBroadcastProcessFunction(Function):
     """The base class of functions of a stream and a broadcast stream, whose elements go to every subtask."""
 
-    BaseContext = contexts.BaseBroadcastContext
-    Context = contexts.BroadcastContext
-    ReadOnlyContext = contexts.ReadOnlyContext
+    BaseContext: TypeAlias = contexts.BaseBroadcastContext
+    Context: TypeAlias = contexts.BroadcastContext
+    ReadOnlyContext: TypeAlias = contexts.ReadOnlyContext
 
     @abstractmethod
     def process_broadcast_element(self, value: Any, ctx: contexts.BroadcastContext) -> Iterable[Any] | None:
@@ -190,8 +190,8 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction):
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
     """Makes results of a keyed stream and a broadcast stream, with keyed state and timers."""
 
-    ReadOnlyContext = contexts.KeyedReadOnlyContext
-    OnTimerContext = contexts.OnTimerReadOnlyContext
+    ReadOnlyContext: TypeAlias = contexts.KeyedReadOnlyContext
+    OnTimerContext: TypeAlias = contexts.OnTimerReadOnlyContext
 
     @abstractmethod
     def process_element(self, value: Any, ctx: contexts.KeyedReadOnlyContext) -> Iterable[Any] | None:

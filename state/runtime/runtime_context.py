@@ -35,6 +35,7 @@ from .ttl_states import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ...serializers.type_variables import K, V
     from ..backends.keyed_backend import KeyedStateBackend
 
 D = TypeVar("D", bound=StateDescriptor)
@@ -58,6 +59,9 @@ class FoldingState(AggregatingState[Any, Any]):
         return self._accumulator.value()
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         found = self._accumulator.value()
         self._accumulator.update(self._fold(self._initial if found is None else found, value))
 
@@ -89,7 +93,7 @@ class KeyedStateStore:
         self._folding: dict[str, FoldingState] = {}
         self._cleaners: list[Cleaner] = []
 
-    def get_state(self, state_descriptor: ValueStateDescriptor[Any]) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor[V]) -> ValueState[V]:
         """Return the handle of a value state; the same one for the same name.
 
         Raises:
@@ -99,15 +103,15 @@ class KeyedStateStore:
         wanted = self._expect(state_descriptor, ValueStateDescriptor)
         return self._handle(wanted)  # type: ignore[no-any-return]
 
-    def get_list_state(self, state_descriptor: ListStateDescriptor[Any]) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[V]) -> ListState[V]:
         """Return the handle of a list state; raises as `get_state`."""
         return self._handle(self._expect(state_descriptor, ListStateDescriptor))  # type: ignore[no-any-return]
 
-    def get_map_state(self, state_descriptor: MapStateDescriptor[Any, Any]) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """Return the handle of a map state; raises as `get_state`."""
         return self._handle(self._expect(state_descriptor, MapStateDescriptor))  # type: ignore[no-any-return]
 
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[Any]) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]:
         """Return the handle of a reducing state; raises as `get_state`, and without a function."""
         wanted = self._expect(state_descriptor, ReducingStateDescriptor)
         self._require(wanted, "reduce_function", wanted.reduce_function)
@@ -159,7 +163,9 @@ class KeyedStateStore:
         stored = self._backend.get_or_create_keyed_state(_stamped(descriptor, expiry))
         if descriptor.name not in self._wrapped:
             self._wrapped[descriptor.name] = state = _wrapped(descriptor, stored, expiry)
-            if not descriptor.namespace.length:
+            if config.get_cleanup_strategies().is_done_by_snapshots():
+                self._backend.expired[descriptor.name] = expiry.is_past
+            if self._backend.cleans_up_incrementally and not descriptor.namespace.length:
                 self._clean_up_incrementally(descriptor.name, state, config)
         return self._wrapped[descriptor.name]
 

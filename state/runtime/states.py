@@ -92,13 +92,16 @@ class ListState(MergingState[V, "Iterable[V]"], Generic[V]):
 
 
 class ReducingState(MergingState[V, V], Generic[V]):
-    """State with one value for each key, into which added elements are reduced."""
+    """State with one value for each key, into which added elements are reduced. Adding None removes it, as in Flink."""
 
     __slots__ = ()
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """State with one accumulator for each key, from which the result is made when it is read."""
+    """State with one accumulator for each key, from which the result is made when it is read.
+
+    Adding None removes it, as in Flink.
+    """
 
     __slots__ = ()
 

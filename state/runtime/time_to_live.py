@@ -94,6 +94,10 @@ class _CleanupStrategies:
         """Whether expired values are left out of snapshots."""
         return self._full_snapshot
 
+    def is_done_by_snapshots(self) -> bool:
+        """Whether expired values are left out of full snapshots, also in place of RocksDB's compaction filter."""
+        return self._full_snapshot or self._compaction is not None
+
     def get_incremental_cleanup_strategy(self) -> _IncrementalCleanupStrategy | None:
         """Return how many keys are looked at for each access; None: none are."""
         default = _IncrementalCleanupStrategy(5, run_cleanup_for_every_record=False) if self._in_background else None
@@ -223,7 +227,7 @@ class StateTtlConfigBuilder:
         return self
 
     def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> Self:  # noqa: FBT001 - as in PyFlink
-        """Look at some keys for each access of the state, and remove what has expired.
+        """Look at some keys for each access of the state, and remove what has expired: on the heap only, as in Flink.
 
         Args:
             cleanup_size: The number of keys.
@@ -236,7 +240,7 @@ class StateTtlConfigBuilder:
     def cleanup_in_rocksdb_compact_filter(
         self, query_time_after_num_entries: int, periodic_compaction_time: timedelta | None = None
     ) -> Self:
-        """Accept Flink's compaction filter, which rocksdict lacks: expired values are removed by reads and snapshots.
+        """Accept the compaction filter, which rocksdict lacks: reads remove what has expired, full snapshots omit it.
 
         Args:
             query_time_after_num_entries: Has no effect.

@@ -54,7 +54,11 @@ class Expiry:
 
     def has_expired(self, stamped: TtlValue[Any]) -> bool:
         """Whether a value has expired by now."""
-        return stamped.last_access_ms + self._ttl_ms <= self.now()
+        return self.is_past(stamped.last_access_ms)
+
+    def is_past(self, stamp_ms: int) -> bool:
+        """Whether values with this time stamp have expired by now."""
+        return stamp_ms + self._ttl_ms <= self.now()
 
 
 class _TtlState(State):
@@ -323,7 +327,7 @@ class TtlReducingState(_TtlMergingState, ReducingState[Any]):
 
     def add(self, value: Any) -> None:
         self._accessed()
-        self._stored.add(self._expiry.stamp(value))
+        self._stored.add(None if value is None else self._expiry.stamp(value))
 
 
 class TtlAggregatingState(_TtlMergingState, AggregatingState[Any, Any]):

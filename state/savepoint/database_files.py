@@ -6,6 +6,8 @@ time, and are linked from there. Source: notes on native snapshots, sections 1 a
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -61,6 +63,35 @@ def open_database_of(handle: DatabaseHandle, folder: Folder) -> Iterator[Databas
             Path(ours, name).write_bytes(paths[name].read_bytes())
         with _stored_names(handle.files, folder), open_database(Path(ours), names, sizes) as database:
             yield database
+
+
+@contextmanager
+def database_placed(handle: DatabaseHandle, folder: Folder, target: Path) -> Iterator[FileNames]:
+    """Put the files of a database into a folder of our own, and add their stored names to errors of the `with` block.
+
+    Files with entries become hard links where the disk is the same, else copies: a link stays whole when the stored
+    file is deleted.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+        target: The local folder, which is created.
+
+    Raises:
+        SavepointNotFound, UntrustedPlace, CorruptSavepoint, NoSpaceLeft, LibraryNotFound: As `open_database_of`.
+    """
+    names = FileNames.of([file.name for file in handle.files])
+    with _local_paths(handle.files, folder) as paths:
+        target.mkdir(parents=True)
+        for name in names.tables:
+            try:
+                os.link(paths[name], target / name)
+            except OSError:
+                shutil.copyfile(paths[name], target / name)
+        for name in (CURRENT, names.manifest, names.options):
+            shutil.copyfile(paths[name], target / name)
+    with _stored_names(handle.files, folder):
+        yield names
 
 
 @contextmanager

@@ -88,10 +88,7 @@ class DatabaseStreamReader:
             CorruptSavepoint: The states of the header are not the column families, or no entry is in the key groups of
                 the handle.
         """
-        states = {info.name for info in header.states}
-        for other in sorted(states ^ database.families)[:1]:
-            lacking = "the database lacks" if other in states else "the header lacks"
-            raise CorruptSavepoint(f"{lacking} the state {other!r}: header and files are not of one snapshot")
+        require_same_states(header, database.families)
         name = f"the database of key groups {handle.key_groups.start} to {handle.key_groups.stop - 1}"
         reader = cls(header, name, executor, database, handle.key_groups, prefix_size(max_parallelism))
         reader._require_own()
@@ -121,7 +118,7 @@ class DatabaseStreamReader:
         Raises:
             CorruptSavepoint: The bytes are damaged.
         """
-        own = self._key_groups if key_groups is None else _common(self._key_groups, key_groups)
+        own = self._key_groups if key_groups is None else common(self._key_groups, key_groups)
         if not own:
             return
         wanted = range(len(self.header.states)) if state_ids is None else sorted(state_ids)
@@ -157,7 +154,20 @@ class DatabaseStreamReader:
         return next(self._database.items(family, start, stop), None) is not None
 
 
-def _common(one: range, other: range) -> range:
+def require_same_states(header: KeyedStreamHeader, families: frozenset[str]) -> None:
+    """Refuse a header whose states are not the column families of a database.
+
+    Raises:
+        CorruptSavepoint: The two are not of one snapshot.
+    """
+    states = {info.name for info in header.states}
+    for other in sorted(states ^ families)[:1]:
+        lacking = "the database lacks" if other in states else "the header lacks"
+        raise CorruptSavepoint(f"{lacking} the state {other!r}: header and files are not of one snapshot")
+
+
+def common(one: range, other: range) -> range:
+    """Return what two ranges have in common."""
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 

@@ -12,10 +12,9 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.errors import MigrationFailed, located
-from ...serializers.layout import SEPARATOR_BYTES
+from ...serializers.layout import SEPARATOR_BYTES, Fixed
 from ...serializers.views import DataInputView, DataOutputView
 from ..entry_keys import end_of
-from ..key_groups import prefix_size
 from .keyed_stream import write_keyed_header
 from .snappy import FrameWriter
 from .state_kinds import entry_key_format, keyed_kind
@@ -50,14 +49,19 @@ class _Whole:
     """A state with one value for each key and namespace."""
 
     def __init__(self, keys: EntryKeyFormat) -> None:
-        self._keys = keys
+        self._keys, space = keys, keys.namespace
+        self._end = -space.size if isinstance(space, Fixed) and not keys.is_ambiguous else 0
         self._count, self._data = 0, bytearray()
 
     def add(self, key: bytes, value: bytes) -> None:
-        place = self._keys.split(key)
         self._count += 1
-        self._data += place.namespace
-        self._data += place.key
+        if self._end:  # the namespace is found from the end, whatever the key is
+            self._data += key[self._end :]
+            self._data += key[self._keys.prefix : self._end]
+        else:
+            place = self._keys.split(key)
+            self._data += place.namespace
+            self._data += place.key
         self._data += self._value(value)
 
     def _value(self, value: bytes) -> bytes:
@@ -92,13 +96,9 @@ class _List(_Whole):
 class _Timers(_Whole):
     """Timers: time, key and namespace in their order."""
 
-    def __init__(self, keys: EntryKeyFormat, prefix: int) -> None:
-        super().__init__(keys)
-        self._prefix = prefix
-
     def add(self, key: bytes, value: bytes) -> None:
         self._count += 1
-        self._data += key[self._prefix :]
+        self._data += key[self._keys.prefix :]
 
 
 class _Map:
@@ -124,7 +124,7 @@ class _Map:
 def _form(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) -> _Form:
     keys, kind = entry_key_format(info, key, max_parallelism), keyed_kind(info)
     if kind is StateKind.TIMERS:
-        return _Timers(keys, prefix_size(max_parallelism))
+        return _Timers(keys)
     if kind is StateKind.MAP:
         return _Map(keys)
     if kind is StateKind.LIST:

@@ -40,10 +40,13 @@ class Share:
         handle: The stored stream.
         elements: The indices of a state's elements in the handle, by the name of the state. The map of a broadcast
             state is one element.
+        carried: Those that the subtask stores again if nobody asks for the state, where these are not all: of a union
+            state, which every subtask gets whole.
     """
 
     handle: OperatorStateHandle = attrs.field(repr=False)
     elements: dict[str, range]
+    carried: dict[str, range] = attrs.field(factory=dict)
 
     @classmethod
     def whole(cls, handle: OperatorStateHandle) -> Share:
@@ -97,7 +100,7 @@ def _with_unions(handle: OperatorStateHandle, shares: Iterable[Share]) -> Share:
     """Return a subtask's share of a handle, with all elements of union states."""
     elements = next((share.elements for share in shares if share.handle is handle), {})
     every = {state.name: range(len(state.offsets)) for state in handle.states if state.mode is DistributionMode.UNION}
-    return Share(handle, elements | every)
+    return Share(handle, elements | every, {name: elements.get(name, range(0)) for name in every})
 
 
 def _places(

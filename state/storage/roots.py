@@ -74,6 +74,11 @@ def stored_file(uri: str, folder: Folder) -> tuple[Folder, str]:
     return place, name
 
 
+def uri_of(folder: Folder) -> str:
+    """Return the URI by which `_metadata` names a folder; without the connection options of a store."""
+    return parted(folder.place)[0] if is_uri(folder.place) else f"file:{quote(folder.place)}"
+
+
 def local_file(path: str, folder: Folder) -> tuple[Folder, str]:
     """Return the real folder and name of a local file of a savepoint, with links resolved.
 

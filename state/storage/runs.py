@@ -170,6 +170,11 @@ def savepoint_files(folder: Folder) -> Iterator[str]:
         yield from lineage.files
 
 
+def is_name_of_run(name: str) -> bool:
+    """Whether a run may have given this name to a file beside `_metadata`, or to an attempt of it."""
+    return _EARLIER.fullmatch(name) is not None
+
+
 def files_there(folder: Folder) -> frozenset[str]:
     """Return the names of the files of the savepoint in a folder; none where there is no savepoint."""
     return frozenset(savepoint_files(folder) if folder.exists(METADATA) else ())

@@ -42,16 +42,13 @@ PLACES = {
         MapFunction FlatMapFunction FilterFunction ReduceFunction AggregateFunction ProcessFunction
         KeyedProcessFunction CoMapFunction CoFlatMapFunction CoProcessFunction KeyedCoProcessFunction
         BroadcastProcessFunction KeyedBroadcastProcessFunction OutputTag CheckpointedFunction ListCheckpointed
-        CheckpointedRestoring CheckpointListener SourceFunction
+        CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext
         """,
     ),
-    "Handles of states": (
+    "Handles of states": ("stateshift", "ValueState ListState MapState ReducingState AggregatingState"),
+    "Handles of broadcast states": (
         "stateshift.state.runtime.states",
-        "ValueState ListState MapState ReducingState AggregatingState BroadcastState ReadOnlyBroadcastState",
-    ),
-    "What functions are given": (
-        "stateshift.state.runtime.runtime_context",
-        "RuntimeContext KeyedStateStore TaskInfo",
+        "BroadcastState ReadOnlyBroadcastState",
     ),
     "Timers of functions": ("stateshift.state.runtime.timer_service", "TimerService"),
     "Windows": (
@@ -77,6 +74,10 @@ PLACES = {
         KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
         snapshot_together
         """,
+    ),
+    "State backends": (
+        "stateshift",
+        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory",
     ),
     "Checking": (
         "stateshift",

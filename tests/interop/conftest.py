@@ -154,18 +154,20 @@ def flink_restore(flink):
     (`"account"`), descriptors are those of a user's job, and `evo` picks the version of its class: 1; 2: fields added,
     one removed; 3: also `visits` as long; 4: as 1, with `name` renamed to `title`. `ttl` names the states that have
     TTL, in place of those that have it in the scenario, and `ttl_ms` says for how long. `scenario="@FILE"` takes
-    descriptors from a text (flink-restore/README.md), and `classes` is the folder of the program's own.
+    descriptors from a text (flink-restore/README.md), and `classes` is the folder of the program's own. `following` is
+    a folder below which the job then takes incremental checkpoints of its own, of which the last one stays.
     """
 
     def restore(
         savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None, release="2.3", ttl=None, ttl_ms=None,
-        classes=None,
+        classes=None, following=None,
     ):  # fmt: skip
         options = ["--backend", backend]
         options += [] if ttl is None else ["--ttl", ",".join(ttl) or "none"]
         options += ["--ttl-ms", str(ttl_ms)] if ttl_ms else []
         options += ["--scenario", scenario] if scenario else []
         options += ["--parallelism", str(parallelism)] if parallelism else []
+        options += ["--next", str(following)] if following else []
         return flink(release).restore(savepoint, *options, evo=evo, classes=classes)
 
     return restore

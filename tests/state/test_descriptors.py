@@ -1,6 +1,7 @@
 """What a program says of its states, and what cannot be meant."""
 
 import enum
+import re
 
 import attrs
 import pytest
@@ -14,6 +15,7 @@ from stateshift.serializers.records.classes import record
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.state.descriptors import (
     AggregatingStateDescriptor,
+    FoldingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
@@ -149,3 +151,77 @@ def test_an_optional_value_of_a_map_uses_the_flag_that_every_entry_has_opt_4():
     assert optional.state_serializer().nullable_values
     assert plain.state_serializer().snapshot_configuration() == optional.state_serializer().snapshot_configuration()
     assert "optional<long>" == optional.value_serializer.describe()
+
+
+def test_the_arguments_are_pyflink_s():
+    descriptor = ReducingStateDescriptor("s", reduce_function=max, type_info=int)
+
+    assert ReducingStateDescriptor("s", max, int) == descriptor
+    assert ("s", max) == (descriptor.get_name(), descriptor.get_reduce_function())
+    assert ValueStateDescriptor("s", int) == ValueStateDescriptor("s", value_type_info=int)
+    assert ListStateDescriptor("s", int) == ListStateDescriptor("s", elem_type_info=int)
+    assert MapStateDescriptor("s", str, int) == MapStateDescriptor("s", key_type_info=str, value_type_info=int)
+
+
+@pytest.mark.parametrize(
+    ("former", "present", "words"),
+    [
+        (lambda: ReducingStateDescriptor("s", int), ReducingStateDescriptor("s", None, int), "(name, type)"),
+        (
+            lambda: ReducingStateDescriptor("s", int, reduce_function=max),
+            ReducingStateDescriptor("s", max, int),
+            "ReducingStateDescriptor(name, reduce_function, type)",
+        ),
+        (lambda: ReducingStateDescriptor("s", int, 5), ReducingStateDescriptor("s", None, int, 5), "(name, type)"),
+        (
+            lambda: AggregatingStateDescriptor("s", list[int], time_to_live=True),
+            AggregatingStateDescriptor("s", None, list[int], time_to_live=True),
+            "AggregatingStateDescriptor(name, agg_function, type)",
+        ),
+        (
+            lambda: ReducingStateDescriptor("s", Int32, reduce_function=max),
+            ReducingStateDescriptor("s", max, Int32),
+            "(name, type)",
+        ),
+        (
+            lambda: ReducingStateDescriptor("s", value_serializer=LongSerializer()),
+            ReducingStateDescriptor("s", None, int),
+            "type_info=…",
+        ),
+        (lambda: ValueStateDescriptor("s", value_serializer=int), ValueStateDescriptor("s", int), "value_type_info=…"),
+        (lambda: ListStateDescriptor("s", element_serializer=int), ListStateDescriptor("s", int), "elem_type_info=…"),
+        (
+            lambda: MapStateDescriptor("s", key_serializer=str, value_type_info=int),
+            MapStateDescriptor("s", str, int),
+            "key_type_info=…",
+        ),
+        (lambda: MapStateDescriptor("s", str, value_type=int), MapStateDescriptor("s", str, int), "value_type_info=…"),
+    ],
+)
+def test_the_former_arguments_still_work_and_say_what_to_write(former, present, words):
+    with pytest.warns(DeprecationWarning, match=re.escape(words)) as caught:
+        found = former()
+
+    assert present == found
+    assert [__file__] == [warning.filename for warning in caught]
+
+
+def test_a_folding_state_is_deprecated_and_stored_as_value_state():
+    with pytest.warns(
+        DeprecationWarning, match=r"FoldingStateDescriptor is deprecated.*use AggregatingStateDescriptor"
+    ):
+        descriptor = FoldingStateDescriptor("s", 0, lambda total, one: total + one, int)
+
+    assert (StateKind.VALUE, "long") == (descriptor.kind, descriptor.describe().describe())
+
+
+def test_an_add_function_is_deprecated():
+    with pytest.warns(DeprecationWarning, match="add_function is deprecated") as caught:
+        AggregatingStateDescriptor("s", None, int, add_function=lambda total, one: total + one)
+
+    assert [__file__] == [warning.filename for warning in caught]
+
+
+def test_an_aggregate_function_is_one():
+    with pytest.raises(DeclarationError, match="the agg_function of state 's' is"):
+        AggregatingStateDescriptor("s", max, int)

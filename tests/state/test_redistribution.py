@@ -12,7 +12,7 @@ from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, Lon
 from stateshift.state.savepoint.handles import DistributionMode, InlineHandle, OperatorStateHandle, OperatorStateOffsets
 from stateshift.state.savepoint.meta_info import broadcast_state, list_state
 from stateshift.state.savepoint.operator_stream import OperatorStreamHeader
-from stateshift.state.savepoint.redistribution import deal_out, java_hash_map_order, joined_headers
+from stateshift.state.savepoint.redistribution import deal_out, deal_out_at_start, java_hash_map_order, joined_headers
 
 SPLIT, UNION, BROADCAST = DistributionMode
 
@@ -36,6 +36,33 @@ def test_the_odd_elements_go_to_the_first_subtasks():
 
     assert [[(0, 0), (0, 1)], [(0, 2), (0, 3)], [(1, 0)]] == taken(handles, 3, "a")
     assert [[(0, 0), (0, 1), (0, 2)], [(0, 3), (1, 0)]] == taken(handles, 2, "a")
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
+def test_starting_subtasks_get_union_states_whole_and_carry_each_element_once(parallelism):
+    handles = [
+        OperatorStateHandle(handle(UNION, u=3).states + handle(a=2).states, InlineHandle("", bytes(9))),
+        handle(UNION, u=2),
+    ]
+    dealt = deal_out_at_start(handles, parallelism)
+
+    assert [[range(3), range(2)]] * parallelism == [[share.elements["u"] for share in shares] for shares in dealt]
+    carried = [(at, item) for shares in dealt for at, share in enumerate(shares) for item in share.carried["u"]]
+    assert [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)] == sorted(carried)
+    assert 2 == sum(len(share.elements.get("a", ())) for shares in dealt for share in shares)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 6))
+def test_starting_subtasks_get_each_element_of_a_split_state_once(counts, parallelism):
+    handles = [handle(a=count) for count in counts]
+    dealt = deal_out_at_start(handles, parallelism)
+    found = [
+        [(at, item) for at, share in enumerate(shares) for item in share.elements.get("a", ())] for shares in dealt
+    ]
+
+    assert [(at, item) for at, count in enumerate(counts) for item in range(count)] == sorted(chain(*found))
+    if len(counts) == parallelism:
+        assert counts == [len(part) for part in found]
 
 
 def test_the_next_state_begins_after_the_odd_ones_of_the_one_before():

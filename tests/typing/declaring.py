@@ -139,7 +139,7 @@ assert_type(
 )
 assert_type(ValueStateDescriptor("row", serializer_for(Pair)), ValueStateDescriptor[Pair])
 assert_type(ValueStateDescriptor("avro", AvroSerializer('"long"')), ValueStateDescriptor[Any])
-ReducingStateDescriptor("sum", added, str)  # type: ignore[arg-type]
+of_texts: ReducingStateDescriptor[str] = ReducingStateDescriptor("sum", added, str)  # type: ignore[arg-type]
 """A function of other values is seen."""
 
 # Every hint may stand where one may, also one that no checker takes for a class.

@@ -1,97 +1,48 @@
-"""What type checkers make of code that reads, checks and migrates savepoints (`make types`)."""
+"""Functions with state as a user types them: what `make types` must see of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_type
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, assert_type
 
 from stateshift import (
-    BadValues,
-    BootstrapReport,
-    CheckReport,
-    Compression,
-    Decision,
-    IfTargetExists,
-    Job,
-    MigrationOptions,
-    MigrationReport,
-    Operator,
-    Repartition,
-    Savepoint,
-    SavepointWriter,
-    StateSource,
-    StateTransform,
-    Target,
-    Timer,
+    KeyedProcessFunction,
+    MapStateDescriptor,
+    OutputTag,
+    ReducingStateDescriptor,
+    RuntimeContext,
+    StateTtlConfig,
+    ValueState,
     ValueStateDescriptor,
-    VerifyReport,
-    bootstrap,
-    check,
-    load_job,
-    migrate,
-    open_savepoint,
-    parse_edits,
-    repartition,
-    verify,
 )
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    import stateshift
-
-    assert_type(stateshift.__version__, str)
+LATE = OutputTag("late", int)
 
 
-def reads(place: Path) -> None:
-    savepoint = open_savepoint(place, allow_roots=["s3://bucket/shared"])
-    assert_type(savepoint, Savepoint)
-    state = savepoint.operator("accounts").state("account")
-    for entry in state.read_entries():
-        assert_type(entry.key, Any)
-        assert_type(entry.value, Any)
-    for timer in state.read_timers():
-        assert_type(timer, Timer[Any, Any])
-    report = verify(savepoint, trust_digests=True)
-    assert_type(report, VerifyReport)
-    assert_type(report.ok, bool)
-    assert_type(verify("s3://bucket/savepoint").checks[0].detail, str)
+class Counts(KeyedProcessFunction):
+    count: ValueState[int]
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        ttl = StateTtlConfig.new_builder(timedelta(days=1)).update_ttl_on_read_and_write().build()
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", int, 0, time_to_live=ttl))
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", str, bool))
+        self.most = runtime_context.get_reducing_state(ReducingStateDescriptor("most", max, int))
+
+    def process_element(self, value: tuple[str, int], ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        assert_type(self.count.value(), int | None)
+        self.count.update((self.count.value() or 0) + value[1])
+        self.seen[value[0]] = True
+        assert_type(ctx.timer_service().current_watermark(), int)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 1)
+        yield LATE, value
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[int]:
+        yield len(ctx.time_domain()) + timestamp
 
 
-def writes(place: str) -> Savepoint:
-    job = Job([Operator("accounts", key=str, states=[ValueStateDescriptor("account", int)])])
-    with SavepointWriter(place, job) as writer:
-        assert_type(writer, SavepointWriter)
-        writer.put("accounts", "account", "Ada", 1)
-    return open_savepoint(place)
-
-
-def migrates(source: str, target: Path) -> None:
-    job = load_job("accounts:job")
-    report = check(open_savepoint(source).describe(), job.describe(), target=Target.FLINK)
-    assert_type(report, CheckReport)
-    assert_type(report.decision, Decision)
-    options = MigrationOptions(
-        parallelism=8,
-        compression=Compression.SNAPPY,
-        bad_values=BadValues.QUARANTINE,
-        edits=parse_edits(drop=["coupon"], rename_uids=["old=new"]),
-        repartition=Repartition(max_parallelism={"accounts": 1000}, merge={"total": lambda one, other: one + other}),
-    )
-    assert_type(migrate(source, target, job, options, target_exists=IfTargetExists.RESUME), MigrationReport)
-    done = repartition(source, target, max_parallelism=1000, merge={"total": max}, dry_run=True)
-    assert_type(done.bytes_written, int)
-
-
-def starts(target: str, job: Job, totals: DataFrame) -> None:
-    def sources(session: SparkSession) -> list[StateSource]:
-        return [StateSource("accounts", "account", session.table("totals"), key_by="person", value="total")]
-
-    one = StateSource("accounts", "account", totals, key_by=("person", "year"), aggregate=sum)
-    assert_type(bootstrap(target, job, sources), BootstrapReport)
-    assert_type(bootstrap(target, job, one).entries, int)
-
-
-def changes() -> StateTransform:
-    return StateTransform.from_value(lambda value: [value])
+harness = KeyedProcessHarness(Counts(), lambda value: value[0], str, detect_mutation=True)
+harness.process_element(("a", 1), 5)
+assert_type(harness.output, list[Any])
+assert_type(harness.snapshot(), HarnessSnapshot)

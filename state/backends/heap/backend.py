@@ -69,6 +69,8 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         key_groups: Those of this subtask.
     """
 
+    cleans_up_incrementally = True
+
     def __init__(self, key: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
         super().__init__(key, max_parallelism, key_groups)
         self._states: dict[str, _Live | _Stored] = {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ....compat.description import StateKind
 from ....serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ....serializers.limits import require_room
+from ....serializers.views import DataOutputView
 from ...entry_keys import EntryKeyFormat, is_ambiguous, length_bytes
 from ...key_groups import prefix_size
 from ...savepoint.entries import read_stored
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .tables import CurrentKey, StateTable
     from .timers import HeapTimerQueue
 
-_SIGN, _TIME_BYTES = 1 << 63, 8
+_SIGN, _TIME_BYTES, _VOID = 1 << 63, 8, b"\0"
 
 
 class Codec(Protocol):
@@ -50,6 +51,7 @@ class _Keys:
         self._format = EntryKeyFormat.of(kind, backend.key, namespace, backend.max_parallelism)
         self._prefix = prefix_size(backend.max_parallelism)
         self._is_ambiguous = is_ambiguous(kind, backend.key, namespace)
+        self._is_plain = self._namespaces is None and kind not in {StateKind.MAP, StateKind.TIMERS}
 
     def group(self, key_group: int) -> bytes:
         return key_group.to_bytes(self._prefix, "big")
@@ -57,7 +59,7 @@ class _Keys:
     def join(self, address: Any) -> bytes:
         """Return key and namespace of an address."""
         if self._namespaces is None:
-            return self._identity.to_bytes(address) + b"\0"
+            return self._identity.to_bytes(address) + _VOID
         key, namespace = self._identity.to_bytes(address[1]), self._namespaces.to_bytes(address[0])
         if self._is_ambiguous:
             return key + length_bytes(len(key)) + namespace + length_bytes(len(namespace))
@@ -65,6 +67,8 @@ class _Keys:
 
     def split(self, data: bytes) -> tuple[Any, bytes, int]:
         """Return the address of an entry, the user key, and the time of a timer."""
+        if self._is_plain and data[-1:] == _VOID:
+            return self._identity.stored(data[self._prefix : -1]), b"", 0
         parts = self._format.split(data)
         address = self._identity.stored(parts.key)
         if self._namespaces is not None:
@@ -93,12 +97,19 @@ class StateCodec:
         Raises:
             ValueNotConvertible: A value does not fit its type; the error has the key and the path.
         """
-        start = self._keys.group(key_group)
+        start, join, values = self._keys.group(key_group), self._keys.join, self._values
+        is_single = self._kind not in {StateKind.LIST, StateKind.MAP}
+        target, serialize = DataOutputView(), self._serializer.serialize
         for address, value in held.items():
             try:
-                place = start + self._keys.join(address)
-                for user_key, data in self._values(value):
-                    yield place + user_key, data
+                place = start + join(address)
+                if is_single:
+                    serialize(value, target)
+                    require_room(len(target))
+                    yield place, target.taken()
+                else:
+                    for user_key, data in values(value):
+                        yield place + user_key, data
             except Exception as error:
                 key, _ = self._table.split(address)
                 where = {"state": self._name, "key": shown(key), "path": "$"}
@@ -111,7 +122,7 @@ class StateCodec:
                     ) from error
 
     def _values(self, value: Any) -> list[tuple[bytes, bytes]]:
-        if self._kind is not StateKind.MAP:
+        if self._kind is StateKind.LIST:
             return entry_values(self._kind, self._serializer, value)
         found = [(self._user_keys.to_bytes(name), map_value(self._serializer, item)) for name, item in value.items()]
         for _, data in found:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....serializers.errors import shown
-from ...entry_keys import decode, encode
-from ...user_code import called
+from ....serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ....serializers.views import DataOutputView
+from ...entry_keys import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -39,10 +39,10 @@ class Identity:
         by_bytes: Returns the bytes of a value, where they are its identity; None where a value is its own identity.
     """
 
-    __slots__ = ("_serializer", "by_bytes")
+    __slots__ = ("_serialize", "_serializer", "by_bytes")
 
     def __init__(self, serializer: TypeSerializer[Any]) -> None:
-        self._serializer = serializer
+        self._serializer, self._serialize = serializer, serializer.serialize
         by_object = _is_by_object(serializer.snapshot_configuration())
         self.by_bytes: Callable[[Any], bytes] | None = None if by_object else self._written
 
@@ -63,8 +63,13 @@ class Identity:
         return self._written(identity) if self.by_bytes is None else identity
 
     def _written(self, value: Any) -> bytes:
-        return called(
-            lambda: encode(self._serializer, value),
-            lambda: f"{shown(value)} cannot be written",
-            "pass a value of the declared type",
-        )
+        target = DataOutputView()
+        try:
+            self._serialize(value, target)
+        except StateShiftError:
+            raise
+        except Exception as error:
+            raise ValueNotConvertible(
+                f"{shown(value)} cannot be written: {cause_text(error)}", advice="pass a value of the declared type"
+            ) from error
+        return target.getvalue()

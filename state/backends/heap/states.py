@@ -92,6 +92,9 @@ class HeapReducingState(_Merging, ReducingState[Any]):
         return self._found()
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         before = self._found()
         self.writable(self._backend.slot)[self._address()] = value if before is None else self._reduce(before, value)
 
@@ -113,6 +116,9 @@ class HeapAggregatingState(_Merging, AggregatingState[Any, Any]):
         return None if found is None else self._function.get_result(found)
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         slot, address = self._backend.slot, self._address()
         found = self._own(self.groups[slot].get(address))
         accumulator = self._function.create_accumulator() if found is None else found

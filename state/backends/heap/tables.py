@@ -62,7 +62,11 @@ class CurrentKey:
         self.forget()
 
     def set_current_key(self, key: Any) -> None:
-        """Make all handles follow another key; raises as `locate`."""
+        """Make all handles follow another key.
+
+        Raises:
+            ValueNotConvertible: The key does not fit its type, or is in no key group of this subtask.
+        """
         address = key if self._by_bytes is None else self._by_bytes(key)
         try:
             slot = self._slots.get(address)
@@ -76,11 +80,7 @@ class CurrentKey:
         self.current_key, self.address, self.slot = None, None, _NoKey()
 
     def locate(self, key: Any) -> tuple[int, Any]:
-        """Return slot and identity of any key.
-
-        Raises:
-            ValueNotConvertible: The key does not fit its type, or is in no key group of this subtask.
-        """
+        """Return slot and identity of any key; raises as `set_current_key`."""
         if key is self.current_key and type(self.slot) is int:
             return self.slot, self.address
         address = self.identity.of(key)

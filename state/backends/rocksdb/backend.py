@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
+import uuid
 from typing import TYPE_CHECKING, Any
 
+from ...rocksdb.workspace import LiveFolder
+from ...savepoint.database_files import database_placed
+from ...savepoint.database_stream import common, require_same_states
+from ...savepoint.handles import DatabaseHandle
+from ...savepoint.keyed_readers import read_header
 from ..configuration import Configuration
 from ..sorted.backend import SortedStateBackend
+from .checkpoints import DatabaseCheckpointStrategy
 from .options import PREFIX, DatabaseOptions
 from .store import RocksDBStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from ....serializers.serializer import TypeSerializer
+    from ...savepoint.handles import KeyedHandle
+    from ...storage.files import Folder
     from .options import RocksDBOptionsFactory
 
 
@@ -43,12 +53,14 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         options_factory: RocksDBOptionsFactory | None = None,
     ) -> None:
         configuration = Configuration.of() if configuration is None else configuration
-        local = configuration[f"{PREFIX}localdir"]
-        if local:
-            Path(local).mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix="stateshift-live-", dir=local))
-        options = DatabaseOptions(configuration, options_factory)
-        self._database = RocksDBStore(self._folder / "db", options.database, options.column_family)
+        self._options = DatabaseOptions(configuration, options_factory)
+        self._place = LiveFolder(configuration[f"{PREFIX}localdir"] or "")
+        self._database = RocksDBStore.new(self._place.path / "db", self._options)
+        self._strategy = DatabaseCheckpointStrategy(
+            self,
+            incremental=configuration["execution.checkpointing.incremental"],
+            threads=configuration[f"{PREFIX}checkpoint.transfer.thread.num"],
+        )
         super().__init__(
             self._database,
             key,
@@ -64,6 +76,36 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         """The folder of the database."""
         return self._database.folder
 
+    def checkpoint_strategy(self) -> DatabaseCheckpointStrategy:
+        return self._strategy
+
+    def link_files(self) -> Path:
+        """Write everything to files, and return a new folder with links to them, which the caller deletes."""
+        folder = self._place.path / f"files-{uuid.uuid4().hex}"
+        self._database.link(folder)
+        return folder
+
+    def adopt(self, handles: Sequence[KeyedHandle], folder: Folder) -> list[KeyedHandle]:
+        """Open the database that has the most of this subtask's key groups; the others are left."""
+        databases = [handle for handle in handles if isinstance(handle, DatabaseHandle)]
+        if not databases or self.header.states:
+            return list(handles)
+        chosen = max(databases, key=lambda handle: len(common(handle.key_groups, self.key_groups)))
+        header = read_header(chosen, folder)
+        place, sizes = self._place.path / "restored", {file.name: file.stream.size for file in chosen.files}
+        with database_placed(chosen, folder, place) as names:
+            restored = RocksDBStore.restored(place, self._options, names, sizes)
+        self._database.close()
+        shutil.rmtree(self._database.folder, ignore_errors=True)
+        self._store = self._database = restored
+        require_same_states(header, restored.families)
+        for info in header.states:
+            self.add_stored(info)
+        self._database.clip(*self._bounds())
+        if chosen.key_groups == self.key_groups:
+            self._strategy.take_over(chosen)
+        return [handle for handle in handles if handle is not chosen]
+
     def dispose(self) -> None:
         super().dispose()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._place.delete()

@@ -10,17 +10,20 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import DeclarationError, NoSpaceLeft, StateShiftError, StorageFailed
-from ...rocksdb.database import require_library
+from ...rocksdb.database import open_live, require_library
 from ...rocksdb.options_file import DEFAULT_FAMILY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-    from ...rocksdb.database import Items
+    from ...rocksdb.database import FileNames, Items
+    from .options import DatabaseOptions
 
 _LEAST_ITEMS, _MOST_ITEMS = 16, 512
 _READAHEAD_BYTES = 1 << 20
+_AFTER_ALL_KEYS = b"\xff"
+"""The first byte of a key is that of its key group, below 0x80."""
 
 
 class RocksDBTable:
@@ -53,12 +56,6 @@ class RocksDBTable:
                 batch.delete(key)
             else:
                 batch[key] = value
-        self._write(batch)
-
-    def delete_range(self, start: bytes, stop: bytes) -> None:
-        """Remove the entries from `start` to before `stop`, as one record."""
-        batch = self._new_batch()
-        batch.delete_range(start, stop)
         self._write(batch)
 
     def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
@@ -115,25 +112,34 @@ class RocksDBView:
 
 
 class RocksDBStore:
-    """A database in a local folder.
+    """A database in a local folder. Created with `new` or `restored`.
 
     Args:
-        folder: The folder, which is created where it is missing.
-        database_options: Returns the options of the database.
-        column_options: Returns the options of a column family.
+        database: The opened database.
+        folder: Its folder.
+        options: Makes the options of new column families.
+        families: The names of its column families, without `default`.
     """
 
-    def __init__(self, folder: Path, database_options: Callable[[], Any], column_options: Callable[[], Any]) -> None:
-        self._library, self._column_options, self.folder = require_library(), column_options, folder
-        names = self._library.Rdict.list_cf(str(folder)) if (folder / "CURRENT").exists() else []
-        families = {name: column_options() for name in names}
-        self._database = self._library.Rdict(str(folder), options=database_options(), column_families=families or None)
+    def __init__(self, database: Any, folder: Path, options: DatabaseOptions, families: Collection[str] = ()) -> None:
+        self._library, self._database, self._options, self.folder = require_library(), database, options, folder
         self._write_options = self._library.WriteOptions()
         self._write_options.disable_wal = True
-        self._tables: dict[str, RocksDBTable] = {}
-        for name in names:
-            if name != DEFAULT_FAMILY:
-                self._tables[name] = self._opened(name)
+        self._tables = {name: self._opened(name) for name in families}
+
+    @classmethod
+    def new(cls, folder: Path, options: DatabaseOptions) -> RocksDBStore:
+        """Create an empty database in a folder that does not exist yet."""
+        with reported("create a database"):
+            return cls(require_library().Rdict(str(folder), options=options.database()), folder, options)
+
+    @classmethod
+    def restored(
+        cls, folder: Path, options: DatabaseOptions, names: FileNames, sizes: Mapping[str, int]
+    ) -> RocksDBStore:
+        """Open a database whose files are in a folder; arguments and errors as in `open_live`."""
+        database, families = open_live(folder, names, sizes, options.apply)
+        return cls(database, folder, options, families)
 
     def table(self, name: str) -> RocksDBTable:
         """Return the table of a state, which is created where it is missing."""
@@ -144,7 +150,7 @@ class RocksDBStore:
                 state=name,
             )
         if name not in self._tables:
-            self._database.create_column_family(name, self._column_options())
+            self._database.create_column_family(name, self._options.column_family())
             self._tables[name] = self._opened(name)
         return self._tables[name]
 
@@ -160,6 +166,14 @@ class RocksDBStore:
         options.set_total_order_seek(True)
         options.set_readahead_size(_READAHEAD_BYTES)
         return RocksDBView({name: self._database.get_column_family(name).iter(options) for name in self._tables})
+
+    def clip(self, start: bytes, stop: bytes) -> None:
+        """Remove the entries outside a range of keys; only where there are any, as such a removal slows reads down."""
+        for name, table in self._tables.items():
+            for first, last in ((b"", start), (stop, _AFTER_ALL_KEYS)):
+                if next(table.items(first, last), None) is not None:
+                    with reported("write"):
+                        self._database.get_column_family(name).delete_range(first, last, self._write_options)
 
     def link(self, folder: Path) -> None:
         """Write everything to files, and make a folder with hard links to them; it must not exist.

@@ -148,7 +148,7 @@ class SortedStateBackend(KeyedStateBackend):
     def flush(self) -> None:
         """Write what is held in memory to the store."""
         if self._timer_cache is not self._cache:
-            self._timer_cache.empty()
+            self._timer_cache.flush()
         self._cache.flush()
 
     def restore(self, stored: KeyedReader) -> None:

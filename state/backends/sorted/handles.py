@@ -104,7 +104,7 @@ class _SortedSingle(_SortedState):
 
 
 class SortedValueState(_SortedSingle, ValueState[Any]):
-    """Value state in a sorted store."""
+    """Value state in a sorted store. Its two hot methods do without helpers."""
 
     __slots__ = ("_default",)
 
@@ -113,14 +113,18 @@ class SortedValueState(_SortedSingle, ValueState[Any]):
         self._default = descriptor.default_value
 
     def value(self) -> Any:
-        data = self._table.get(self._address())
+        current = self._current
+        data = self._table.get((current.framed if self._is_framed else current.plain) + self._tail)
         return self._default if data is None else self._decode(data)
 
     def update(self, value: Any) -> None:
         if value is None:
             self.clear()
-        else:
-            self._put(self._address(), self._encode(value))
+            return
+        data, current = self._encode(value), self._current
+        if len(data) > MAX_VALUE_BYTES:
+            self._refuse(len(data))
+        self._table.put((current.framed if self._is_framed else current.plain) + self._tail, data)
 
 
 class SortedReducingState(_SortedSingle, ReducingState[Any]):
@@ -136,6 +140,9 @@ class SortedReducingState(_SortedSingle, ReducingState[Any]):
         return self._get(self._address())
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         address = self._address()
         found = self._get(address)
         self._put(address, self._encode(value if found is None else self._reduce(found, value)))
@@ -158,6 +165,9 @@ class SortedAggregatingState(_SortedSingle, AggregatingState[Any, Any]):
         return None if found is None else self._function.get_result(found)
 
     def add(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
         address = self._address()
         found = self._get(address)
         accumulator = self._function.create_accumulator() if found is None else found
@@ -184,7 +194,11 @@ class SortedListState(_SortedState, ListState[Any]):
     def add(self, value: Any) -> None:
         if value is None:
             self._refuse_null()
-        self._append(self._address(), self._encode(value))
+        data, current = self._encode(value), self._current
+        try:
+            self._table.append((current.framed if self._is_framed else current.plain) + self._tail, data)
+        except ValueNotConvertible as error:
+            raise self._placed(error) from None
 
     def add_all(self, values: list[Any]) -> None:
         data = self._joined(values)
@@ -215,8 +229,11 @@ class SortedListState(_SortedState, ListState[Any]):
         try:
             self._table.append(address, data)
         except ValueNotConvertible as error:
-            error.where |= {"state": self._name, "key": shown(self._current.key)}
-            raise
+            raise self._placed(error) from None
+
+    def _placed(self, error: ValueNotConvertible) -> ValueNotConvertible:
+        error.where |= {"state": self._name, "key": shown(self._current.key)}
+        return error
 
     def _present(self, value: Any) -> Any:
         return self._refuse_null() if value is None else value

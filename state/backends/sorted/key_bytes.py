@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ....serializers.serializer import TypeSerializer
 
-_REMEMBERED = 1 << 16
+_REMEMBERED = 1 << 17
 _REMEMBERED_TYPES = (int, str)
 """Types of which equal values have equal bytes; 0.0 and -0.0 are equal and have not."""
 
@@ -109,15 +109,16 @@ class CurrentKey:
     Attributes:
         key: The key.
         plain: Its key group and its bytes.
-        framed: The same and the length of the key, for states whose namespace has variable length, too.
+        framed: The same and, where keys have variable length, that length: for states whose namespace has it, too.
         prefix: The number of bytes of the key group.
     """
 
-    __slots__ = ("_encode", "_hash", "_key_groups", "_known", "_max_parallelism", "framed", "key", "plain", "prefix")
+    __slots__ = ("_encode", "_group_of", "_is_variable", "_key_groups", "_known", "framed", "key", "plain", "prefix")
 
     def __init__(self, serializer: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
-        self._encode, self._hash = encoder(serializer), key_hasher(serializer)
-        self._max_parallelism, self._key_groups = max_parallelism, key_groups
+        hashed = key_hasher(serializer)
+        self._group_of: Callable[[Any], int] = lambda key: key_group(hashed(key), max_parallelism)
+        self._encode, self._is_variable, self._key_groups = encoder(serializer), serializer.length < 0, key_groups
         self._known: dict[Any, tuple[bytes, bytes]] = {}
         self.prefix = prefix_size(max_parallelism)
         self.unset()
@@ -146,7 +147,7 @@ class CurrentKey:
                 return found
         data = self._encode(key)
         require_room(len(data))
-        group = key_group(self._hash(key), self._max_parallelism)
+        group = self._group_of(key)
         if group not in self._key_groups:
             raise ValueNotConvertible(
                 f"the key {shown(key)} is in key group {group}; this subtask has {self._key_groups.start} to"
@@ -154,7 +155,7 @@ class CurrentKey:
                 advice="partition the elements by the key that the state has",
             )
         plain = group.to_bytes(self.prefix, "big") + data
-        found = plain, plain + length_bytes(len(data))
+        found = plain, plain + length_bytes(len(data)) if self._is_variable else plain
         if is_remembered:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()

@@ -1,8 +1,8 @@
 """A write-back cache between handles and a sorted store.
 
-What is read stays, what is written waits: the store gets it as one batch at a checkpoint, or when the cache is full. So
-a value that changes often is written once, and 10,000 elements that are added to one list are one write. The cache has
-a size in bytes, which all tables of a backend share; when it is full, all of it is written and forgotten.
+What is written waits: the store gets it as one batch at a checkpoint, or when the cache is full. So a value that
+changes often is written once, and 10,000 elements that are added to one list are one write. The last batch stays to be
+read. The cache has a size in bytes, which all tables share: half for what waits, half for the last batch.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class WriteCache:
         size_bytes: The size of the cache.
 
     Attributes:
-        left: The number of bytes that are free.
+        left: The number of bytes that may still wait.
     """
 
-    __slots__ = ("_size", "_tables", "left")
+    __slots__ = ("_most", "_tables", "left")
 
     def __init__(self, size_bytes: int) -> None:
-        self._size = self.left = size_bytes
+        self._most = self.left = size_bytes // 2
         self._tables: list[CachedTable] = []
 
     def table(self, table: SortedTable) -> CachedTable:
@@ -48,36 +48,26 @@ class WriteCache:
         """Write all changes to the store."""
         for table in self._tables:
             table.flush()
-
-    def empty(self) -> None:
-        """Write all changes to the store, and forget everything."""
-        for table in self._tables:
-            table.flush()
-            table.forget()
-        self.left = self._size
+        self.left = self._most
 
 
 class CachedTable:
     """A table behind the cache. A list that grows is held as a `bytearray`."""
 
-    __slots__ = ("_cache", "_changed", "_read", "_table")
+    __slots__ = ("_cache", "_changed", "_table", "_written")
 
     def __init__(self, table: SortedTable, cache: WriteCache) -> None:
         self._table, self._cache = table, cache
         self._changed: dict[bytes, bytes | bytearray | None] = {}
-        self._read: dict[bytes, bytes | bytearray | None] = {}
+        self._written: dict[bytes, bytes | bytearray | None] = {}
 
     def get(self, key: bytes) -> bytes | bytearray | None:
         """Return the value of a key, which must not be changed; None where it has none."""
         found = self._changed.get(key, _UNKNOWN)
         if found is _UNKNOWN:
-            found = self._read.get(key, _UNKNOWN)
+            found = self._written.get(key, _UNKNOWN)
             if found is _UNKNOWN:
-                found = self._read[key] = self._table.get(key)
-                cache = self._cache
-                cache.left -= len(key) + (_ENTRY_BYTES if found is None else _ENTRY_BYTES + len(found))
-                if cache.left < 0:
-                    cache.empty()
+                return self._table.get(key)
         return found  # type: ignore[return-value]  # not the marker
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -86,7 +76,7 @@ class CachedTable:
         cache = self._cache
         cache.left -= len(key) + (_ENTRY_BYTES if value is None else _ENTRY_BYTES + len(value))
         if cache.left < 0:
-            cache.empty()
+            cache.flush()
 
     def append(self, key: bytes, data: bytes) -> None:
         """Append to the elements of a key.
@@ -95,10 +85,11 @@ class CachedTable:
             ValueNotConvertible: All elements together are too large for an entry.
         """
         value = self._changed.get(key)
+        if value is None:
+            value = self.get(key)
         if type(value) is bytearray:
             grown, cost = value, len(data)
         else:
-            value = self.get(key)
             grown = bytearray(value or b"")
             cost = len(key) + len(grown) + len(data) + _ENTRY_BYTES
         if len(grown) + len(data) >= MAX_VALUE_BYTES:
@@ -110,7 +101,7 @@ class CachedTable:
         cache = self._cache
         cache.left -= cost
         if cache.left < 0:
-            cache.empty()
+            cache.flush()
 
     def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop` in order, after writing what has changed."""
@@ -118,13 +109,8 @@ class CachedTable:
         return self._table.items(start, stop)
 
     def flush(self) -> None:
-        """Write all changes to the store."""
+        """Write all changes to the store; lists that grow go on growing where they are."""
         changed = self._changed
         if changed:
             self._table.write({key: None if value is None else bytes(value) for key, value in changed.items()})
-            self._read.update(changed)
-            changed.clear()
-
-    def forget(self) -> None:
-        """Drop everything; changes must have been written."""
-        self._read.clear()
+            self._written, self._changed = changed, {}

@@ -8,6 +8,7 @@ import itertools
 import shutil
 import tempfile
 from copy import deepcopy
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from stateshift import (
     Operator,
     ReducingStateDescriptor,
     Savepoint,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 from stateshift.serializers.errors import ValueNotConvertible
@@ -33,6 +35,7 @@ from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotTarget
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
 from stateshift.state.runtime.functions import AggregateFunction
+from stateshift.state.runtime.runtime_context import KeyedStateStore
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
@@ -111,22 +114,44 @@ def hashable(value):
 
 
 class LiveState(RuleBasedStateMachine):
-    backend = key_type = namespace_type = None  # set by the tests
+    """In the model a value, an element, a value of a map, a sum and a list of texts each have a time stamp."""
+
+    backend = key_type = namespace_type = lives = None  # set by the tests
 
     @initialize(data=st.data(), parallelism=st.integers(1, 3))
     def begin(self, data, parallelism):
         hint, self.keys = KEYS[self.key_type]
         arguments, self.namespaces = NAMESPACES[self.namespace_type]
+        self.now = 1000
         self.key = serializer_for(hint)
         self.namespace = serializer_for(arguments["namespace"]) if arguments else VoidNamespaceSerializer()
+        if self.lives:
+            ttl = StateTtlConfig.new_builder(timedelta(milliseconds=self.lives)).build()
+            arguments = {**arguments, "time_to_live": ttl}
         self.descriptors = descriptors(**arguments)
-        self.live = Subtasks(BACKENDS[self.backend], self.key, parallelism)
+        self.start(self.backend, parallelism)
         self.held = {name: {} for name in self.descriptors}
         self.timers = {domain: set() for domain in TimeDomain}
         self.pending = None
         self.folders = Path(tempfile.mkdtemp(prefix="stateshift-model-"))
         self.numbers = itertools.count(1)
         self.known = {}
+
+    def start(self, backend, parallelism):
+        self.live = Subtasks(BACKENDS[backend], self.key, parallelism)
+        self.stores = {id(backend): KeyedStateStore(backend, lambda: self.now) for backend in self.live.backends}
+
+    def handle(self, backend, state):
+        store, descriptor = self.stores[id(backend)], self.descriptors[state]
+        return getattr(store, "get_state" if state == "value" else f"get_{state}_state")(descriptor)
+
+    def is_living(self, stamped):
+        return not self.lives or stamped[1] + self.lives > self.now
+
+    def seen(self, state, place, default=None):
+        """A single value in the model, without its time stamp."""
+        stamped = self.held[state].get(place)
+        return stamped[0] if stamped and self.is_living(stamped) else default
 
     def teardown(self):
         if hasattr(self, "live"):
@@ -137,7 +162,7 @@ class LiveState(RuleBasedStateMachine):
     def at(self, data, state):
         """A handle at a random place, and that place in the model."""
         key, namespace = data.draw(self.keys, "key"), data.draw(self.namespaces, "namespace")
-        handle = self.live.of(key).get_or_create_keyed_state(self.descriptors[state])
+        handle = self.handle(self.live.of(key), state)
         handle.set_current_namespace(namespace)
         return handle, self.place(key, namespace)
 
@@ -148,30 +173,36 @@ class LiveState(RuleBasedStateMachine):
     def queue(self, backend, domain):
         return backend.create_timer_queue("user-timers", domain, self.namespace)
 
+    @precondition(lambda self: self.lives)
+    @rule(passed_ms=st.integers(1, 7))
+    def pass_time(self, passed_ms):
+        self.now += passed_ms
+
     @rule(data=st.data(), value=st.none() | TEXTS)
     def update_a_value(self, data, value):
         handle, place = self.at(data, "value")
-        assert self.held["value"].get(place, "none") == handle.value()
+        assert self.seen("value", place, "none") == handle.value()
         handle.update(value)
         if value is None:
             self.held["value"].pop(place, None)
         else:
-            self.held["value"][place] = value
+            self.held["value"][place] = value, self.now
 
     @rule(data=st.data(), values=st.lists(TEXTS, max_size=3), how=st.sampled_from(["add", "add_all", "update"]))
     def change_a_list(self, data, values, how):
         handle, place = self.at(data, "list")
-        before = self.held["list"].pop(place, [])
-        assert before == handle.get()
+        before = list(filter(self.is_living, self.held["list"].pop(place, [])))
+        assert [value for value, _ in before] == handle.get()
         handle.get().append("not in the state")
         if how == "add":
             for value in values:
                 handle.add(value)
         else:
             getattr(handle, how)(values)
-        after = values if how == "update" else before + values
+        new = [(value, self.now) for value in values]
+        after = new if how == "update" else before + new
         if after:
-            self.held["list"][place] = list(after)
+            self.held["list"][place] = after
 
     @rule(
         data=st.data(),
@@ -179,37 +210,41 @@ class LiveState(RuleBasedStateMachine):
         removed=st.lists(TEXTS, max_size=2),
     )
     def change_a_map(self, data, values, removed):
+        if self.lives:  # behind a time stamp, a long has no form for None
+            values = {name: value for name, value in values.items() if value is not None}
         handle, place = self.at(data, "map")
-        expected = self.held["map"].setdefault(place, {})
+        before = self.held["map"].pop(place, {})
+        expected = {name: stamped for name, stamped in before.items() if self.is_living(stamped)}
         handle.put_all(values)
-        expected |= values
+        expected |= {name: (value, self.now) for name, value in values.items()}
         for name in removed:
             assert (name in expected) == handle.contains(name)
-            assert expected.get(name) == handle.get(name)
+            assert expected.get(name, (None,))[0] == handle.get(name)
             handle.remove(name)
             expected.pop(name, None)
         if "" not in expected:
             handle[""] = 1
-            expected[""] = 1
+            expected[""] = 1, self.now
         else:
             del handle[""]
             del expected[""]
-        if not expected:
-            del self.held["map"][place]
+        assert (not expected) == handle.is_empty()
+        if expected:
+            self.held["map"][place] = expected
 
-    @rule(data=st.data(), values=st.lists(NUMBERS.filter(lambda number: abs(number) < 1 << 40), min_size=1, max_size=3))
+    @rule(data=st.data(), values=st.lists(st.integers(-(1 << 32), 1 << 32), min_size=1, max_size=3))
     def reduce_values(self, data, values):
         handle, place = self.at(data, "reducing")
         for value in values:
             handle.add(value)
-            self.held["reducing"][place] = self.held["reducing"].get(place, 0) + value
+            self.held["reducing"][place] = self.seen("reducing", place, 0) + value, self.now
 
     @rule(data=st.data(), values=st.lists(TEXTS, min_size=1, max_size=3))
     def aggregate_values(self, data, values):
         handle, place = self.at(data, "aggregating")
         for value in values:
             handle.add(value)
-            self.held["aggregating"].setdefault(place, []).append(value)
+            self.held["aggregating"][place] = [*self.seen("aggregating", place, []), value], self.now
 
     @rule(data=st.data(), state=st.sampled_from(["value", "list", "map", "reducing", "aggregating"]))
     def clear(self, data, state):
@@ -223,13 +258,20 @@ class LiveState(RuleBasedStateMachine):
         key = data.draw(self.keys, "key")
         sources = data.draw(st.lists(self.namespaces, max_size=3, unique=True), "sources")
         target = data.draw(self.namespaces, "target")
-        handle = self.live.of(key).get_or_create_keyed_state(self.descriptors[state])
+        handle = self.handle(self.live.of(key), state)
         handle.merge_namespaces(target, sources)
         held, into = self.held[state], self.place(key, target)
         for namespace in sources:
             value = held.pop(self.place(key, namespace), None) if namespace != target else None
-            if value is not None:
-                held[into] = held[into] + value if into in held else value
+            before = held.get(into)
+            if value is None:
+                continue
+            if state == "list":
+                held[into] = (before or []) + value
+            elif before is None or not self.is_living(before):
+                held[into] = value
+            elif self.is_living(value):
+                held[into] = before[0] + value[0], self.now
 
     @rule(data=st.data(), domain=st.sampled_from(TimeDomain), time=st.integers(-3, 9), adds=st.booleans())
     def change_a_timer(self, data, domain, time, adds):
@@ -288,49 +330,66 @@ class LiveState(RuleBasedStateMachine):
         assert report.ok, report.checks
         for backend in self.live.backends:
             backend.dispose()
-        self.live = Subtasks(BACKENDS[restored], self.key, parallelism)
+        self.start(restored, parallelism)
         for backend in self.live.backends:
             restore_keyed(backend, savepoint.metadata.operators[0], savepoint.folder)
         self.held, self.timers, self.pending = held, timers, None
 
     @rule()
     def read_everything(self):
-        found = {state: {} for state in self.descriptors}
+        """Keys whose values have expired may be there, without anything to read."""
         read = {
-            "value": lambda handle: handle.value(),
+            "value": lambda handle: handle.value().removeprefix("none"),
             "list": lambda handle: handle.get(),
             "map": lambda handle: dict(handle.items()),
             "reducing": lambda handle: handle.get(),
             "aggregating": lambda handle: handle.get(),
         }
         spaces = {space for held in self.held.values() for _, space in held}
-        for backend, (state, descriptor), space in itertools.product(
-            self.live.backends, self.descriptors.items(), spaces
-        ):
+        found = {state: {} for state in self.descriptors}
+        for backend, state, space in itertools.product(self.live.backends, self.descriptors, spaces):
             keys = list(backend.get_keys(state, space))
-            handle = backend.get_or_create_keyed_state(descriptor)
+            handle = self.handle(backend, state)
             for key in keys:
                 backend.set_current_key(key)
                 handle.set_current_namespace(space)
                 assert (hashable(key), space) not in found[state]
                 found[state][hashable(key), space] = read[state](handle)
-        expected = dict(self.held)
-        expected["aggregating"] = {
-            place: Longest().get_result(texts) for place, texts in self.held["aggregating"].items()
+        living = {
+            "list": lambda values: [value for value, _ in filter(self.is_living, values)],
+            "map": lambda entries: {name: one[0] for name, one in entries.items() if self.is_living(one)},
+            "aggregating": lambda one: Longest().get_result(one[0]) if self.is_living(one) else None,
         }
-
-        assert expected == found
+        expected = {
+            state: {
+                place: living.get(state, lambda one: one[0] if self.is_living(one) else None)(value)
+                for place, value in held.items()
+            }
+            for state, held in self.held.items()
+        }
+        assert with_values(expected) == with_values(found)
+        assert self.lives or {state: held.keys() for state, held in found.items()} == {
+            state: held.keys() for state, held in self.held.items()
+        }
         for domain, timers in self.timers.items():
             queues = [self.queue(backend, domain) for backend in self.live.backends]
             assert timers == {(time, hashable(key), space) for queue in queues for time, key, space in queue.timers()}
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("namespace", NAMESPACES)
+def with_values(found):
+    """What was found where something is to be read; an empty text is nothing, as the other one of value state."""
+    return {(state, *place): value for state, held in found.items() for place, value in held.items() if value}
+
+
+CASES = [(namespace, key, None) for namespace in NAMESPACES for key in KEYS]
+CASES += [("plain", "int", 10), ("text", "str", 10)]
+
+
+@pytest.mark.parametrize(("namespace", "key", "lives"), CASES)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_random_operations_do_what_they_do_to_plain_dicts(backend, namespace, key):
-    machine = type("Machine", (LiveState,), {"backend": backend, "namespace_type": namespace, "key_type": key})
-    run = machine.TestCase
+def test_random_operations_do_what_they_do_to_plain_dicts(backend, namespace, key, lives):
+    fixed = {"backend": backend, "namespace_type": namespace, "key_type": key, "lives": lives}
+    run = type("Machine", (LiveState,), fixed).TestCase
     run.settings = settings(max_examples=5, stateful_step_count=30, deadline=None)
     run("runTest").runTest()
 

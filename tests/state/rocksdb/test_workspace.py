@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from stateshift.serializers.errors import NoSpaceLeft, StorageFailed
-from stateshift.state.rocksdb.workspace import release, release_all, shared_folder
+from stateshift.state.rocksdb.workspace import LiveFolder, release, release_all, shared_folder
 
 USE = """
 import sys
@@ -201,3 +201,19 @@ def test_a_link_in_place_of_the_folder_is_refused(scratch):
     with pytest.raises(StorageFailed), shared_folder("one", 7, pytest.fail):
         pass
     assert [] == list((scratch / "elsewhere").iterdir())
+
+
+def test_the_folder_of_a_killed_process_is_deleted_by_the_next_one(tmp_path):
+    script = (
+        "import os, signal, sys; from stateshift.state.rocksdb.workspace import LiveFolder;"
+        "(LiveFolder(sys.argv[1]).path / 'data').touch(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    living = LiveFolder(str(tmp_path))
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert 2 == len(list(tmp_path.iterdir()))
+    other = LiveFolder(str(tmp_path))
+
+    assert {living.path, other.path} == set(tmp_path.iterdir())
+    living.delete()
+    other.delete()
+    assert [] == list(tmp_path.iterdir())

@@ -1,6 +1,9 @@
 """The harness itself: snapshots, restores at another parallelism, and values that are changed unseen."""
 
+from datetime import timedelta
+
 import pytest
+from live_backends import BACKENDS
 
 from stateshift import (
     AggregateFunction,
@@ -9,6 +12,9 @@ from stateshift import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    Savepoint,
+    StateTtlConfig,
+    TtlValue,
     ValueStateDescriptor,
 )
 from stateshift.serializers.errors import DeclarationError
@@ -210,3 +216,59 @@ def test_a_missing_map_key_reads_as_none_and_is_removed_in_silence(detect_mutati
         return [states["map"].get("z"), "z" in states["map"], states["map"].is_empty()]
 
     assert [[None, False, True]] == runs(read, detect_mutation=detect_mutation)
+
+
+class Remembers(KeyedProcessFunction):
+    """Has states of each kind with TTL."""
+
+    def __init__(self, *cleanup):
+        self.cleanup = cleanup
+
+    def open(self, runtime_context):
+        ttl = StateTtlConfig.new_builder(timedelta(milliseconds=10)).disable_cleanup_in_background()
+        more = {"time_to_live": getattr(ttl, self.cleanup[0])(*self.cleanup[1:]).build()}
+        get = runtime_context
+        self.value = get.get_state(ValueStateDescriptor("value", int, **more))
+        self.several = get.get_list_state(ListStateDescriptor("list", str, **more))
+        self.map = get.get_map_state(MapStateDescriptor("map", str, str | None, **more))
+        self.most = get.get_reducing_state(ReducingStateDescriptor("most", max, int, **more))
+        self.sum = get.get_aggregating_state(AggregatingStateDescriptor("sum", Sum(), list[int], **more))
+        self.forever = get.get_state(ValueStateDescriptor("forever", int))
+
+    def process_element(self, value, ctx):
+        _, number = value
+        self.value.update(number)
+        self.several.add_all(["a,b", str(number)])
+        self.map.put(str(number), str(number))
+        self.map.put("null", None)
+        self.most.add(number)
+        self.sum.add(number)
+        self.forever.update(number)
+
+
+@pytest.mark.parametrize("cleanup", [("cleanup_full_snapshot",), ("cleanup_in_rocksdb_compact_filter", 1000)])
+@pytest.mark.parametrize("detect_mutation", [False, True])
+@pytest.mark.parametrize("is_checkpoint", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+def test_a_full_snapshot_leaves_out_what_has_expired(tmp_path, backend, is_checkpoint, detect_mutation, cleanup):
+    if is_checkpoint and backend is BACKENDS["rocksdb"]:
+        pytest.skip("its checkpoint is the files of the database, as in Flink")
+    harness = KeyedProcessHarness(
+        Remembers(*cleanup), first, str, backend=backend, uid="ttl", detect_mutation=detect_mutation, task=TaskInfo()
+    )
+    harness.process_element(("old", 1))
+    harness.process_element(("both", 1))
+    harness.advance_processing_time(6)
+    harness.process_element(("both", 2))
+    harness.process_element(("new", 3))
+    harness.advance_processing_time(12)
+    harness.snapshot(tmp_path / "s", is_checkpoint=is_checkpoint)
+    operator = Savepoint.open(tmp_path / "s").operator("ttl")
+    names = ["value", "list", "map", "most", "sum", "forever"]
+    found = {name: {entry.key: entry.value for entry in operator.state(name).read_entries()} for name in names}
+
+    assert {"old": 1, "both": 2, "new": 3} == found["forever"]
+    assert [{"both", "new"}] * 5 == [set(found[name]) for name in names[:5]]
+    assert [TtlValue(6, "a,b"), TtlValue(6, "2")] == found["list"]["both"]
+    assert {"2": TtlValue(6, "2"), "null": TtlValue(6, None)} == found["map"]["both"]
+    assert TtlValue(6, [3]) == found["sum"]["both"]

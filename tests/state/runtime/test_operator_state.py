@@ -125,6 +125,18 @@ def test_a_state_that_nobody_asks_for_is_carried_on():
     assert [1, 2] == again._function.buffered
 
 
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_a_union_list_that_nobody_asks_for_does_not_grow(parallelism):
+    before = subtasks(2, function=lambda: Buffers("union_list"))
+    before[0].process_elements(1, 2)
+    before[1].process_elements(3)
+    snapshot = snapshot_together(before)
+    for _ in range(3):
+        snapshot = snapshot_together(subtasks(parallelism, snapshot, Listed))
+
+    assert [[1, 2, 3]] == buffered(subtasks(1, snapshot, lambda: Buffers("union_list")))
+
+
 class Listed(MapFunction, ListCheckpointed, CheckpointListener):
     state_type = str
 

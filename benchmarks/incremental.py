@@ -1,0 +1,124 @@
+"""How much incremental checkpoints write: a share of random keys changes before each, on RocksDB.
+
+    python -m benchmarks.incremental [--keys 1000000] [--checkpoints 60] [--changed 0.01] [--level] [--json]
+
+The share is the bytes that a checkpoint writes, as part of the size of all files of the first one. A checkpoint is
+counted as a full rewrite if it writes half of that or more. Memory is that of the process, at its largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from stateshift import Operator, ValueStateDescriptor
+from stateshift.serializers.hints import serializer_for
+from stateshift.state.backends.configuration import Configuration
+from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
+from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.state.backends.snapshots import SnapshotTarget
+from stateshift.state.storage.checkpoints import CheckpointStorage, open_checkpoints
+from stateshift.state.storage.commit import Commit
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.publish import stream_name
+
+from .machine import arguments_of, facts, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GROUPS = 128
+VALUE_BYTES = 100
+OPERATOR = Operator("bench", key=int)
+
+
+@contextmanager
+def _backend(options: dict[str, Any]) -> Iterator[EmbeddedRocksDBStateBackend]:
+    values = {"execution.checkpointing.incremental": True, **options}
+    configuration = Configuration.of(values, environment={})
+    backend = EmbeddedRocksDBStateBackend(serializer_for(int), GROUPS, range(GROUPS), configuration=configuration)
+    try:
+        yield backend
+    finally:
+        backend.dispose()
+
+
+def _taken(storage: CheckpointStorage, backend: EmbeddedRocksDBStateBackend) -> tuple[int, int, float]:
+    """Take a checkpoint; return its new bytes, all its bytes, and the seconds of its synchronous part."""
+    number = storage.next_id
+    with storage.checkpoint(number) as folder:
+        commit, begin = Commit(folder), time.perf_counter()
+        target = SnapshotTarget(number, 0, commit, stream_name(OPERATOR.id, "keyed", 0), storage.shared)
+        future = backend.checkpoint_strategy().snapshot(target)
+        synchronous_s = time.perf_counter() - begin
+        future.run()
+        result = future.result()
+        publish_snapshot(commit, [OperatorSnapshot(OPERATOR, GROUPS, [SubtaskSnapshot(result)])], number)
+    backend.checkpoint_strategy().notify_checkpoint_complete(number)
+    handle: Any = result.handle
+    return handle.checkpointed_bytes, handle.size, synchronous_s
+
+
+def measure(keys: int, checkpoints: int, changed: float, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the shares of the checkpoints, and what else is of interest."""
+    chance, shares, pauses = random.Random(1), [], []  # noqa: S311 - no secret
+    with tempfile.TemporaryDirectory() as place, _backend(options) as backend:
+        state: Any = backend.get_or_create_keyed_state(ValueStateDescriptor("value", str))
+        for key in range(keys):
+            backend.set_current_key(key)
+            state.update(chance.randbytes(VALUE_BYTES // 2).hex())
+        with open_checkpoints(Folder.at(place)) as storage:
+            first, full, _ = _taken(storage, backend)
+            for _ in range(checkpoints):
+                for key in chance.sample(range(keys), int(keys * changed)):
+                    backend.set_current_key(key)
+                    state.update(chance.randbytes(VALUE_BYTES // 2).hex())
+                written, size, pause_s = _taken(storage, backend)
+                shares.append(written / full)
+                pauses.append(pause_s)
+        return {
+            "keys": keys,
+            "checkpoints": checkpoints,
+            "changed": changed,
+            "first_bytes": first,
+            "last_bytes": size,
+            "median": statistics.median(shares),
+            "mean": statistics.mean(shares),
+            "largest": sorted(shares, reverse=True)[:3],
+            "full_rewrites": sum(share >= 1 / 2 for share in shares),
+            "synchronous_ms": {"median": statistics.median(pauses) * 1000, "largest": max(pauses) * 1000},
+            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+
+
+def main() -> None:
+    """Measure, and print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--checkpoints", type=int, default=60)
+    parser.add_argument("--changed", type=float, default=0.01)
+    parser.add_argument("--level", action="store_true", help="with compaction by levels, Flink's default")
+    chosen = arguments_of(parser)
+    options = {"state.backend.rocksdb.compaction.style": "LEVEL"} if chosen.level else {}
+    found = measure(chosen.keys, chosen.checkpoints, chosen.changed, options)
+    if chosen.json:
+        print(json.dumps(found))
+        return
+    print(told(facts()))
+    largest = ", ".join(f"{share:.1%}" for share in found["largest"])
+    print(f"{found['first_bytes']:,} bytes; median {found['median']:.1%}, mean {found['mean']:.1%}, largest {largest}")
+    print(f"{found['full_rewrites']} of {found['checkpoints']} checkpoints wrote half of it or more")
+    pause = found["synchronous_ms"]
+    print(f"synchronous part {pause['median']:.0f} ms, at most {pause['largest']:.0f} ms")
+    print(f"peak of the process {found['peak_mb']:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
