@@ -9,7 +9,7 @@ from ...serializers.errors import DeclarationError
 from ..runtime.operators import FunctionOperator
 from ..runtime.sources import SourceContext
 from ..runtime.timer_service import Times
-from ..runtime.windows.operator import WindowOperator
+from ..runtime.windows.window_operator import WindowOperator
 from ..runtime.windows.windowed_stream import WindowOperation
 from .subtask import SubtaskHarness
 

@@ -99,9 +99,7 @@ def _start(timestamp: int, offset: int, step: int) -> int:
 
 
 class _InTime(WindowAssigner):
-    """An assigner of windows in time, by the time stamps of elements or by the clock."""
-
-    _by_event_time: ClassVar[bool]
+    _by_event_time: ClassVar[bool]  # else by the clock
 
     def get_default_trigger(self, env: Any) -> Trigger:
         return EventTimeTrigger() if self._by_event_time else ProcessingTimeTrigger()
