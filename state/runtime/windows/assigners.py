@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
 
@@ -42,7 +42,7 @@ def milliseconds(length: timedelta) -> int:
 class WindowAssigner(ABC):
     """The base class of assigners. One object serves all keys, and has no state."""
 
-    WindowAssignerContext = contexts.WindowAssignerContext
+    WindowAssignerContext: TypeAlias = contexts.WindowAssignerContext
 
     @abstractmethod
     def assign_windows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..functions import Function
 from . import contexts
@@ -29,7 +29,7 @@ class WindowFunction(Function):
 class ProcessWindowFunction(Function):
     """Makes any number of results of the contents of a window, and knows its times and states."""
 
-    Context = contexts.ProcessWindowContext
+    Context: TypeAlias = contexts.ProcessWindowContext
 
     @abstractmethod
     def process(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import operator
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, TypeAlias
 
 from ....serializers.errors import DeclarationError, shown
 from ...descriptors import ReducingStateDescriptor
@@ -39,8 +39,8 @@ class TriggerResult(enum.Enum):
 class Trigger(ABC):
     """The base class of triggers. One object serves all keys and windows, so what it remembers belongs into state."""
 
-    TriggerContext = contexts.TriggerContext
-    OnMergeContext = contexts.OnMergeContext
+    TriggerContext: TypeAlias = contexts.TriggerContext
+    OnMergeContext: TypeAlias = contexts.OnMergeContext
 
     @abstractmethod
     def on_element(

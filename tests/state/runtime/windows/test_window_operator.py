@@ -26,6 +26,7 @@ from stateshift import (
     ReduceFunction,
     Savepoint,
     SlidingEventTimeWindows,
+    StateTtlConfig,
     TimeWindow,
     Trigger,
     TriggerResult,
@@ -271,6 +272,25 @@ def test_the_states_of_a_window_are_gone_with_it(backend, tmp_path):
     _, entries = contents(Savepoint.open(tmp_path / "savepoint"), "harness")
 
     assert {"of key"} == {state for state, _ in entries}
+
+
+def test_states_of_windows_may_have_ttl(backend):
+    lived = StateTtlConfig.new_builder(timedelta(milliseconds=10)).build()
+    counted = ValueStateDescriptor("counted", int, 0, time_to_live=lived)
+
+    class Counting(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            state = context.window_state().get_state(counted)
+            state.update(state.value() + 1)
+            yield context.window().start, state.value()
+
+    harness = harness_of(windows(TEN).trigger(CountTrigger.of(1)).process(Counting()), backend)
+    found = []
+    for now, time in [(0, 1), (5, 2), (6, 12), (14, 3), (16, 13), (24, 4)]:
+        harness.advance_processing_time(now)
+        found += feed(harness, ("a", time, 1))
+
+    assert [(0, 1), (0, 2), (10, 1), (0, 3), (10, 1), (0, 1)] == found
 
 
 def test_windows_that_merge_have_no_states_for_themselves():
