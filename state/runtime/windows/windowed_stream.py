@@ -94,6 +94,9 @@ class WindowedStream:
         trigger: As for the method of this name.
         lateness_ms: See `allowed_lateness`.
         late_data: See `side_output_late_data`.
+
+    Raises:
+        DeclarationError: The lateness is negative.
     """
 
     _assigner: WindowAssigner
@@ -101,6 +104,10 @@ class WindowedStream:
     _trigger: Trigger | None = attrs.field(default=None, kw_only=True)
     _lateness_ms: int = attrs.field(default=0, kw_only=True)
     _late_data: OutputTag | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self._lateness_ms < 0:
+            raise DeclarationError(f"the allowed lateness is {self._lateness_ms} ms, but cannot be negative")
 
     def trigger(self, trigger: Trigger) -> WindowedStream:
         """Return the same with another trigger than the assigner's default."""
@@ -117,10 +124,7 @@ class WindowedStream:
         Raises:
             DeclarationError: It is negative.
         """
-        lateness = time_ms if isinstance(time_ms, int) else milliseconds(time_ms)
-        if lateness < 0:
-            raise DeclarationError(f"the allowed lateness is {lateness} ms, but cannot be negative")
-        return attrs.evolve(self, lateness_ms=lateness)
+        return attrs.evolve(self, lateness_ms=time_ms if isinstance(time_ms, int) else milliseconds(time_ms))
 
     def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream:
         """Return the same where elements that are too late go to a side output. Without it they are dropped.

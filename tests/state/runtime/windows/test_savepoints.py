@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from live_backends import BACKENDS
-from window_jobs import FIXTURES, OPERATIONS, Jobs, contents, of_flink
+from window_jobs import FIXTURES, OPERATIONS, PAIR, Jobs, add, contents, of_flink, tagged
 
-from stateshift import Decision, Int32, Job, Operator, Savepoint, check
+from stateshift import (
+    Decision,
+    Int32,
+    Job,
+    Operator,
+    ProcessWindowFunction,
+    Savepoint,
+    TumblingEventTimeWindows,
+    WindowedStream,
+    check,
+)
+from stateshift.state.runtime.runtime_context import TaskInfo
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
 
 SAVEPOINTS = ["hashmap-p2", "rocksdb-p1"]
 
@@ -69,3 +83,36 @@ def test_a_check_takes_the_states_that_an_operation_names(of_java):
 
     assert named <= found.keys()
     assert {Decision.START} == {found[place] for place in named}
+
+
+class Contents(ProcessWindowFunction):
+    """Yields a row of `expected.json`."""
+
+    def __init__(self, *, is_list):
+        self.is_list = is_list
+
+    def process(self, key, context, elements):
+        values = [tagged(one) for one in elements]
+        window = context.window()
+        yield [key, {"$window": [window.start, window.end]}, values if self.is_list else values[0]]
+
+
+@pytest.mark.parametrize("uid", ["window-reduce", "window-list"])
+@pytest.mark.parametrize("name", ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"])
+def test_each_window_of_a_java_job_fires_once_with_what_it_had(savepoint_of, expected_of, backend, name, uid):
+    savepoint = Savepoint.open(savepoint_of(name))
+    (expected,) = (one for one in expected_of(name)["operators"] if one["uid"] == uid)
+    rows = expected["keyed"]["window-contents"]["entries"]
+    tens = WindowedStream(TumblingEventTimeWindows.of(timedelta(seconds=10)), PAIR)
+    is_list = uid == "window-list"
+    operation = tens.process(Contents(is_list=True)) if is_list else tens.reduce(add, Contents(is_list=False))
+    task = TaskInfo(max_parallelism=savepoint.operator(uid).stored.max_parallelism)
+    harness = KeyedProcessHarness(operation, lambda pair: f"w{pair[0]}", str, backend=backend, task=task)
+    harness.restore(HarnessSnapshot.of(savepoint, uid))
+    ends = sorted({row[1]["$window"][1] for row in rows})
+    for end in ends:
+        harness.process_watermark(end - 2)
+        assert [] == harness.take()
+        harness.process_watermark(end - 1)
+        assert [row for row in rows if row[1]["$window"][1] == end] == sorted(harness.take(), key=str)
+    assert rows

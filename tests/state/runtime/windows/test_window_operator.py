@@ -13,10 +13,12 @@ from window_jobs import contents
 
 from stateshift import (
     AggregateFunction,
+    CheckpointListener,
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    ListCheckpointed,
     ListStateDescriptor,
     NeverTrigger,
     OutputTag,
@@ -291,6 +293,40 @@ def test_states_of_windows_may_have_ttl(backend):
         found += feed(harness, ("a", time, 1))
 
     assert [(0, 1), (0, 2), (10, 1), (0, 3), (10, 1), (0, 1)] == found
+
+
+class Fired(ProcessWindowFunction, ListCheckpointed, CheckpointListener):
+    """Has operator state: how many windows fired in the subtask."""
+
+    state_type = int
+
+    def __init__(self):
+        self.fired, self.complete = 0, []
+
+    def process(self, key, context, elements):
+        self.fired += 1
+        yield key, self.fired
+
+    def snapshot_state(self, checkpoint_id, timestamp):
+        return [self.fired]
+
+    def restore_state(self, state):
+        self.fired = sum(state)
+
+    def notify_checkpoint_complete(self, checkpoint_id):
+        self.complete.append(checkpoint_id)
+
+
+def test_a_window_function_may_have_operator_state():
+    function = Fired()
+    harness = harness_of(windows(TEN).process(function))
+    assert [("a", 1), ("b", 2)] == sorted(feed(harness, ("a", 1, 1), ("b", 1, 1), 10))
+    snapshot = harness.snapshot()
+    harness.notify_checkpoint_complete()
+    harness.restore(snapshot, function=windows(TEN).process(Fired()))
+
+    assert [("a", 3)] == feed(harness, ("a", 11, 1), 20)
+    assert [1] == function.complete
 
 
 def test_windows_that_merge_have_no_states_for_themselves():
