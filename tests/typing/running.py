@@ -14,6 +14,7 @@ from stateshift import (
     ReducingStateDescriptor,
     RuntimeContext,
     StateTtlConfig,
+    TimeWindow,
     Trigger,
     TriggerResult,
     TumblingEventTimeWindows,
@@ -54,33 +55,36 @@ assert_type(harness.output, list[Any])
 assert_type(harness.snapshot(), HarnessSnapshot)
 
 
-class Records(ProcessWindowFunction):
-    def process(self, key: str, context: ProcessWindowFunction.Context, elements: Iterable[int]) -> Iterator[int]:
+class Records(ProcessWindowFunction[int, int, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[int]
+    ) -> Iterator[int]:
         record = context.global_state().get_state(ValueStateDescriptor("record", int, 0))
         assert_type(record.value(), int | None)
+        assert_type(context.window(), TimeWindow)
         yield context.current_watermark() + sum(elements)
 
-    def clear(self, context: ProcessWindowFunction.Context) -> None:
+    def clear(self, context: ProcessWindowFunction.Context[TimeWindow]) -> None:
         context.window_state().get_state(ValueStateDescriptor("times", int)).clear()
 
 
-class Never(Trigger):
+class Never(Trigger[int, TimeWindow]):
     def on_element(
-        self, element: Any, timestamp: int | None, window: Any, ctx: Trigger.TriggerContext
+        self, element: int, timestamp: int | None, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
         ctx.register_event_time_timer(window.max_timestamp() + ctx.get_current_watermark())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
-    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         ctx.merge_partitioned_state(ReducingStateDescriptor("most", max, int))
 
-    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None: ...
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None: ...
 
 
 windows = WindowedStream(TumblingEventTimeWindows.of(timedelta(minutes=1)), int).allowed_lateness(5).trigger(Never())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ....serializers.serializer import TypeSerializer
     from .triggers import Trigger
 
+T = TypeVar("T")
+W = TypeVar("W")
+
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -39,15 +42,15 @@ def milliseconds(length: timedelta) -> int:
     return length // _MILLISECOND
 
 
-class WindowAssigner(ABC):
+class WindowAssigner(ABC, Generic[T, W]):
     """The base class of assigners. One object serves all keys, and has no state."""
 
     WindowAssignerContext: TypeAlias = contexts.WindowAssignerContext
 
     @abstractmethod
     def assign_windows(
-        self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
-    ) -> Collection[Any]:
+        self, element: T, timestamp: int | None, context: contexts.WindowAssignerContext
+    ) -> Collection[W]:
         """Return the windows of an element.
 
         Args:
@@ -57,11 +60,11 @@ class WindowAssigner(ABC):
         """
 
     @abstractmethod
-    def get_default_trigger(self, env: Any) -> Trigger:
+    def get_default_trigger(self, env: Any) -> Trigger[Any, Any]:
         """Return the trigger where none is set. `env` is there as in PyFlink, and is None."""
 
     @abstractmethod
-    def get_window_serializer(self) -> TypeSerializer[Any]:
+    def get_window_serializer(self) -> TypeSerializer[W]:
         """Return the serializer of the windows."""
 
     @abstractmethod
@@ -69,7 +72,7 @@ class WindowAssigner(ABC):
         """Whether windows end when the watermark passes them; otherwise the clock does."""
 
 
-class MergingWindowAssigner(WindowAssigner):
+class MergingWindowAssigner(WindowAssigner[T, W]):
     """The base class of assigners whose windows merge."""
 
     class MergeCallback(ABC):
@@ -80,7 +83,7 @@ class MergingWindowAssigner(WindowAssigner):
             """Merge two or more windows into one."""
 
     @abstractmethod
-    def merge_windows(self, windows: Iterable[Any], callback: MergeCallback) -> None:
+    def merge_windows(self, windows: Iterable[W], callback: MergeCallback) -> None:
         """Call `callback.merge` for each group of windows that become one."""
 
 
@@ -98,10 +101,10 @@ def _start(timestamp: int, offset: int, step: int) -> int:
     return timestamp - (timestamp - offset) % step
 
 
-class _InTime(WindowAssigner):
+class _InTime(WindowAssigner[Any, TimeWindow]):
     _by_event_time: ClassVar[bool]  # else by the clock
 
-    def get_default_trigger(self, env: Any) -> Trigger:
+    def get_default_trigger(self, env: Any) -> Trigger[Any, Any]:
         return EventTimeTrigger() if self._by_event_time else ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
@@ -217,7 +220,7 @@ class SessionWindowTimeGapExtractor(ABC):
 
 
 @attrs.frozen
-class _Session(_InTime, MergingWindowAssigner):
+class _Session(_InTime, MergingWindowAssigner[Any, TimeWindow]):
     session_gap: int | Callable[[Any], int]
 
     def __attrs_post_init__(self) -> None:
@@ -282,7 +285,7 @@ class ProcessingTimeSessionWindows(_Session):
 
 
 @attrs.frozen
-class GlobalWindows(WindowAssigner):
+class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
     """One window of all elements of a key. It never ends, so it needs a trigger that fires, such as `CountTrigger`."""
 
     @staticmethod
@@ -295,7 +298,7 @@ class GlobalWindows(WindowAssigner):
     ) -> list[GlobalWindow]:
         return [GLOBAL_WINDOW]
 
-    def get_default_trigger(self, env: Any) -> Trigger:
+    def get_default_trigger(self, env: Any) -> Trigger[Any, Any]:
         return NeverTrigger()
 
     def get_window_serializer(self) -> TypeSerializer[GlobalWindow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import attrs
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ..runtime_context import RuntimeContext
     from ..states import State
     from ..timer_service import InternalTimerService, Times
+
+
+W = TypeVar("W")
 
 
 class WindowStateStore(KeyedStateStore):
@@ -163,7 +166,7 @@ class OnMergeContext(TriggerContext):
         state.merge_namespaces(self.window, self.merged)
 
 
-class ProcessWindowContext:
+class ProcessWindowContext(Generic[W]):
     """What a `ProcessWindowFunction` learns, for the current key and window.
 
     Args:
@@ -181,9 +184,9 @@ class ProcessWindowContext:
         self._times, self._window_states, self._global_states = times, window_states, global_states
         self.current_window: Any = None
 
-    def window(self) -> Any:
+    def window(self) -> W:
         """Return the window: a `TimeWindow` or the `GlobalWindow`."""
-        return self.current_window
+        return self.current_window  # type: ignore[no-any-return]
 
     def current_processing_time(self) -> int:
         """Return the time of the clock, in milliseconds since 1970 UTC."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..functions import Function
 from . import contexts
@@ -12,11 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class WindowFunction(Function):
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+W = TypeVar("W")
+W2 = TypeVar("W2")
+
+
+class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Makes any number of results of the contents of a window."""
 
     @abstractmethod
-    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
+    def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
         """Yield the results for a window that fires.
 
         Args:
@@ -26,15 +33,16 @@ class WindowFunction(Function):
         """
 
 
-class ProcessWindowFunction(Function):
+class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Makes any number of results of the contents of a window, and knows its times and states."""
 
-    Context: TypeAlias = contexts.ProcessWindowContext
+    class Context(contexts.ProcessWindowContext[W2]):
+        """What the function learns; a class of its own, so that it takes the type of the windows, as in PyFlink."""
+
+        __slots__ = ()
 
     @abstractmethod
-    def process(
-        self, key: Any, context: contexts.ProcessWindowContext, elements: Iterable[Any]
-    ) -> Iterable[Any] | None:
+    def process(self, key: KEY, context: Context[W], elements: Iterable[IN]) -> Iterable[OUT] | None:
         """Yield the results for a window that fires.
 
         Args:
@@ -43,5 +51,5 @@ class ProcessWindowFunction(Function):
             elements: The elements of the window; after a reduce or aggregate function, its one result.
         """
 
-    def clear(self, context: contexts.ProcessWindowContext) -> None:
+    def clear(self, context: Context[W]) -> None:
         """Remove the states of `context.window_state()`; it is called when the window is gone."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 import enum
 import operator
 from abc import ABC, abstractmethod
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ....serializers.errors import DeclarationError, shown
 from ...descriptors import ReducingStateDescriptor
 from . import contexts
+
+T = TypeVar("T")
+W = TypeVar("W")
 
 
 class TriggerResult(enum.Enum):
@@ -36,16 +39,14 @@ class TriggerResult(enum.Enum):
         return self.value[1]
 
 
-class Trigger(ABC):
+class Trigger(ABC, Generic[T, W]):
     """The base class of triggers. One object serves all keys and windows, so what it remembers belongs into state."""
 
     TriggerContext: TypeAlias = contexts.TriggerContext
     OnMergeContext: TypeAlias = contexts.OnMergeContext
 
     @abstractmethod
-    def on_element(
-        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
-    ) -> TriggerResult:
+    def on_element(self, element: T, timestamp: int | None, window: W, ctx: contexts.TriggerContext) -> TriggerResult:
         """Decide when an element has been added to a window.
 
         Args:
@@ -56,11 +57,11 @@ class Trigger(ABC):
         """
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
+    def on_processing_time(self, time: int, window: W, ctx: contexts.TriggerContext) -> TriggerResult:
         """Decide when a timer of processing time fires, in milliseconds since 1970 UTC."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
+    def on_event_time(self, time: int, window: W, ctx: contexts.TriggerContext) -> TriggerResult:
         """Decide when a timer of event time fires, in milliseconds since 1970 UTC."""
 
     def can_merge(self) -> bool:
@@ -68,15 +69,15 @@ class Trigger(ABC):
         return False
 
     @abstractmethod
-    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
+    def on_merge(self, window: W, ctx: contexts.OnMergeContext) -> None:
         """Take over timers and states of merged windows for the window that they became."""
 
     @abstractmethod
-    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
+    def clear(self, window: W, ctx: contexts.TriggerContext) -> None:
         """Remove the timers and states of a window that is gone."""
 
 
-class EventTimeTrigger(Trigger):
+class EventTimeTrigger(Trigger[Any, Any]):
     """Fires when the watermark passes the end of a window, and at once for each late element."""
 
     @staticmethod
@@ -109,7 +110,7 @@ class EventTimeTrigger(Trigger):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(Trigger):
+class ProcessingTimeTrigger(Trigger[Any, Any]):
     """Fires when the clock passes the end of a window."""
 
     @staticmethod
@@ -140,7 +141,7 @@ class ProcessingTimeTrigger(Trigger):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class CountTrigger(Trigger):
+class CountTrigger(Trigger[Any, Any]):
     """Fires for each further number of elements of a window; the window keeps them.
 
     Args:
@@ -187,18 +188,18 @@ class CountTrigger(Trigger):
         ctx.get_partitioned_state(self._count).clear()
 
 
-class PurgingTrigger(Trigger):
+class PurgingTrigger(Trigger[Any, Any]):
     """Does what another trigger does, and empties the window whenever that one fires.
 
     Args:
         nested_trigger: The other trigger.
     """
 
-    def __init__(self, nested_trigger: Trigger) -> None:
+    def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
         self.nested_trigger = nested_trigger
 
     @staticmethod
-    def of(nested_trigger: Trigger) -> PurgingTrigger:
+    def of(nested_trigger: Trigger[Any, Any]) -> PurgingTrigger:
         """Return the trigger around another one."""
         return PurgingTrigger(nested_trigger)
 
@@ -227,7 +228,7 @@ class PurgingTrigger(Trigger):
         return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result
 
 
-class NeverTrigger(Trigger):
+class NeverTrigger(Trigger[Any, Any]):
     """Never fires; the default of `GlobalWindows`."""
 
     def on_element(

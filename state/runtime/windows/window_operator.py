@@ -15,7 +15,6 @@ from .assigners import MergingWindowAssigner
 from .contexts import (
     NoWindowStateStore,
     OnMergeContext,
-    ProcessWindowContext,
     WindowAssignerContext,
     WindowStateStore,
 )
@@ -76,7 +75,7 @@ class WindowOperator(StreamOperator):
         states = WindowStateStore(backend, times.clock, serializer)
         self._assigning = WindowAssignerContext(times, runtime_context)
         self._triggering = OnMergeContext(times, timers, states, runtime_context)
-        self._processing = ProcessWindowContext(
+        self._processing: ProcessWindowFunction.Context[Any] = ProcessWindowFunction.Context(
             times, NoWindowStateStore(backend) if self._merges else states, runtime_context
         )
         self._dropped = runtime_context.get_metrics_group().counter(LATE_METRIC)
@@ -214,7 +213,7 @@ class MergingWindows:
     """
 
     def __init__(self, assigner: Any, state: ListState[tuple[Any, Any]]) -> None:
-        self._assigner: MergingWindowAssigner = assigner
+        self._assigner: MergingWindowAssigner[Any, Any] = assigner
         self._state = state
         self._places: dict[Any, Any] = dict(state.get())
         self._stored = dict(self._places)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..runtime_context import RuntimeContext
     from .triggers import Trigger
 
-    AnyWindowFunction = ProcessWindowFunction | WindowFunction
+    AnyWindowFunction = ProcessWindowFunction[Any, Any, Any, Any] | WindowFunction[Any, Any, Any, Any]
 
 CONTENTS, MERGING_SET = "window-contents", "merging-window-set"
 
@@ -51,8 +51,8 @@ class WindowOperation(Function):
         late_data: The side output of elements that come later; None: they are dropped.
     """
 
-    assigner: WindowAssigner
-    trigger: Trigger
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any]
     contents: StateDescriptor
     function: AnyWindowFunction | None
     lateness_ms: int
@@ -99,9 +99,9 @@ class WindowedStream:
         DeclarationError: The lateness is negative.
     """
 
-    _assigner: WindowAssigner
+    _assigner: WindowAssigner[Any, Any]
     _element_type: Any
-    _trigger: Trigger | None = attrs.field(default=None, kw_only=True)
+    _trigger: Trigger[Any, Any] | None = attrs.field(default=None, kw_only=True)
     _lateness_ms: int = attrs.field(default=0, kw_only=True)
     _late_data: OutputTag | None = attrs.field(default=None, kw_only=True)
 
@@ -109,7 +109,7 @@ class WindowedStream:
         if self._lateness_ms < 0:
             raise DeclarationError(f"the allowed lateness is {self._lateness_ms} ms, but cannot be negative")
 
-    def trigger(self, trigger: Trigger) -> WindowedStream:
+    def trigger(self, trigger: Trigger[Any, Any]) -> WindowedStream:
         """Return the same with another trigger than the assigner's default."""
         return attrs.evolve(self, trigger=trigger)
 
@@ -166,11 +166,11 @@ class WindowedStream:
             raise DeclarationError("the accumulator has no type", advice="pass accumulator_type=…")
         return self._operation(AggregatingStateDescriptor, window_function, aggregate_function, accumulator_type)
 
-    def apply(self, window_function: WindowFunction) -> WindowOperation:
+    def apply(self, window_function: WindowFunction[Any, Any, Any, Any]) -> WindowOperation:
         """Keep the elements of a window, and call a `WindowFunction` with all of them; raises as `reduce`."""
         return self._operation(ListStateDescriptor, window_function, self._element_type)
 
-    def process(self, process_window_function: ProcessWindowFunction) -> WindowOperation:
+    def process(self, process_window_function: ProcessWindowFunction[Any, Any, Any, Any]) -> WindowOperation:
         """Keep the elements of a window, and call a `ProcessWindowFunction` with all of them; raises as `reduce`."""
         return self._operation(ListStateDescriptor, process_window_function, self._element_type)
 
