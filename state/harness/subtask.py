@@ -33,6 +33,7 @@ from ..runtime.checkpointed import (
 )
 from ..runtime.output_tag import Output
 from ..runtime.runtime_context import RuntimeContext, TaskInfo
+from ..runtime.windows.windowed_stream import WindowOperation
 from ..savepoint.metadata import METADATA, SavepointMetadata
 from ..savepoint.reader import Savepoint
 from ..savepoint.redistribution import deal_out_at_start
@@ -184,7 +185,7 @@ class SubtaskHarness(ABC):
         context = RuntimeContext(task, seen, self.current_processing_time)
         self._create(context, seen, Output(self._collect, self._collect_side))
         initialize_state(
-            self._function,
+            self._stateful,
             FunctionInitializationContext(
                 operator_states=self._operator_states,
                 keyed_states=context,
@@ -197,6 +198,11 @@ class SubtaskHarness(ABC):
                 ),
             ),
         )
+
+    @property
+    def _stateful(self) -> Any:
+        """The function that may have operator state; that of windows is within their operation."""
+        return self._function.function if isinstance(self._function, WindowOperation) else self._function
 
     def _shares(self, snapshots: Sequence[HarnessSnapshot], part: str) -> Iterator[tuple[HarnessSnapshot, list[Share]]]:
         """Yield this subtask's shares of a part of operator state, by snapshot."""
@@ -292,8 +298,8 @@ class SubtaskHarness(ABC):
         checkpoint_id = checkpoint_id or self.checkpoint_id
         if self._backend is not None:
             self._backend.checkpoint_strategy().notify_checkpoint_complete(checkpoint_id)
-        if isinstance(self._function, CheckpointListener):
-            self._function.notify_checkpoint_complete(checkpoint_id)
+        if isinstance(self._stateful, CheckpointListener):
+            self._stateful.notify_checkpoint_complete(checkpoint_id)
 
     def restore(
         self,
@@ -366,7 +372,7 @@ class SubtaskHarness(ABC):
         self.open()
         self.checkpoint_id = checkpoint_id
         context = FunctionSnapshotContext(checkpoint_id, self._now_ms)
-        snapshot_state(self._function, context, self._operator_states)
+        snapshot_state(self._stateful, context, self._operator_states)
         named = partial(stream_name, self.operator.id, subtask=self.task.index)
         keyed = SnapshotResult()
         if self._backend is not None:

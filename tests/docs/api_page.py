@@ -51,6 +51,19 @@ PLACES = {
         "BroadcastState ReadOnlyBroadcastState",
     ),
     "Timers of functions": ("stateshift.state.runtime.timer_service", "TimerService"),
+    "Windows": (
+        "stateshift",
+        """
+        WindowedStream WindowOperation ProcessWindowFunction WindowFunction TumblingEventTimeWindows
+        TumblingProcessingTimeWindows SlidingEventTimeWindows SlidingProcessingTimeWindows EventTimeSessionWindows
+        ProcessingTimeSessionWindows SessionWindowTimeGapExtractor GlobalWindows EventTimeTrigger ProcessingTimeTrigger
+        CountTrigger PurgingTrigger NeverTrigger Trigger TriggerResult WindowAssigner MergingWindowAssigner
+        """,
+    ),
+    "What windows are given": (
+        "stateshift.state.runtime.windows.contexts",
+        "ProcessWindowContext TriggerContext OnMergeContext WindowAssignerContext",
+    ),
     "Operator state of functions": (
         "stateshift.state.runtime.checkpointed",
         "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore",
