@@ -64,8 +64,10 @@ PLACES = {
     ),
     "State backends": (
         "stateshift",
-        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RestoreCheck RestoreRefused RocksDBOptionsFactory "
-        "restorable",
+        """
+        Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory RestoreCheck RestoreRefused
+        restorable
+        """,
     ),
     "Checking": (
         "stateshift",
