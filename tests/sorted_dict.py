@@ -42,8 +42,8 @@ class DictStore:
     def table(self, name: str) -> DictTable:
         return self._tables.setdefault(name, DictTable({}))
 
-    def drop(self, name: str) -> None:
-        del self._tables[name]
+    def drop(self, name: str) -> bool:
+        return self._tables.pop(name) is not None
 
     def items(
         self, family: str, start: bytes | None = None, stop: bytes | None = None

@@ -141,14 +141,15 @@ class LazyTable:
     def move(self, most: int) -> int:
         """Move entries from the other tables to the present one; return their number.
 
-        It is less than `most` only if none are left. Tables that are empty then are dropped.
+        It is less than `most` only if none are left. Tables that are empty then are dropped, once nothing reads them.
         """
-        moved = 0
-        while self._old:
-            form = self._old[0]
+        moved = at = 0
+        while at < len(self._old):
+            form = self._old[at]
             keys, values = next(self._items(form.name, self._cursor, self._bounds[1]), ((), ()))
             if not keys:
-                self._finish(form)
+                at += not self._finish(form)
+                self._cursor = self._bounds[0]
                 continue
             if moved >= most:
                 break
@@ -165,14 +166,15 @@ class LazyTable:
         self._infos[present] = self.info if present == self.info.name else marked(self.info, present)
         self._table = self._store.table(present)
 
-    def _finish(self, form: OldForm) -> None:
-        """Drop an old table, which is empty; after the last one, the table of the state's name may be free."""
-        self._store.drop(form.name)
+    def _finish(self, form: OldForm) -> bool:
+        """Drop an old table, which is empty, if it can be; after the last one, the state's name may be free."""
+        if not self._store.drop(form.name):
+            return False
         del self._infos[form.name]
         self._old.remove(form)
-        self._cursor = self._bounds[0]
         if self._is_alone and not self._old and self._present != self.info.name:
             self._begin(self.info.name, [OldForm(self._infos[self._present], None, *self._key)])
+        return True
 
     def _items(self, name: str, start: bytes, stop: bytes) -> Iterator[Items]:
         return self._store.table(name).items(start, stop)

@@ -50,8 +50,8 @@ class SortedStore(Protocol):
         """Return a table, which is created where it is missing."""
         ...
 
-    def drop(self, name: str) -> None:
-        """Remove a table with all of its entries; views that were made before still have it."""
+    def drop(self, name: str) -> bool:
+        """Remove an empty table; return False where that cannot be done now, because it may still be read."""
         ...
 
     def freeze(self) -> SortedView:

@@ -370,6 +370,35 @@ def test_subtasks_that_are_at_different_points_agree_on_the_tables(harness_of, t
     assert all([state] == tables(whole, state) for state in STATES)
 
 
+def frozen_contents(frozen):
+    names = [info.name for info in frozen.header.states]
+    return sorted((names[block.state_id], entry) for block in frozen.blocks() for entry in block.items())
+
+
+def test_a_frozen_state_is_what_it_was_while_the_migration_comes_to_its_end(harness_of, tmp_path):
+    harness = lazily(harness_of, V2, started(harness_of, tmp_path / "one"))
+    harness.process_element(("a", put(V2)))
+    frozen, again = backend(harness).freeze(), backend(harness).freeze()
+    keys = backend(harness).get_keys("value", None)
+    some = next(keys)
+    before = frozen_contents(again)
+    again.release()
+    while harness.migrate_some(2):
+        pass
+    assert set("abc") == {some, *keys}
+    for state in STATES:
+        harness.process_element(("a", lambda states, name=state: states[name].clear()))
+    backend(harness).flush()
+
+    assert before == frozen_contents(frozen)
+    frozen.release()
+    while harness.migrate_some(1000):
+        pass
+    assert {} == harness.left_to_migrate()
+    assert all([state] == tables(harness, state) for state in STATES)
+    assert [written(V2)] * 2 == contents(harness, "b", "c")
+
+
 def test_keys_are_found_once(harness_of, tmp_path):
     harness = lazily(harness_of, V2, started(harness_of, tmp_path / "one", keys="abcd"))
     harness.process_elements(("b", put(V2)), ("e", put(V2)))
