@@ -75,7 +75,7 @@ PLACES = {
         TaskInfo snapshot_together StateMutated
         """,
     ),
-    "Checkpoints": ("stateshift", "open_checkpoints CheckpointStorage"),
+    "Checkpoints": ("stateshift", "open_checkpoints configured_checkpoints CheckpointStorage"),
     "State backends": (
         "stateshift",
         """
