@@ -234,5 +234,5 @@ def test_checkpoints_are_where_and_as_many_as_the_configuration_says(tmp_path):
             harness.snapshot(storage)
 
     assert {"chk-2", "chk-3"} == {path.name for path in (tmp_path / job).glob("chk-*")}
-    with pytest.raises(DeclarationError, match="checkpointing.dir"), configured_checkpoints(of()):
+    with pytest.raises(DeclarationError, match=r"checkpointing\.dir"), configured_checkpoints(of()):
         pass
