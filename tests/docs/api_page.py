@@ -77,7 +77,7 @@ PLACES = {
     ),
     "State backends": (
         "stateshift",
-        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory",
+        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory configured_backend",
     ),
     "Checking": (
         "stateshift",
