@@ -249,6 +249,7 @@ class MergingWindows:
             self._places[window] = places[0]
             if before != [window]:  # else the new window lies within one that was there
                 on_merge(window, before, places[0], places[1:])
+        # A window that is there already keeps its place: Flink 2.3 loses the contents if they lie under another window.
         self._places.setdefault(became, became)
         return became
 
