@@ -96,6 +96,7 @@ from .spark.migrate import migrate as migrate
 from .spark.migrate import repartition as repartition
 from .spark.verify import verify as verify
 from .state.backends.configuration import Configuration as Configuration
+from .state.backends.configured import configured_backend as configured_backend
 from .state.backends.heap.backend import HashMapStateBackend as HashMapStateBackend
 from .state.backends.restore_check import RestoreCheck as RestoreCheck
 from .state.backends.restore_check import RestoreRefused as RestoreRefused

@@ -28,7 +28,8 @@ Savepoints and files of other programs are never touched: exit status 2.""",
 def command(target_place: str, *, with_json: bool) -> int:
     """Remove what a run that died has left in TARGET.
 
-    Beside a savepoint that it had published, that is its claim and its notes.
+    Beside a savepoint that it had published, that is its claim and its notes. In the folder of a job's checkpoints
+    (`ROOT/JOB`) it is what no complete checkpoint needs.
     """
     from ...state.storage.checkpoints import clean_job, is_job_folder
     from ...state.storage.files import Folder

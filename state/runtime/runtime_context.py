@@ -166,14 +166,14 @@ class KeyedStateStore:
             if config.get_cleanup_strategies().is_done_by_snapshots():
                 self._backend.expired[descriptor.name] = expiry.is_past
             if self._backend.cleans_up_incrementally and not descriptor.namespace.length:
-                self._clean_up_incrementally(descriptor.name, state, config)
+                self._clean_up_incrementally(descriptor.name, state, config, expiry)
         return self._wrapped[descriptor.name]
 
-    def _clean_up_incrementally(self, name: str, state: Any, config: StateTtlConfig) -> None:
+    def _clean_up_incrementally(self, name: str, state: Any, config: StateTtlConfig, expiry: Expiry) -> None:
         cleanup = config.get_cleanup_strategies().get_incremental_cleanup_strategy()
         if cleanup is None or self._backend is None:
             return
-        cleaner = Cleaner(self._backend, name, state, cleanup.get_cleanup_size())
+        cleaner = Cleaner(self._backend, name, state, expiry, cleanup.get_cleanup_size())
         state.clean_up_at_accesses(cleaner)
         if cleanup.run_cleanup_for_every_record():
             self._cleaners.append(cleaner)

@@ -7,6 +7,7 @@ Source: Flink's documentation, "State Time-To-Live (TTL)".
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -54,11 +55,15 @@ class Expiry:
 
     def has_expired(self, stamped: TtlValue[Any]) -> bool:
         """Whether a value has expired by now."""
-        return self.is_past(stamped.last_access_ms)
+        return stamped.last_access_ms <= self.now() - self._ttl_ms
 
     def is_past(self, stamp_ms: int) -> bool:
         """Whether values with this time stamp have expired by now."""
-        return stamp_ms + self._ttl_ms <= self.now()
+        return stamp_ms <= self.deadline()
+
+    def deadline(self) -> int:
+        """Return the time stamp in milliseconds up to which values have expired by now."""
+        return self.now() - self._ttl_ms
 
 
 class _TtlState(State):
@@ -86,8 +91,8 @@ class _TtlState(State):
         """Let each access look at some further keys."""
         self._cleaner = cleaner
 
-    def remove_expired(self) -> None:
-        """Remove what has expired of the current key."""
+    def remove_expired(self, deadline: int) -> None:
+        """Remove what the current key has with time stamps up to this one, in milliseconds."""
         raise NotImplementedError
 
     def _accessed(self) -> None:
@@ -132,9 +137,9 @@ class TtlValueState(_TtlState, ValueState[Any]):
         self._accessed()
         self._stored.update(None if value is None else self._expiry.stamp(value))
 
-    def remove_expired(self) -> None:
+    def remove_expired(self, deadline: int) -> None:
         found = self._stored.value()
-        if found is not None and self._expiry.has_expired(found):
+        if found is not None and found.last_access_ms <= deadline:
             self._stored.clear()
 
 
@@ -169,9 +174,9 @@ class TtlListState(_TtlState, ListState[Any]):
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         self._stored.merge_namespaces(target, sources)
 
-    def remove_expired(self) -> None:
+    def remove_expired(self, deadline: int) -> None:
         stored = self._stored.get()
-        living = [element for element in stored if not self._expiry.has_expired(element)]
+        living = [element for element in stored if element.last_access_ms > deadline]
         if len(living) < len(stored):
             self._stored.update(living)
 
@@ -221,9 +226,9 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
     def is_empty(self) -> bool:
         return next(self.items(), None) is None
 
-    def remove_expired(self) -> None:
+    def remove_expired(self, deadline: int) -> None:
         for key, stamped in list(self._stored.items()):
-            if self._expiry.has_expired(stamped):
+            if stamped.last_access_ms <= deadline:
                 self._stored.remove(key)
 
     def _at(self, key: Any) -> TtlValue[Any] | None:
@@ -306,9 +311,9 @@ class _TtlMergingState(_TtlState):
         """Merge the state of the namespaces `sources` into that of `target`, and remove the sources."""
         self._stored.merge_namespaces(target, sources)
 
-    def remove_expired(self) -> None:
+    def remove_expired(self, deadline: int) -> None:
         found = self._stored.get()
-        if found is not None and self._expiry.has_expired(found):
+        if found is not None and found.last_access_ms <= deadline:
             self._stored.clear()
 
     def _found(self, renewal: Any) -> TtlValue[Any] | None:
@@ -361,13 +366,14 @@ class Cleaner:
         backend: Has the keys.
         name: The name of the state.
         state: Its handle.
+        expiry: Decides what has expired.
         count: How many keys are looked at in a step.
     """
 
-    __slots__ = ("_backend", "_count", "_keys", "_name", "_state")
+    __slots__ = ("_backend", "_count", "_expiry", "_keys", "_name", "_state")
 
-    def __init__(self, backend: KeyedStateBackend, name: str, state: _TtlState, count: int) -> None:
-        self._backend, self._name, self._state, self._count = backend, name, state, count
+    def __init__(self, backend: KeyedStateBackend, name: str, state: _TtlState, expiry: Expiry, count: int) -> None:
+        self._backend, self._name, self._state, self._expiry, self._count = backend, name, state, expiry, count
         self._keys: Iterator[Any] = iter(())
 
     def step(self) -> None:
@@ -375,11 +381,13 @@ class Cleaner:
         current = self._backend.current_key
         if current is None:
             return
-        for _ in range(self._count):
-            key = next(self._keys, None)
-            if key is None:
-                self._keys = self._backend.get_keys(self._name, VOID_NAMESPACE)
-                break
-            self._backend.set_current_key(key)
-            self._state.remove_expired()
-        self._backend.set_current_key(current)
+        keys = list(islice(self._keys, self._count))
+        if len(keys) < self._count:
+            self._keys = self._backend.get_keys(self._name, VOID_NAMESPACE)
+        deadline, remove_expired, set_current_key = (
+            self._expiry.deadline(), self._state.remove_expired, self._backend.set_current_key
+        )  # fmt: skip
+        for key in keys:
+            set_current_key(key)
+            remove_expired(deadline)
+        set_current_key(current)

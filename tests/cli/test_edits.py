@@ -5,6 +5,8 @@ import json
 import pytest
 
 from stateshift import Savepoint
+from stateshift.state.storage.checkpoints import open_checkpoints
+from stateshift.state.storage.files import Folder
 from stateshift.state.storage.runs import names_of
 
 pytestmark = pytest.mark.usefixtures("example_jobs")
@@ -70,6 +72,19 @@ def test_clean_removes_what_a_dead_run_left_and_nothing_else(run, savepoint_of, 
     assert not list(target.iterdir())
     assert run("clean", target).stdout == f"nothing to remove in {target}\n"
     assert run("clean", savepoint_of("rocksdb-account-v1")).status == 2
+
+
+def test_clean_keeps_what_a_checkpoint_of_a_job_needs(run, tmp_path):
+    job = tmp_path / ("a" * 32)
+    with open_checkpoints(Folder.at(tmp_path), job.name) as storage:
+        storage.shared.write("01234567-89ab-cdef-0123-456789abcdef", b"x")
+        storage.shared.write("notes.txt", b"x")
+
+    answer = run("clean", job)
+
+    assert answer.status == 0
+    assert "shared/01234567-89ab-cdef-0123-456789abcdef" in answer.stdout
+    assert ["notes.txt"] == [file.name for file in (job / "shared").iterdir()]
 
 
 def test_clean_reports_programs_too(run, target):

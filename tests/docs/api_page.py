@@ -66,7 +66,7 @@ PLACES = {
         "stateshift",
         """
         Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory RestoreCheck RestoreRefused
-        restorable
+        configured_backend restorable
         """,
     ),
     "Checking": (

@@ -212,10 +212,6 @@ class RocksDBStore:
         with reported("write its files"):
             self._library.Checkpoint(self._database).create_checkpoint(str(folder))
 
-    def property(self, name: str) -> int:
-        """Return a number that RocksDB knows of itself, such as `rocksdb.cur-size-all-mem-tables`; 0: there is none."""
-        return int(self._database.property_int_value(name) or 0)
-
     def close(self) -> None:
         """Close the database; its files stay."""
         for table in self._tables.values():

@@ -4,12 +4,15 @@ import os
 import warnings
 
 import pytest
+from live_backends import BACKENDS
 
 from stateshift import ValueStateDescriptor
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration, describe_options, options
+from stateshift.state.backends.configured import configured_backend
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.state.backends.rocksdb.options import DatabaseOptions
 
 ROCKSDB = "state.backend.rocksdb."
 
@@ -138,6 +141,14 @@ def test_what_is_harmless_is_accepted_without_a_word():
         of({"state.changelog.enabled": False, f"{ROCKSDB}predefined-options": "default"})
 
 
+@pytest.mark.parametrize("name", ["hashmap", "rocksdb"])
+def test_the_configured_backend_is_made(name):
+    made = configured_backend(of({"state.backend.type": name}))(serializer_for(int), 4, range(4))
+
+    assert isinstance(made, BACKENDS[name])
+    made.dispose()
+
+
 def test_memory_has_units():
     sizes = {"1": 1, "4kb": 4096, "64 MB": 64 << 20, "1 gb": 1 << 30}
 
@@ -173,6 +184,14 @@ def test_an_options_factory_reaches_the_database():
     ):
         assert "max_open_files=77" in database
         assert f"max_bytes_for_level_base={(1 << 20) + 1}" in family
+
+
+def test_the_databases_of_a_process_share_their_memory():
+    fixed = of({f"{ROCKSDB}memory.fixed-per-slot": "10mb"})
+
+    assert DatabaseOptions(of())._memory is DatabaseOptions(of())._memory
+    assert DatabaseOptions(fixed)._memory is not DatabaseOptions(fixed)._memory
+    assert DatabaseOptions(of({f"{ROCKSDB}memory.managed": False}))._memory is None
 
 
 def test_managed_memory_replaces_the_sizes_of_a_factory():

@@ -13,6 +13,7 @@ from stateshift.serializers.flink.windows import (
     VoidNamespaceSerializer,
 )
 from stateshift.serializers.hints import serializer_for
+from stateshift.state.backends.heap import tables
 from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_readers import keyed_reader
@@ -275,3 +276,17 @@ def test_a_subtask_restores_only_its_own_key_groups():
 
     assert contents(whole.freeze()) == [block for half in halves for block in contents(half.freeze())]
     assert contents(whole.freeze()) == contents(again.freeze())
+
+
+def test_more_keys_than_are_remembered_are_found(monkeypatch):
+    monkeypatch.setattr(tables, "_MOST_KNOWN_KEYS", 10)
+    backend = backend_of(str)
+    value = backend.get_or_create_keyed_state(ValueStateDescriptor("v", int))
+    for number in range(100):
+        backend.set_current_key(str(number))
+        value.update(number)
+
+    assert len(backend._slots) <= 10
+    for number in range(100):
+        backend.set_current_key(str(number))
+        assert number == value.value()

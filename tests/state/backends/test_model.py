@@ -406,3 +406,22 @@ def test_none_is_refused_in_a_list(backend):
             change()
     assert ["a"] == handle.get()
     live.dispose()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_state_may_be_changed_while_its_keys_are_listed(backend):
+    live = BACKENDS[backend](serializer_for(int), 4, range(4))
+    value = live.get_or_create_keyed_state(ValueStateDescriptor("value", int))
+    for key in range(30):
+        live.set_current_key(key)
+        value.update(key)
+    listed = []
+    for key in live.get_keys("value", VOID_NAMESPACE):
+        listed.append(key)
+        live.set_current_key(key)
+        value.clear()
+
+    assert list(range(30)) == sorted(listed)
+    assert [] == list(live.get_keys("value", VOID_NAMESPACE))
+    assert [] == list(live.get_keys("another", VOID_NAMESPACE))
+    live.dispose()
