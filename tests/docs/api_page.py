@@ -79,8 +79,8 @@ PLACES = {
     "State backends": (
         "stateshift",
         """
-        Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RestoreCheck RestoreRefused
-        RocksDBOptionsFactory configured_backend restorable
+        Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory RestoreCheck RestoreRefused
+        configured_backend restorable
         """,
     ),
     "Checking": (
