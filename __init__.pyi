@@ -97,7 +97,11 @@ from .spark.migrate import repartition as repartition
 from .spark.verify import verify as verify
 from .state.backends.configuration import Configuration as Configuration
 from .state.backends.configured import configured_backend as configured_backend
+from .state.backends.configured import configured_checkpoints as configured_checkpoints
 from .state.backends.heap.backend import HashMapStateBackend as HashMapStateBackend
+from .state.backends.restore_check import RestoreCheck as RestoreCheck
+from .state.backends.restore_check import RestoreRefused as RestoreRefused
+from .state.backends.restoring import restorable as restorable
 from .state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
 from .state.backends.rocksdb.options import RocksDBOptionsFactory as RocksDBOptionsFactory
 from .state.columnar.bootstrap_report import BootstrapReport as BootstrapReport
@@ -140,11 +144,35 @@ from .state.runtime.states import MapState as MapState
 from .state.runtime.states import ReducingState as ReducingState
 from .state.runtime.states import ValueState as ValueState
 from .state.runtime.time_to_live import StateTtlConfig as StateTtlConfig
+from .state.runtime.windows.assigners import EventTimeSessionWindows as EventTimeSessionWindows
+from .state.runtime.windows.assigners import GlobalWindows as GlobalWindows
+from .state.runtime.windows.assigners import MergingWindowAssigner as MergingWindowAssigner
+from .state.runtime.windows.assigners import ProcessingTimeSessionWindows as ProcessingTimeSessionWindows
+from .state.runtime.windows.assigners import SessionWindowTimeGapExtractor as SessionWindowTimeGapExtractor
+from .state.runtime.windows.assigners import SlidingEventTimeWindows as SlidingEventTimeWindows
+from .state.runtime.windows.assigners import SlidingProcessingTimeWindows as SlidingProcessingTimeWindows
+from .state.runtime.windows.assigners import TumblingEventTimeWindows as TumblingEventTimeWindows
+from .state.runtime.windows.assigners import TumblingProcessingTimeWindows as TumblingProcessingTimeWindows
+from .state.runtime.windows.assigners import WindowAssigner as WindowAssigner
+from .state.runtime.windows.functions import ProcessWindowFunction as ProcessWindowFunction
+from .state.runtime.windows.functions import WindowFunction as WindowFunction
+from .state.runtime.windows.triggers import CountTrigger as CountTrigger
+from .state.runtime.windows.triggers import EventTimeTrigger as EventTimeTrigger
+from .state.runtime.windows.triggers import NeverTrigger as NeverTrigger
+from .state.runtime.windows.triggers import ProcessingTimeTrigger as ProcessingTimeTrigger
+from .state.runtime.windows.triggers import PurgingTrigger as PurgingTrigger
+from .state.runtime.windows.triggers import Trigger as Trigger
+from .state.runtime.windows.triggers import TriggerResult as TriggerResult
+from .state.runtime.windows.windowed_stream import WindowedStream as WindowedStream
+from .state.runtime.windows.windowed_stream import WindowOperation as WindowOperation
 from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint
 from .state.savepoint.verify import VerifyReport as VerifyReport
 from .state.savepoint.writer import SavepointWriter as SavepointWriter
+from .state.storage.checkpoints import CheckpointStorage as CheckpointStorage
+from .state.storage.checkpoints import open_checkpoints as open_checkpoints
 from .state.storage.publish import IfTargetExists as IfTargetExists
+from .state.timers import TimeDomain as TimeDomain
 from .state.timers import TimerServiceDescriptor as TimerServiceDescriptor
 
 __version__: str

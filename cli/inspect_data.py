@@ -10,6 +10,7 @@ from ..compat.description import StateKind
 from ..compat.structuring import fields_of, plain
 from ..compat.type_text import state_type_text
 from ..serializers.errors import LibraryNotFound, SavepointNotFound, StateShiftError, values_are_redacted
+from ..state.backends.lazy_forms import present_among, state_in
 from .failures import error_data
 
 if TYPE_CHECKING:
@@ -121,6 +122,21 @@ class OperatorView:
         """The states by name, timers last."""
         views = [StateView(sizes) for sizes in self.sizes.states] if self.sizes else []
         return sorted(views, key=lambda view: (view.kind is StateKind.TIMERS, view.name))
+
+    @property
+    def left_to_migrate(self) -> dict[str, int]:
+        """The numbers of entries that are still in an old form, of the states that are migrated lazily."""
+        tables: dict[str, dict[str, StateView]] = {}
+        for view in self.states:
+            tables.setdefault(state_in(view.name), {})[view.name] = view
+        left = {}
+        for state, views in tables.items():
+            if set(views) == {state}:
+                continue
+            present = present_among({name: view.sizes.state.description.value.snapshot for name, view in views.items()})
+            measures = (view.sizes.measure for name, view in views.items() if name != present)
+            left[state] = sum(measure.entries for measure in measures if measure is not None)
+        return left
 
     @property
     def key(self) -> TypeSerializerConfigSnapshot[Any] | None:

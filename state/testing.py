@@ -28,14 +28,17 @@ if TYPE_CHECKING:
     from .harness.functions import ProcessHarness as ProcessHarness  # noqa: PLC0414
     from .harness.functions import SourceHarness as SourceHarness  # noqa: PLC0414
     from .harness.functions import TwoInputHarness as TwoInputHarness  # noqa: PLC0414
+    from .harness.mutation_guard import StateMutated as StateMutated  # noqa: PLC0414
     from .harness.subtask import HarnessSnapshot as HarnessSnapshot  # noqa: PLC0414
     from .harness.subtask import snapshot_together as snapshot_together  # noqa: PLC0414
     from .job import Job
     from .migration.options import MigrationOptions
+    from .runtime.runtime_context import TaskInfo as TaskInfo  # noqa: PLC0414
     from .savepoint.reader import Savepoint
 
 _HARNESS = {
-    "subtask": ("HarnessSnapshot", "snapshot_together"),
+    "subtask": ("HarnessSnapshot", "TaskInfo", "snapshot_together"),
+    "mutation_guard": ("StateMutated",),
     "functions": ("BroadcastHarness", "KeyedProcessHarness", "ProcessHarness", "SourceHarness", "TwoInputHarness"),
 }
 """The names of `state/harness/`, by module; each is imported with its first use."""
@@ -105,23 +108,11 @@ def migrate_in_process(
         IncompatibleState: The compatibility check fails.
         ValueNotConvertible: A value does not fit its new type.
     """
+    from .migration import in_process
     from .migration.options import MigrationOptions
-    from .migration.preparation import prepare
-    from .migration.run import publish_result
-    from .migration.run_task import perform
     from .savepoint.reader import Savepoint
-    from .storage.files import Folder
-    from .storage.publish import Destination, all_or_nothing
-    from .storage.runs import names_of
-    from .storage.source_guard import Read
 
-    prepared = prepare(source, job, options or MigrationOptions())
-    generation = prepared.journal(Folder.at(target)).generation
-    names = names_of((operator.operator_id.hex() for operator in source.metadata.operators), generation)
-    reads = (Read.of(source.folder, source.metadata),)
-    with all_or_nothing(Destination(Folder.at(target), names, reads)) as claim:
-        results = [perform(task, source.folder, claim.folder) for task in prepared.tasks]
-        publish_result(source, prepared.plan, prepared.tasks, results, claim.folder, generation=generation)
+    in_process.migrate_in_process(source, target, job, options or MigrationOptions())
     return Savepoint.open(target)
 
 

@@ -42,6 +42,9 @@ class DictStore:
     def table(self, name: str) -> DictTable:
         return self._tables.setdefault(name, DictTable({}))
 
+    def drop(self, name: str) -> bool:
+        return self._tables.pop(name) is not None
+
     def items(
         self, family: str, start: bytes | None = None, stop: bytes | None = None
     ) -> Iterator[tuple[tuple[bytes, ...], tuple[bytes, ...]]]:

@@ -48,6 +48,10 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
         yield from _facts(view, inspected.size_bytes)
         yield from _states(view, is_full=is_full)
         yield from _unsupported(view)
+        for state, left in view.left_to_migrate.items():
+            yield [
+                (f"  {state} is migrated lazily: {many(left, 'entry is', 'entries are')} left in an old form", "yellow")
+            ]
         yield from _largest_keys(view)
         if with_skew and view.sizes is not None and view.has_keyed_entries:
             yield from _skew(view.sizes)

@@ -2,7 +2,7 @@
 
     bool has TTL, SNAP
 
-Source: format notes 6.1. Seen in Flink's class files, in no savepoint yet.
+Source: format notes 6.1. Seen in Flink's class files, in no savepoint yet. A second wrapper of this kind is our own.
 """
 
 from __future__ import annotations
@@ -62,6 +62,29 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
         if self.inner is None:
             raise OldReaderUnavailable("a TTL-aware snapshot must be read or given an inner snapshot")
         return self.inner
+
+
+@register_snapshot
+@attrs.define
+class LazyMigrationSnapshot(TtlAwareSerializerSnapshot):
+    """Marks values that are outside of the table of their state while that is migrated lazily; Flink refuses them.
+
+        SNAP
+
+    Attributes:
+        inner: The snapshot that describes the bytes.
+    """
+
+    snapshot_id: ClassVar[str] = "stateshift/lazy-migration"
+
+    has_ttl: bool = attrs.field(default=False, init=False)
+    inner: TypeSerializerConfigSnapshot[Any] | None = None
+
+    def write(self, target: DataOutputView) -> None:
+        write_versioned_snapshot(target, self._wrapped())
+
+    def read(self, source: DataInputView) -> None:
+        self.inner = read_versioned_snapshot(source)
 
 
 def judged_within(

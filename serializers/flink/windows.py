@@ -45,11 +45,27 @@ class TimeWindow:
     start: int
     end: int
 
+    def max_timestamp(self) -> int:
+        """Return the last millisecond of the window."""
+        return self.end - 1
+
+    def intersects(self, other: TimeWindow) -> bool:
+        """Whether the windows overlap, or one begins where the other ends."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: TimeWindow) -> TimeWindow:
+        """Return the smallest window that has both windows in it."""
+        return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
 
 @lasting
 @attrs.frozen
 class GlobalWindow:
     """The window of everything. All instances are equal; readers return `GLOBAL_WINDOW`."""
+
+    def max_timestamp(self) -> int:
+        """Return the last time of all, 2**63 - 1."""
+        return (1 << 63) - 1
 
 
 VOID_NAMESPACE = VoidNamespace()

@@ -1,16 +1,20 @@
-"""The backend that a configuration names."""
+"""The backend and the checkpoints that a configuration names."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...serializers.errors import DeclarationError
+from ..storage.checkpoints import open_checkpoints
 from .heap.backend import HashMapStateBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ...serializers.serializer import TypeSerializer
+    from ..storage.checkpoints import CheckpointStorage
     from .configuration import Configuration
     from .keyed_backend import KeyedStateBackend
 
@@ -27,3 +31,22 @@ def configured_backend(
     from .rocksdb.backend import EmbeddedRocksDBStateBackend  # its library is optional
 
     return partial(EmbeddedRocksDBStateBackend, configuration=configuration)
+
+
+@contextmanager
+def configured_checkpoints(configuration: Configuration, job: str = "") -> Iterator[CheckpointStorage]:
+    """Open the folder of a job below `execution.checkpointing.dir`, as `open_checkpoints`, until the `with` block ends.
+
+    Args:
+        configuration: Says where checkpoints are, and how many are retained.
+        job: The id of the job, 32 hexadecimal digits; "": a new one.
+
+    Raises:
+        DeclarationError: No folder is configured; and as `open_checkpoints`.
+    """
+    key = "execution.checkpointing.dir"
+    if configuration[key] is None:
+        raise DeclarationError(f"no folder for checkpoints is configured: {key}")
+    retained = configuration["execution.checkpointing.num-retained"]
+    with open_checkpoints(configuration[key], job, retained=retained) as storage:
+        yield storage

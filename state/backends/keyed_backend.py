@@ -11,8 +11,14 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ...compat.description import SerializerDescription, StateDescription, StateKind
+from ...serializers.errors import DeclarationError
+from ...serializers.flink.timers import TimerSerializer
+from .lazy_forms import tables_of
+from .state_types import with_serializers
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_stream import KeyedStreamHeader
     from ..storage.files import Folder
     from ..timers import TimeDomain
+    from .lazy_forms import Layout
+    from .restore_check import RestoreCheck
     from .snapshots import SnapshotStrategy
 
 
@@ -82,6 +90,7 @@ class KeyedStateBackend(ABC):
         max_parallelism: The number of key groups of the operator.
         key_groups: Those of this subtask.
         current_key: The key that all handles follow. Read only: `set_current_key` changes it.
+        restore_check: Judges the states that are registered after a restore; None: whoever restores has judged them.
         cleans_up_incrementally: Whether each access of a state with TTL looks for expired values of some other keys,
             as in Flink on the heap only.
     """
@@ -92,6 +101,7 @@ class KeyedStateBackend(ABC):
     max_parallelism: int
     key_groups: range
     current_key: Any
+    restore_check: RestoreCheck | None = None
 
     @cached_property
     def expired(self) -> dict[str, Callable[[int], bool]]:
@@ -140,8 +150,64 @@ class KeyedStateBackend(ABC):
         """Take over the entries of a stored state that are in the key groups of this subtask.
 
         It is called before any handle is given, once for each stored subtask whose key groups overlap. The stored
-        types are those of the stream; a descriptor that is registered later has been checked against them before.
+        types are those of the stream; a descriptor that is registered later is checked against them (`taken_over`).
         """
+
+    def taken_over(self, descriptor: StateDescriptor) -> StateDescriptor | None:
+        """Return the descriptor that reads what is restored under its name.
+
+        Backends call it for a state that is registered and was not before. It is None where the restore check does not
+        let the stored values be read: the handle is then never used, because the restore fails.
+
+        Raises:
+            RestoreRefused: The program runs already, and the state cannot be taken over as it is.
+        """
+        if self.restore_check is None:
+            return descriptor
+        found = self.restore_check.taken_over(descriptor.describe())
+        return None if found is None else with_serializers(descriptor, found)
+
+    def layout_of(self, state: str, restored: Iterable[str]) -> Layout | None:
+        """Return the tables of a state that is migrated lazily, after `taken_over`; None: it is not.
+
+        Args:
+            state: The name of the state.
+            restored: The names of all restored tables.
+
+        Raises:
+            DeclarationError: There are several of this state, which only a restore check can judge, and there is none.
+        """
+        if self.restore_check is not None:
+            return self.restore_check.layouts.get(state)
+        if any(name != state for name in tables_of(state, restored)):
+            raise DeclarationError(
+                f"the state {state!r} is migrated lazily, so its values have several types",
+                advice="set the backend's restore_check before states are registered",
+            )
+        return None
+
+    def migrate_some(self, most: int) -> int:
+        """Go on with the lazy migration of all states, as a step in the background.
+
+        Args:
+            most: The number of entries to move; 0: only the end of a migration is noticed.
+
+        Returns:
+            The number of entries that were moved; less than `most` only if none are left.
+        """
+        return 0
+
+    def left_to_migrate(self) -> dict[str, int]:
+        """Return the numbers of entries that `migrate_some` is still to move, by state; they are counted now."""
+        return {}
+
+    def reads_timers(self, name: str, namespace: TypeSerializer[Any]) -> bool:
+        """Whether the restored timers of a queue can be read; else the restore fails. Raises as `taken_over`."""
+        check = self.restore_check
+        if check is None or not check.has_stored(name):
+            return True
+        timers = SerializerDescription.of(TimerSerializer(self.key, namespace))
+        return check.taken_over(StateDescription(name, StateKind.TIMERS, timers)) is not None
 
     def adopt(self, handles: Sequence[KeyedHandle], folder: Folder) -> list[KeyedHandle]:
         """Take over stored files as they are, where the backend can; return the handles whose entries are left to read.

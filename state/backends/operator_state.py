@@ -26,12 +26,14 @@ from ..savepoint.sources import open_stream
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ...compat.description import StateDescription
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
     from ..savepoint.meta_info import StateMetaInfo
     from ..savepoint.redistribution import Share
     from ..storage.commit import Commit
     from ..storage.files import Folder
+    from .restore_check import RestoreCheck
 
 
 class OperatorListState(ListState[Any]):
@@ -164,10 +166,15 @@ class _Held:
 
 
 class OperatorStateBackend(OperatorStateStore):
-    """The operator state of one subtask."""
+    """The operator state of one subtask.
 
-    def __init__(self) -> None:
+    Args:
+        restore_check: Judges the states that are registered; None: whoever restores has judged them.
+    """
+
+    def __init__(self, restore_check: RestoreCheck | None = None) -> None:
         self._states: dict[str, _Held] = {}
+        self._check = restore_check
 
     def get_list_state(self, state_descriptor: ListStateDescriptor[Any]) -> OperatorListState:
         return self._list(state_descriptor, StateKind.SPLIT_LIST)
@@ -176,31 +183,34 @@ class OperatorStateBackend(OperatorStateStore):
         return self._list(state_descriptor, StateKind.UNION_LIST)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[Any, Any]) -> OperatorBroadcastState:
-        info = operator_info(broadcast_state(state_descriptor))
-        new = OperatorBroadcastState(state_descriptor.key_serializer, state_descriptor.value_serializer)
-        return self._handle(state_descriptor, info, new)  # type: ignore[no-any-return]
+        state = broadcast_state(state_descriptor)
+        return self._handle(state_descriptor, state)  # type: ignore[no-any-return]
 
     def _list(self, descriptor: ListStateDescriptor[Any], kind: StateKind) -> OperatorListState:
-        info = operator_info(element_state(descriptor, kind))
-        new = OperatorListState(descriptor.name, descriptor.element_serializer)
-        return self._handle(descriptor, info, new)  # type: ignore[no-any-return]
+        return self._handle(descriptor, element_state(descriptor, kind))  # type: ignore[no-any-return]
 
-    def _handle(self, descriptor: StateDescriptor, info: StateMetaInfo, new: Any) -> Any:
+    def _handle(self, descriptor: StateDescriptor, state: StateDescription) -> Any:
+        info = operator_info(state)
         if descriptor.time_to_live:
             raise DeclarationError(
                 f"the operator state {info.name!r} cannot have TTL: only keyed state has it", advice="leave TTL out"
             )
         held = self._states.setdefault(info.name, _Held(info))
         is_other = (held.info.kind, held.info.options) != (info.kind, info.options)
-        if is_other or (held.handle is not None and merged_info(held.info, info)[1]):
+        is_judged = held.handle is None and self._check is not None
+        if (is_other and not is_judged) or (held.handle is not None and merged_info(held.info, info)[1]):
             raise DeclarationError(
                 f"the operator state {info.name!r} is {_shown(held.info)}, and is asked for as {_shown(info)}",
                 advice="use one descriptor for a name, or two names",
             )
         if held.handle is None:
+            taken = state if self._check is None else self._check.taken_over(state)
+            used = taken or state
+            new = _handle_of(used)
             with located(state=info.name):
-                new.take_over(held.restored)
-            held.info, held.handle, held.restored, held.carried = info, new, [], []
+                new.take_over(held.restored if taken is not None else ())
+            held.info, held.handle, held.restored = operator_info(used), new, []
+            held.carried = []
         return held.handle
 
     def restore(self, shares: Iterable[Share], folder: Folder) -> None:
@@ -242,6 +252,13 @@ class OperatorStateBackend(OperatorStateStore):
         data = bytearray()
         offsets = write_operator_stream(header, lists, maps, data.extend)
         return OperatorStateHandle(offsets, commit.put(name, bytes(data)))
+
+
+def _handle_of(state: StateDescription) -> OperatorListState | OperatorBroadcastState:
+    value = state.value.new_side()
+    if state.key is None:
+        return OperatorListState(state.name, value)
+    return OperatorBroadcastState(state.key.new_side(), value)
 
 
 def _shown(info: StateMetaInfo) -> str:

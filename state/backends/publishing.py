@@ -8,7 +8,7 @@ publish_snapshot(commit, [OperatorSnapshot(operator, 128, subtasks)], checkpoint
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -93,6 +93,7 @@ def publish_snapshot(
     *,
     is_checkpoint: bool = False,
     job: str = "a running job",
+    **facts: Any,
 ) -> Lineage:
     """Write `_metadata`, which makes the folder of the commit a savepoint or checkpoint; return its lineage.
 
@@ -102,10 +103,11 @@ def publish_snapshot(
         checkpoint_id: The id of the checkpoint.
         is_checkpoint: Whether it is a checkpoint; Flink may remove one that it has claimed.
         job: The origin of the types, in words.
+        facts: Further attributes of the lineage: what `restored_facts` returned.
     """
     all_of_them = list(operators)
     metadata = SavepointMetadata.new(tuple(operator.state() for operator in all_of_them), checkpoint_id)
     if is_checkpoint:
         metadata = attrs.evolve(metadata, properties=CHECKPOINT_PROPERTIES)
     counts = [count for operator in all_of_them for count in operator.counts()]
-    return commit.publish(metadata, job=job, states=counts)
+    return commit.publish(metadata, job=job, states=counts, **facts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
 
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.timers import TimerSerializer
@@ -11,6 +13,7 @@ from ..savepoint.state_kinds import keyed_kind
 from ..timers import TimeDomain, queue_name
 
 if TYPE_CHECKING:
+    from ...compat.description import StateDescription
     from ...serializers.serializer import TypeSerializer
     from ..descriptors import StateDescriptor
 
@@ -21,6 +24,27 @@ def info_of(descriptor: StateDescriptor) -> StateMetaInfo:
     return keyed_state(
         descriptor.name, descriptor.kind.name, namespace.snapshot_configuration(), value.snapshot_configuration()
     )
+
+
+@attrs.frozen
+class _Reconfigured:
+    """A descriptor with another serializer, which reads and writes what is stored."""
+
+    _descriptor: StateDescriptor
+    _serializer: TypeSerializer[Any]
+    namespace: TypeSerializer[Any]
+
+    def state_serializer(self) -> TypeSerializer[Any]:
+        return self._serializer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._descriptor, name)
+
+
+def with_serializers(descriptor: StateDescriptor, taken: StateDescription) -> StateDescriptor:
+    """Return the descriptor with the serializers of values and namespaces that a restore check has chosen."""
+    namespace = descriptor.namespace if taken.namespace is None else taken.namespace.new_side()
+    return cast("StateDescriptor", _Reconfigured(descriptor, taken.value.new_side(), namespace))
 
 
 def queue_info(

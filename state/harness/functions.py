@@ -9,6 +9,8 @@ from ...serializers.errors import DeclarationError
 from ..runtime.operators import FunctionOperator
 from ..runtime.sources import SourceContext
 from ..runtime.timer_service import Times
+from ..runtime.windows.window_operator import WindowOperator
+from ..runtime.windows.windowed_stream import WindowOperation
 from .subtask import SubtaskHarness
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ..runtime.runtime_context import RuntimeContext
     from ..runtime.sources import SourceFunction
     from ..storage.commit import Commit
+    from ..storage.files import Folder
 
 
 class FunctionHarness(SubtaskHarness):
@@ -45,9 +48,13 @@ class FunctionHarness(SubtaskHarness):
         super().__init__(function, key_type, **options)
 
     def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
-        broadcast = self._operator_states.get_broadcast_state
-        times = Times(self.current_processing_time)
-        self._running = FunctionOperator(self._function, self._selectors, context, backend, output, times, broadcast)
+        given = context, backend, output, Times(self.current_processing_time)
+        self._running: FunctionOperator | WindowOperator
+        if isinstance(self._function, WindowOperation):
+            self._running = WindowOperator(self._function, self._selectors[0], *given)
+        else:
+            broadcast = self._operator_states.get_broadcast_state
+            self._running = FunctionOperator(self._function, self._selectors, *given, broadcast)
 
     def _start(self) -> None:
         self._running.open()
@@ -121,7 +128,8 @@ class KeyedProcessHarness(_OneInput):
     """Runs a function of one keyed input.
 
     Args:
-        function: A `KeyedProcessFunction`; or a `MapFunction`, `FlatMapFunction` or `FilterFunction` with keyed state.
+        function: A `KeyedProcessFunction`; a `MapFunction`, `FlatMapFunction` or `FilterFunction` with keyed state; or
+            a `WindowOperation`.
         key_selector: Returns the key of an element.
         key_type: The type hint or serializer of the keys.
         options: As for `SubtaskHarness`.
@@ -251,6 +259,8 @@ class SourceHarness(SubtaskHarness):
         if error is not None:
             raise error
 
-    def write(self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool) -> SubtaskSnapshot:
+    def write(
+        self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool, shared: Folder | None = None
+    ) -> SubtaskSnapshot:
         with self.lock:
-            return super().write(checkpoint_id, commit, is_checkpoint=is_checkpoint)
+            return super().write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared)

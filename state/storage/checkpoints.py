@@ -23,6 +23,7 @@ from ... import __version__
 from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError
 from ..savepoint.handles import AbsoluteFileHandle, SegmentHandle
 from ..savepoint.metadata import METADATA, read_metadata
+from .files import Folder
 from .publish import now
 from .runs import is_name_of_run, savepoint_files
 from .target_lock import claimed
@@ -30,7 +31,6 @@ from .target_lock import claimed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .files import Folder
     from .target_lock import Claim
 
 JOB_FILE = "_stateshift-job.json"
@@ -118,11 +118,11 @@ class CheckpointStorage:
 
 
 @contextmanager
-def open_checkpoints(root: Folder, job: str = "", *, retained: int = 1) -> Iterator[CheckpointStorage]:
+def open_checkpoints(root: Folder | str, job: str = "", *, retained: int = 1) -> Iterator[CheckpointStorage]:
     """Claim the folder of a job below `root`, and remove what a dead run left there; until the `with` block ends.
 
     Args:
-        root: The folder of all jobs (`execution.checkpointing.dir`).
+        root: The folder of all jobs, or its path or URI (`execution.checkpointing.dir`).
         job: The id of the job, 32 hexadecimal digits; "": a new one.
         retained: How many complete checkpoints are kept (`execution.checkpointing.num-retained`).
 
@@ -135,7 +135,7 @@ def open_checkpoints(root: Folder, job: str = "", *, retained: int = 1) -> Itera
         raise DeclarationError(f"{job!r} is not the id of a job: 32 hexadecimal digits")
     if retained < 1:
         raise DeclarationError(f"{retained} checkpoints cannot be retained: at least one is")
-    folder = root.folder(job or uuid.uuid4().hex)
+    folder = (Folder.at(root) if isinstance(root, str) else root).folder(job or uuid.uuid4().hex)
     folder.create()
     if not folder.exists(JOB_FILE):
         if _numbers(folder) or folder.exists(SHARED):

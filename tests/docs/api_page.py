@@ -42,7 +42,7 @@ PLACES = {
         MapFunction FlatMapFunction FilterFunction ReduceFunction AggregateFunction ProcessFunction
         KeyedProcessFunction CoMapFunction CoFlatMapFunction CoProcessFunction KeyedCoProcessFunction
         BroadcastProcessFunction KeyedBroadcastProcessFunction OutputTag CheckpointedFunction ListCheckpointed
-        CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext
+        CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext TimeDomain
         """,
     ),
     "Handles of states": ("stateshift", "ValueState ListState MapState ReducingState AggregatingState"),
@@ -51,6 +51,19 @@ PLACES = {
         "BroadcastState ReadOnlyBroadcastState",
     ),
     "Timers of functions": ("stateshift.state.runtime.timer_service", "TimerService"),
+    "Windows": (
+        "stateshift",
+        """
+        WindowedStream WindowOperation ProcessWindowFunction WindowFunction TumblingEventTimeWindows
+        TumblingProcessingTimeWindows SlidingEventTimeWindows SlidingProcessingTimeWindows EventTimeSessionWindows
+        ProcessingTimeSessionWindows SessionWindowTimeGapExtractor GlobalWindows EventTimeTrigger ProcessingTimeTrigger
+        CountTrigger PurgingTrigger NeverTrigger Trigger TriggerResult WindowAssigner MergingWindowAssigner
+        """,
+    ),
+    "What windows are given": (
+        "stateshift.state.runtime.windows.contexts",
+        "ProcessWindowContext TriggerContext OnMergeContext WindowAssignerContext",
+    ),
     "Operator state of functions": (
         "stateshift.state.runtime.checkpointed",
         "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore",
@@ -59,12 +72,16 @@ PLACES = {
         "stateshift.state.testing",
         """
         KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
-        snapshot_together
+        TaskInfo snapshot_together StateMutated
         """,
     ),
+    "Checkpoints": ("stateshift", "open_checkpoints configured_checkpoints CheckpointStorage"),
     "State backends": (
         "stateshift",
-        "Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory configured_backend",
+        """
+        Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory RestoreCheck RestoreRefused
+        configured_backend restorable
+        """,
     ),
     "Checking": (
         "stateshift",

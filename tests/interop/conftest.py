@@ -96,6 +96,18 @@ class Flink:
             assert out.exists(), f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}"
             return json.loads(out.read_text(encoding="utf-8"))
 
+    def go_on(self, savepoint, events, *options):
+        """Run the jobs of `WindowJobs.java` from a savepoint over the events of a file; give what windows emitted."""
+        with tempfile.TemporaryDirectory(prefix="stateshift-flink-") as scratch:
+            out = Path(scratch) / "out.json"
+            setup = f'. "$HERE/env.sh"; setup {self.release} "$JARS" ""; '
+            script = setup + 'flink 1 fx.WindowJobs --savepoint "$0" --events "$1" --out "$2" "${@:3}"'
+            variables = {"HERE": str(PROGRAMS), "JARS": str(self.jars), "WORK": str(self.work), "TMPDIR": scratch}
+            command = ["bash", "-euo", "pipefail", "-c", script, savepoint, events, out, *options]
+            ran = _run(command, self.jdk, variables, timeout_s=120)
+            assert out.exists(), f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}"
+            return json.loads(out.read_text(encoding="utf-8"))
+
     def compile(self, folder, *sources):
         """Compile Java classes, each given as its text, into a folder; give that."""
         files = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any, assert_type
 
@@ -10,11 +10,18 @@ from stateshift import (
     KeyedProcessFunction,
     MapStateDescriptor,
     OutputTag,
+    ProcessWindowFunction,
     ReducingStateDescriptor,
     RuntimeContext,
     StateTtlConfig,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    TumblingEventTimeWindows,
     ValueState,
     ValueStateDescriptor,
+    WindowedStream,
+    WindowOperation,
 )
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
 
@@ -46,3 +53,41 @@ harness = KeyedProcessHarness(Counts(), lambda value: value[0], str, detect_muta
 harness.process_element(("a", 1), 5)
 assert_type(harness.output, list[Any])
 assert_type(harness.snapshot(), HarnessSnapshot)
+
+
+class Records(ProcessWindowFunction[int, int, str, TimeWindow]):
+    def process(
+        self, key: str, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[int]
+    ) -> Iterator[int]:
+        record = context.global_state().get_state(ValueStateDescriptor("record", int, 0))
+        assert_type(record.value(), int | None)
+        assert_type(context.window(), TimeWindow)
+        yield context.current_watermark() + sum(elements)
+
+    def clear(self, context: ProcessWindowFunction.Context[TimeWindow]) -> None:
+        context.window_state().get_state(ValueStateDescriptor("times", int)).clear()
+
+
+class Never(Trigger[int, TimeWindow]):
+    def on_element(
+        self, element: int, timestamp: int | None, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        ctx.register_event_time_timer(window.max_timestamp() + ctx.get_current_watermark())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(ReducingStateDescriptor("most", max, int))
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None: ...
+
+
+windows = WindowedStream(TumblingEventTimeWindows.of(timedelta(minutes=1)), int).allowed_lateness(5).trigger(Never())
+assert_type(windows.process(Records()), WindowOperation)
+assert_type(windows.side_output_late_data(LATE).reduce(max, Records()), WindowOperation)
+assert_type(TumblingEventTimeWindows.of(timedelta(minutes=1)), TumblingEventTimeWindows)

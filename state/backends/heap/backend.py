@@ -13,6 +13,7 @@ from ...savepoint.keyed_stream import KeyedStreamHeader
 from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ..keyed_backend import KeyedStateBackend
+from ..lazy_forms import OldForm, tables_of
 from ..snapshots import HeapCheckpointStrategy
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .entry_codecs import StateCodec, TimerCodec
@@ -24,6 +25,7 @@ from .timers import HeapTimerQueue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ....compat.plan import StatePlan
     from ....serializers.serializer import TypeSerializer
     from ...descriptors import StateDescriptor
     from ...savepoint.keyed_readers import KeyedReader
@@ -76,19 +78,21 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         self._states: dict[str, _Live | _Stored] = {}
 
     def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> HeapState:
-        info = info_of(descriptor)
-        known = self._known(info)
+        known = self._known(info_of(descriptor))
         if known is None:
-            handle = HANDLES[descriptor.kind](self, descriptor)
-            known = self._begin(_Live(info, handle, StateCodec(self, descriptor, handle)))
+            taken = self.taken_over(descriptor)
+            used = taken or descriptor
+            handle = HANDLES[used.kind](self, used)
+            live = _Live(info_of(used), handle, StateCodec(self, used, handle))
+            known = self._begin(live, reads=taken is not None)
         return known.table  # type: ignore[no-any-return]
 
     def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> HeapTimerQueue:
         info = queue_info(service, domain, self.key, namespace)
         known = self._known(info)
         if known is None:
-            queue = HeapTimerQueue(self, namespace)
-            known = self._begin(_Live(info, queue, TimerCodec(self, namespace, queue)))
+            reads, queue = self.reads_timers(info.name, namespace), HeapTimerQueue(self, namespace)
+            known = self._begin(_Live(info, queue, TimerCodec(self, namespace, queue)), reads=reads)
         return known.table  # type: ignore[no-any-return]
 
     def _known(self, info: StateMetaInfo) -> _Live | None:
@@ -97,21 +101,30 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         if isinstance(known, _Live):
             refuse_other_type(known.info, info)
             return known
-        if known is not None:
+        if known is not None and self.restore_check is None:
             refuse_other_kind(known.info, info)
         return None
 
-    def _begin(self, live: _Live) -> _Live:
-        """Register a state with a handle; what was restored is read into its table."""
-        stored = self._states.get(live.info.name)
-        if isinstance(stored, _Stored):
-            for key_group, blocks in stored.state.found.items():
-                slot = key_group - self.key_groups.start
-                for block in blocks:
-                    for key, value in block.items():
-                        live.codec.read(slot, key, value)
-        self._states[live.info.name] = live
+    def _begin(self, live: _Live, *, reads: bool = True) -> _Live:
+        """Register a state with a handle; what was restored is read into its table, where it may be read."""
+        layout = self.layout_of(live.info.name, self._states) if reads else None
+        plans = {} if layout is None else layout.plans
+        for name in tables_of(live.info.name, self._states) if reads else ():
+            self._read(self._states[name], plans.get(name), live.codec)
+            if name != live.info.name:
+                del self._states[name]
+        self._states[live.info.name] = live  # in the place of the restored one
         return live
+
+    def _read(self, stored: _Live | _Stored, plan: StatePlan | None, codec: Codec) -> None:
+        """Read the restored entries of a state into its table; those in an old form are migrated on the way."""
+        if isinstance(stored, _Live):
+            return
+        form = OldForm(stored.info, plan, self.key.snapshot_configuration(), self.max_parallelism)
+        for key_group, blocks in stored.state.found.items():
+            for block in blocks:
+                for key, value in form.block(block).items():
+                    codec.read(key_group - self.key_groups.start, key, value)
 
     def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
         held = self._states.get(state)

@@ -88,7 +88,7 @@ class DatabaseCheckpointStrategy(SnapshotStrategy[LinkedFiles]):
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return LinkedFiles(self._backend.header, folder, names)
+        return LinkedFiles(self._backend.table_header, folder, names)
 
     def async_snapshot(self, resources: LinkedFiles, target: SnapshotTarget) -> SnapshotResult:
         if not resources.header.states:

@@ -45,6 +45,7 @@ class RocksDBTable:
     ) -> None:
         self._family, self._write, self._new_batch = family, write, new_batch
         self._new_read_options = new_read_options
+        self._readers = 0
         self.get: Callable[[bytes], bytes | None] = family.get
         self.close: Callable[[], None] = family.close
 
@@ -63,17 +64,26 @@ class RocksDBTable:
         options = self._new_read_options()
         options.set_total_order_seek(True)
         options.set_iterate_upper_bound(stop)
-        with reported("read its files"):
-            iterator = self._family.iter(options)
-            iterator.seek(start)
-        most = _LEAST_ITEMS
-        while True:
+        self._readers += 1
+        try:
             with reported("read its files"):
-                found = _taken(iterator, most)
-            if not found[0]:
-                return
-            yield found
-            most = min(2 * most, _MOST_ITEMS)
+                iterator = self._family.iter(options)
+                iterator.seek(start)
+            most = _LEAST_ITEMS
+            while True:
+                with reported("read its files"):
+                    found = _taken(iterator, most)
+                if not found[0]:
+                    return
+                yield found
+                most = min(2 * most, _MOST_ITEMS)
+        finally:
+            self._readers -= 1
+
+    @property
+    def is_read(self) -> bool:
+        """Whether an iteration has not come to its end."""
+        return self._readers > 0
 
 
 class RocksDBView:
@@ -105,6 +115,11 @@ class RocksDBView:
             yield found
             at = found[0][-1] + b"\0"
 
+    @property
+    def is_released(self) -> bool:
+        """Whether nothing can be read any more."""
+        return not self._iterators
+
     def release(self) -> None:
         """Let RocksDB drop what it kept for this view."""
         with self._lock:
@@ -126,6 +141,7 @@ class RocksDBStore:
         self._write_options = self._library.WriteOptions()
         self._write_options.disable_wal = True
         self._tables = {name: self._opened(name) for name in families}
+        self._views: list[RocksDBView] = []
 
     @classmethod
     def new(cls, folder: Path, options: DatabaseOptions) -> RocksDBStore:
@@ -154,6 +170,16 @@ class RocksDBStore:
             self._tables[name] = self._opened(name)
         return self._tables[name]
 
+    def drop(self, name: str) -> bool:
+        """Remove an empty table; return False where it may still be read: rocksdict's iterators do not outlive it."""
+        self._views = [view for view in self._views if not view.is_released]
+        if self._views or self._tables[name].is_read:
+            return False
+        self._tables.pop(name).close()
+        with reported("drop a column family"):
+            self._database.drop_column_family(name)
+        return True
+
     @property
     def families(self) -> frozenset[str]:
         """The names of the states."""
@@ -165,7 +191,9 @@ class RocksDBStore:
         options.fill_cache(v=False)
         options.set_total_order_seek(True)
         options.set_readahead_size(_READAHEAD_BYTES)
-        return RocksDBView({name: self._database.get_column_family(name).iter(options) for name in self._tables})
+        view = RocksDBView({name: self._database.get_column_family(name).iter(options) for name in self._tables})
+        self._views = [*(one for one in self._views if not one.is_released), view]
+        return view
 
     def clip(self, start: bytes, stop: bytes) -> None:
         """Remove the entries outside a range of keys; only where there are any, as such a removal slows reads down."""

@@ -16,9 +16,11 @@ from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ...transcode.choice import ExecutorName
 from ..keyed_backend import KeyedStateBackend
+from ..lazy_forms import state_in
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .handles import HANDLES
 from .key_bytes import CurrentKey, namespace_bytes
+from .lazy_table import LazyTable, LazyView
 from .timers import HELD_TIMERS, SortedTimerQueue
 from .write_cache import WriteCache
 
@@ -77,6 +79,7 @@ class SortedStateBackend(KeyedStateBackend):
         self._store = store
         self._current = CurrentKey(key, max_parallelism, key_groups)
         self._infos: dict[str, StateMetaInfo] = {}
+        self._lazy: dict[str, LazyTable] = {}
         self._cache = WriteCache(cache_bytes)
         self._timer_cache = WriteCache(sys.maxsize) if heap_timers else self._cache
         self._handles: dict[str, State] = {}
@@ -98,37 +101,68 @@ class SortedStateBackend(KeyedStateBackend):
         name, info = descriptor.name, info_of(descriptor)
         self._require_same(info, is_live=name in self._handles)
         if name not in self._handles:
-            table = self._table(info, self._cache)
-            self._handles[name] = HANDLES[descriptor.kind](descriptor, self.key, self._current, table)
+            taken = self.taken_over(descriptor)
+            used = taken or descriptor
+            table = self._state_table(info_of(used), reads=taken is not None)
+            self._handles[name] = HANDLES[used.kind](used, self.key, self._current, table)
         return self._handles[name]
 
     def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> SortedTimerQueue:
         info = queue_info(service, domain, self.key, namespace)
         self._require_same(info, is_live=info.name in self._queues)
         if info.name not in self._queues:
+            self.reads_timers(info.name, namespace)
             table, held = self._table(info, self._timer_cache), self._held_timers
             self._queues[info.name] = SortedTimerQueue(table, self._current, self.key_groups, self.key, namespace, held)
         return self._queues[info.name]
 
     def _require_same(self, info: StateMetaInfo, *, is_live: bool) -> None:
         """Refuse another type than that of the handle, or another kind than that of the restored state, of a name."""
-        if info.name in self._infos:
-            (refuse_other_type if is_live else refuse_other_kind)(self._infos[info.name], info)
+        if is_live:
+            lazy = self._lazy.get(info.name)
+            refuse_other_type(self._infos[info.name] if lazy is None else lazy.info, info)
+        elif info.name in self._infos and self.restore_check is None:
+            refuse_other_kind(self._infos[info.name], info)
 
     def _table(self, info: StateMetaInfo, cache: WriteCache) -> CachedTable:
         """Return the table of a new handle; its types replace those of a restored state, which they can read."""
         self._infos[info.name] = info
         return cache.table(self._store.table(info.name))
 
+    def _state_table(self, info: StateMetaInfo, *, reads: bool) -> CachedTable:
+        """Return the table of a new handle of a state, which is over several where the state is migrated lazily."""
+        layout = self.layout_of(info.name, self._infos) if reads else None
+        if layout is None:
+            return self._table(info, self._cache)
+        key, is_alone = self.key.snapshot_configuration(), self.key_groups == range(self.max_parallelism)
+        facts = key, self.max_parallelism, self._bounds()
+        lazy = self._lazy[info.name] = LazyTable(self._store, self._infos, info, layout, *facts, is_alone=is_alone)
+        return self._cache.table(lazy)
+
+    def migrate_some(self, most: int) -> int:
+        self._cache.flush()
+        moved = 0
+        for name, lazy in list(self._lazy.items()):
+            moved += lazy.move(most - moved)
+            if lazy.is_over:
+                del self._lazy[name]
+        return moved
+
+    def left_to_migrate(self) -> dict[str, int]:
+        self._cache.flush()
+        return {name: lazy.left for name, lazy in self._lazy.items()}
+
     def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
-        if state not in self._infos:
+        lazy = self._lazy.get(state)
+        info = self._infos.get(state) if lazy is None else lazy.info
+        if info is None:
             return
-        info = self._infos[state]
         form = entry_key_format(info, self.key, self.max_parallelism)
         wanted = namespace_bytes(info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(), namespace)
         self._cache.flush()
         before: bytes | None = None
-        for keys, _ in self._store.table(state).items(*self._bounds()):
+        table = self._store.table(state) if lazy is None else lazy
+        for keys, _ in table.items(*self._bounds()):
             for entry in map(form.split, keys):
                 if entry.namespace == wanted and entry.key != before:
                     before = entry.key
@@ -136,13 +170,26 @@ class SortedStateBackend(KeyedStateBackend):
 
     def freeze(self) -> FrozenTables:
         self.flush()
-        view, prefix = self._store.freeze(), prefix_size(self.max_parallelism)
+        header, prefix = self.header, prefix_size(self.max_parallelism)
+        names = frozenset(info.name for info in header.states)
+        forms = {name: lazy.forms() for name, lazy in self._lazy.items()}
+        view = LazyView(names, self._store.freeze(), forms)
         name = f"the live state of key groups {self.key_groups.start} to {self.key_groups.stop - 1}"
-        return FrozenTables(self.header, name, ExecutorName.PLAIN, view, self.key_groups, prefix, view=view)
+        return FrozenTables(header, name, ExecutorName.PLAIN, view, self.key_groups, prefix, view=view)
 
     @property
     def header(self) -> KeyedStreamHeader:
-        """The key snapshot and the states."""
+        """The key snapshot and the states, each in its present form."""
+        infos = {
+            name: self._lazy[name].info if name in self._lazy else self._infos[table]
+            for table in self._infos
+            for name in (state_in(table) if state_in(table) in self._lazy else table,)
+        }
+        return KeyedStreamHeader(self.key.snapshot_configuration(), tuple(infos.values()))
+
+    @property
+    def table_header(self) -> KeyedStreamHeader:
+        """The key snapshot and the tables: those of states that are migrated lazily each with its form."""
         return KeyedStreamHeader(self.key.snapshot_configuration(), tuple(self._infos.values()))
 
     def flush(self) -> None:

@@ -50,6 +50,10 @@ class SortedStore(Protocol):
         """Return a table, which is created where it is missing."""
         ...
 
+    def drop(self, name: str) -> bool:
+        """Remove an empty table; return False where that cannot be done now, because it may still be read."""
+        ...
+
     def freeze(self) -> SortedView:
         """Return all tables as they are now. It must be short."""
         ...

@@ -6,15 +6,21 @@ import warnings
 import pytest
 from live_backends import BACKENDS
 
-from stateshift import ValueStateDescriptor
+from stateshift import MapFunction, ValueStateDescriptor
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration, describe_options, options
-from stateshift.state.backends.configured import configured_backend
+from stateshift.state.backends.configured import configured_backend, configured_checkpoints
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from stateshift.state.backends.rocksdb.options import DatabaseOptions
+from stateshift.state.testing import ProcessHarness
 
 ROCKSDB = "state.backend.rocksdb."
+
+
+class Doubles(MapFunction):
+    def map(self, value):
+        return 2 * value
 
 
 class SmallLevels:
@@ -217,3 +223,16 @@ def test_the_page_has_the_table_of_all_keys(root):
 
     assert f"{start}{mark}{describe_options()}" == page.read_text(encoding="utf-8")
     assert all(f"| `{key}` |" in describe_options() for key in options())
+
+
+def test_checkpoints_are_where_and_as_many_as_the_configuration_says(tmp_path):
+    job = "0" * 32
+    keys = {"execution.checkpointing.dir": str(tmp_path), "execution.checkpointing.num-retained": 2}
+    with configured_checkpoints(of(keys), job) as storage:
+        harness = ProcessHarness(Doubles())
+        for _ in range(3):
+            harness.snapshot(storage)
+
+    assert {"chk-2", "chk-3"} == {path.name for path in (tmp_path / job).glob("chk-*")}
+    with pytest.raises(DeclarationError, match=r"checkpointing\.dir"), configured_checkpoints(of()):
+        pass

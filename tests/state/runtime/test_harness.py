@@ -1,6 +1,7 @@
 """The harness itself: snapshots, restores at another parallelism, and values that are changed unseen."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from live_backends import BACKENDS
@@ -8,6 +9,8 @@ from live_backends import BACKENDS
 from stateshift import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    Configuration,
+    EmbeddedRocksDBStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -16,12 +19,11 @@ from stateshift import (
     StateTtlConfig,
     TtlValue,
     ValueStateDescriptor,
+    open_checkpoints,
 )
 from stateshift.serializers.errors import DeclarationError
-from stateshift.state.harness.mutation_guard import StateMutated
 from stateshift.state.runtime.beam_views import BagState, CombiningValueState, ReadModifyWriteState, SetState
-from stateshift.state.runtime.runtime_context import TaskInfo
-from stateshift.state.testing import KeyedProcessHarness
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, StateMutated, TaskInfo
 
 
 def first(value):
@@ -72,6 +74,40 @@ def test_state_is_restored_at_another_parallelism():
     again.restore(*(part.snapshot() for part in parts))
 
     assert {3} == {count for _, count in again.process_elements(*keys)}
+
+
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+def test_checkpoints_of_a_storage_are_numbered_and_retained(tmp_path, backend):
+    harness = KeyedProcessHarness(Counts(), first, str, backend=backend)
+    with open_checkpoints(str(tmp_path), retained=2) as storage:
+        for _ in range(3):
+            harness.process_elements("ada")
+            snapshot = harness.snapshot(storage)
+            harness.notify_checkpoint_complete()
+        latest = HarnessSnapshot.of(Savepoint.open(storage.latest.place), "harness")
+    harness.process_elements("ada")
+    harness.restore(latest)
+
+    assert 3 == snapshot.checkpoint_id == latest.checkpoint_id
+    assert {"chk-2", "chk-3"} == {path.name for path in tmp_path.glob("*/chk-*")}
+    assert [("a", 4)] == harness.process_elements("ada")
+
+
+def test_an_incremental_checkpoint_needs_the_last_one_to_be_complete(tmp_path):
+    configuration = Configuration.of({"execution.checkpointing.incremental": True}, environment={})
+    backend = partial(EmbeddedRocksDBStateBackend, configuration=configuration)
+    harness = KeyedProcessHarness(Counts(), first, str, backend=backend)
+    harness.process_elements("ada")
+    with open_checkpoints(str(tmp_path), retained=4) as storage:
+        files = []
+        for is_complete in (False, True, True):
+            harness.snapshot(storage)
+            if is_complete:
+                harness.notify_checkpoint_complete()
+            files.append(len(list(tmp_path.glob("*/shared/*"))))
+    harness.close()
+
+    assert [1, 2, 2] == files
 
 
 def test_the_clock_does_not_go_back():

@@ -26,11 +26,13 @@ from stateshift.state.runtime import (
     time_to_live,
     timer_service,
 )
+from stateshift.state.runtime.windows import assigners, triggers
+from stateshift.state.runtime.windows import functions as window_functions
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "pyflink-signatures.json"
 SOURCES = [
     "datastream/state.py", "datastream/functions.py", "datastream/timerservice.py", "datastream/time_domain.py",
-    "datastream/output_tag.py", "metrics/metricbase.py",
+    "datastream/output_tag.py", "datastream/window.py", "metrics/metricbase.py",
 ]  # fmt: skip
 OURS = (
     states,
@@ -43,17 +45,22 @@ OURS = (
     output_tag,
     metrics,
     checkpointed,
+    window_functions,
+    assigners,
+    triggers,
 )
 NOT_OURS = (
     "AllWindowFunction", "AsyncFunction", "AsyncRetry", "FunctionWrapper", "Internal", "JavaFunctionWrapper",
     "KeySelector", "Metric.", "NullByteKeySelector", "Partitioner", "PassThrough", "ProcessAllWindowFunction",
-    "ProcessWindowFunction", "ReduceFunctionWrapper", "SinkFunction", "SourceFunction", "WindowFunction",
-    "StateTtlConfig.CleanupStrategies.", "OutputTag.get_java_output_tag",
+    "ReduceFunctionWrapper", "SinkFunction", "SourceFunction", "Continuous", "CountSliding", "CountTumbling",
+    "CountWindow", "Dynamic", "GlobalWindow.", "GlobalWindowSerializer", "Min.", "TimeWindow", "Window.",
+    "WindowOperationDescriptor", "StateTtlConfig.CleanupStrategies.", "OutputTag.get_java_output_tag",
 )  # fmt: skip
 """What is not there yet, what belongs to Java, and what only the TTL builder creates."""
 CREATED = (
-    "AggregatingStateDescriptor", "ListStateDescriptor", "MapStateDescriptor", "OutputTag", "ReducingStateDescriptor",
-    "StateTtlConfig", "ValueStateDescriptor",
+    "AggregatingStateDescriptor", "CountTrigger", "EventTimeSessionWindows", "ListStateDescriptor",
+    "MapStateDescriptor", "OutputTag", "ProcessingTimeSessionWindows", "PurgingTrigger", "ReducingStateDescriptor",
+    "Sliding", "StateTtlConfig", "Tumbling", "ValueStateDescriptor",
 )  # fmt: skip
 """The classes that a program creates, so that their constructors matter."""
 

@@ -1,0 +1,180 @@
+"""Lazy migration: a state whose values are still in old forms, each form in a table of its own.
+
+    account                     the values of the last version, or of one before that was never migrated to its end
+    stateshift/lazy-2/account   the values of another version
+
+Bytes have no place to say which version they are of, so no table has values of two. One table is the present one: what
+the program writes goes there. What an old table still has is read by its old serializer. Any table but that of the
+state's own name has a snapshot that Flink refuses (`LazyMigrationSnapshot`).
+
+A table that has become empty is dropped. When there is none with the state's own name any more, that name is free: it
+becomes the present table at the next restore, and the entries move on to it as they are; then the migration is over. A
+subtask that has all key groups does this at once. With several it takes a restore, because a table must have one form
+in all of them: which table is the present one is decided from what all subtasks stored. Source: runtime notes,
+section 5.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.containers.ttl_aware import LazyMigrationSnapshot, without_ttl_awareness
+from ...serializers.errors import located
+from ...serializers.snapshot import snapshot_to_bytes
+from ..key_groups import prefix_size
+from ..migration.block_rewriter import BlockRewriter
+from ..savepoint.blocks import Block
+from ..savepoint.meta_info import VALUE_SERIALIZER
+from ..transcode.choice import ExecutorName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ...compat.description import JobDescription
+    from ...compat.plan import StatePlan
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..rocksdb.database import Items
+    from ..savepoint.meta_info import StateMetaInfo
+
+_NAME = re.compile(r"stateshift/lazy-([0-9]+)/(.+)", re.DOTALL)
+
+
+def state_in(table: str) -> str:
+    """Return the state whose values a table has."""
+    found = _NAME.fullmatch(table)
+    return found[2] if found else table
+
+
+def tables_of(state: str, names: Iterable[str]) -> list[str]:
+    """Return those names that are tables of a state, that of its own name first."""
+    return sorted((name for name in names if state_in(name) == state), key=_number)
+
+
+def free_table(state: str, names: Iterable[str]) -> str:
+    """Return the name of a further table of a state, with a number that is larger than those there are."""
+    numbers = [int(found[1]) for name in names if (found := _NAME.fullmatch(name)) and found[2] == state]
+    return f"stateshift/lazy-{max(numbers, default=1) + 1}/{state}"
+
+
+def present_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> str:
+    """Return the table that was the present one when a checkpoint was written, as far as it can be seen.
+
+    It is the one with the state's name, if that has the form of another one; else the last one.
+
+    Args:
+        tables: The snapshots of all tables of a state, by name.
+    """
+    own = min(tables, key=_number)
+    form = snapshot_to_bytes(without_ttl_awareness(tables[own]))
+    further = {name: snapshot_to_bytes(without_ttl_awareness(found)) for name, found in tables.items() if name != own}
+    is_free = _number(own) == 0 and form in further.values()
+    return own if is_free or not further else max(further, key=_number)
+
+
+def _number(table: str) -> int:
+    found = _NAME.fullmatch(table)
+    return int(found[1]) if found else 0
+
+
+def marked(info: StateMetaInfo, table: str) -> StateMetaInfo:
+    """Return the description of a state for a table with another name than the state's."""
+    marked_info = info.with_snapshots(**{VALUE_SERIALIZER: LazyMigrationSnapshot(info.value)})
+    return attrs.evolve(marked_info, name=table)
+
+
+def with_tables(old: JobDescription, new: JobDescription) -> JobDescription:
+    """Return the new side of a check with all tables of its states, so that each of them is judged and migrated."""
+    stored = {operator.operator_id: [state.name for state in operator.states] for operator in old.operators}
+    operators = []
+    for operator in new.operators:
+        names = stored.get(operator.operator_id, ())
+        further = [
+            attrs.evolve(state, name=name)
+            for state in operator.states
+            if state.kind.is_keyed
+            for name in tables_of(state.name, names)
+            if name != state.name
+        ]
+        operators.append(attrs.evolve(operator, states=(*operator.states, *further)))
+    return attrs.evolve(new, operators=tuple(operators))
+
+
+@attrs.frozen
+class Layout:
+    """The tables of a state that is migrated lazily, the same in all subtasks.
+
+    Attributes:
+        present: The name of the table that is written.
+        plans: How the values in the other tables get into its form, by their names; None: they have it.
+    """
+
+    present: str
+    plans: Mapping[str, StatePlan | None]
+
+    @classmethod
+    def of(cls, state: str, plans: Mapping[str, StatePlan | None]) -> Layout | None:
+        """Return the layout of a state; None where it has one table, as it should be.
+
+        Args:
+            state: The name of the state.
+            plans: The plans of all stored tables of the state, by name; None: the values have the present form.
+        """
+        alike = [name for name, plan in plans.items() if plan is None]
+        present = next(iter(alike), free_table(state, plans)) if state in plans and state not in alike else state
+        others = {name: plan for name, plan in plans.items() if name != present}
+        return cls(present, others) if others or present != state else None
+
+
+class OldForm:
+    """The values of one table, and how they get into the present form.
+
+    Args:
+        info: The description of the table.
+        plan: The plan of their conversion; None: they have the present form.
+        key: The snapshot of the keys.
+        max_parallelism: The number of key groups.
+
+    Attributes:
+        name: The name of the table.
+        is_present: Whether the values have the present form.
+    """
+
+    def __init__(
+        self,
+        info: StateMetaInfo,
+        plan: StatePlan | None,
+        key: TypeSerializerConfigSnapshot[Any],
+        max_parallelism: int,
+    ) -> None:
+        self.name = info.name
+        self._facts = info, plan, key, max_parallelism
+        self._rewriter = BlockRewriter.of(info, plan, key, max_parallelism, ExecutorName.PLAIN)
+        self._prefix = prefix_size(max_parallelism)
+        self.is_present = self._rewriter is None
+
+    def copy(self) -> OldForm:
+        """Return the same for another thread."""
+        return OldForm(*self._facts)
+
+    def block(self, block: Block) -> Block:
+        """Return a block of entries in the present form; raises as a migration."""
+        if self._rewriter is None:
+            return block
+        with located(state=state_in(self.name)):
+            return self._rewriter.convert(block, block.state_id).block
+
+    def items(self, keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> Items:
+        """Return entries in the present form; some may be left out, because they have expired. Raises as `block`."""
+        if self._rewriter is None:
+            return keys, values
+        found = [entry for block in self._blocks(keys, values) for entry in self.block(block).items()]
+        return tuple(key for key, _ in found), tuple(value for _, value in found)
+
+    def _blocks(self, keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> Iterator[Block]:
+        entries = zip(keys, values, strict=True)
+        for prefix, of_group in groupby(entries, key=lambda entry: entry[0][: self._prefix]):
+            yield Block.of(int.from_bytes(prefix, "big"), 0, list(of_group))

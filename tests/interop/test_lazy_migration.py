@@ -1,0 +1,64 @@
+"""Real Flink and a lazy migration: it refuses checkpoints while one goes on, and restores savepoints, and the end."""
+
+from __future__ import annotations
+
+import pytest
+from live_backends import BACKENDS
+
+from stateshift import KeyedProcessFunction, MapStateDescriptor, Operator, ValueStateDescriptor
+from stateshift.state.testing import KeyedProcessHarness
+
+
+class Numbers(KeyedProcessFunction):
+    """Keeps numbers of a type in two states."""
+
+    def __init__(self, of):
+        self.of = of
+
+    def open(self, runtime_context):
+        self.value = runtime_context.get_state(ValueStateDescriptor("number", self.of))
+        self.map = runtime_context.get_map_state(MapStateDescriptor("by name", str, self.of))
+
+    def process_element(self, value, ctx):
+        self.value.update(self.of(value))
+        self.map.put("x", self.of(value))
+
+
+def expected(numbers):
+    values = [[key, float(key)] for key in numbers]
+    maps = [[key, {"$map": [["x", float(key)]]}] for key in numbers]
+    keyed = {"number": {"entries": values}, "by name": {"entries": maps}}
+    return {"operators": [{"operator_id": OPERATOR_ID, "keyed": keyed}]}
+
+
+OPERATOR_ID = Operator("numbers").id
+
+
+@pytest.fixture
+def harness():
+    made = KeyedProcessHarness(Numbers(int), int, int, backend=BACKENDS["rocksdb"], uid="numbers")
+    yield made
+    made.close()
+
+
+def test_flink_refuses_what_is_half_migrated_and_restores_the_rest(
+    flink_restore, same_contents, restorations, harness, tmp_path
+):
+    harness.process_elements(*range(200))
+    harness.restore(harness.snapshot(tmp_path / "before", is_checkpoint=True), function=Numbers(float), lazy=True)
+    harness.process_elements(*range(150, 250))
+    harness.migrate_some(100)
+    harness.snapshot(tmp_path / "half", is_checkpoint=True)
+    harness.snapshot(tmp_path / "savepoint")
+    while harness.migrate_some(100):
+        pass
+    harness.snapshot(tmp_path / "over", is_checkpoint=True)
+
+    refused = flink_restore(tmp_path / "half", backend="rocksdb")
+    assert "failed" == refused["status"]
+    assert any("stateshift/lazy-migration" in cause for cause in refused["causes"])
+    for place, backend in (("savepoint", "hashmap"), ("savepoint", "rocksdb"), ("over", "rocksdb")):
+        for parallelism in (None, 3):
+            restored = flink_restore(tmp_path / place, backend=backend, parallelism=parallelism)
+            assert same_contents(expected(range(250)), restored) == []
+            restorations.append((f"lazy migration, {place}", "2.3", "2.3", backend, parallelism))
