@@ -7,7 +7,7 @@ import tempfile
 import attrs
 import pytest
 
-from stateshift.serializers.errors import StateShiftError
+from stateshift import StateShiftError
 from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder

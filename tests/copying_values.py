@@ -11,11 +11,13 @@ from stateshift import (
     ReducingStateDescriptor,
     Savepoint,
     SavepointWriter,
+    TimeDomain,
+    TimerServiceDescriptor,
     ValueStateDescriptor,
 )
 from stateshift.compat.description import StateKind
 from stateshift.state.savepoint.value_readers import value_reader
-from stateshift.state.timers import TimeDomain, TimerServiceDescriptor, queue_parts
+from stateshift.state.timers import queue_parts
 
 PLAIN = {
     StateKind.VALUE: ValueStateDescriptor,

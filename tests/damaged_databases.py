@@ -20,8 +20,8 @@ import attrs
 import native_snapshots
 import pytest
 
+from stateshift import DataInputView
 from stateshift.cli import main
-from stateshift.serializers.views import DataInputView
 from stateshift.state.savepoint.handles import DatabaseFile, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_keyed_header
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from stateshift import DataInputView, StateShiftError
 from stateshift.compat.description import StateKind
-from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
-from stateshift.serializers.views import DataInputView
 from stateshift.state.key_groups import prefix_size
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_keyed_header

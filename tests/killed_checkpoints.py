@@ -16,11 +16,14 @@ from pathlib import Path
 from checkpointing import take
 from live_backends import BACKENDS
 
-from stateshift import ListStateDescriptor, ValueStateDescriptor
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.configuration import Configuration
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
-from stateshift.state.storage.checkpoints import open_checkpoints
+from stateshift import (
+    Configuration,
+    EmbeddedRocksDBStateBackend,
+    ListStateDescriptor,
+    ValueStateDescriptor,
+    open_checkpoints,
+    serializer_for,
+)
 from stateshift.state.storage.files import FileOutput, Folder
 
 STEPS = (

@@ -6,7 +6,7 @@ from functools import singledispatch
 
 import attrs
 
-from stateshift.compat.check import check
+from stateshift import StateShiftError, check
 from stateshift.compat.description import SerializerDescription, StateKind
 from stateshift.compat.plan import StateAction
 from stateshift.compat.planner import plan
@@ -17,7 +17,6 @@ from stateshift.serializers.containers.object_arrays import GenericArraySerializ
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.defaults import Default
-from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.primitives.numeric import (
     ByteSerializer,
     DoubleSerializer,

@@ -2,8 +2,7 @@
 
 from sorted_dict import DictStore
 
-from stateshift.state.backends.heap.backend import HashMapStateBackend
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 
 

@@ -10,8 +10,8 @@ import types
 
 import pytest
 
+from stateshift import DataInputView, DataOutputView
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 
 def write_values(serializer, *values):

@@ -18,10 +18,9 @@ from pyarrow import fs
 from pyspark.sql.types import StructType
 
 import stateshift
-from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift import Job, Operator, SavepointWriter, StateShiftError, ValueStateDescriptor
 from stateshift.cli import main
 from stateshift.cli.failures import error_lines, status_of
-from stateshift.serializers.errors import StateShiftError
 from stateshift.spark.source.savepoint_source import SavepointDataSource
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from stateshift.compat.check import check
+from stateshift import DataOutputView, check
 from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
-from stateshift.serializers.views import DataOutputView
 from stateshift.state.transcode import entry_framing, make_transcoder
 from stateshift.state.transcode.choice import choose_executor
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from stateshift import redact_values
 from stateshift.cli import main
-from stateshift.serializers.errors import redact_values
 
 
 @attrs.frozen

@@ -12,9 +12,7 @@ from urllib.parse import quote
 import pytest
 from redirecting import add_raw, lead, redirect_to
 
-from stateshift import Savepoint
-from stateshift.serializers.errors import CorruptSavepoint, StorageFailed, UntrustedPlace
-from stateshift.spark.migrate import migrate
+from stateshift import CorruptSavepoint, Savepoint, StorageFailed, UntrustedPlace, migrate
 from stateshift.state.savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder

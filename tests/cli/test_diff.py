@@ -12,11 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, Savepoint, ValueStateDescriptor
+from stateshift import (
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    ValueStateDescriptor,
+)
 from stateshift.compat.type_difference import Kind
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint import value_difference
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.testing import migrate_in_process
 
 HERE = Path(__file__).parent

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from stateshift import Savepoint
-from stateshift.state.storage.checkpoints import open_checkpoints
+from stateshift import Savepoint, open_checkpoints
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.runs import names_of
 

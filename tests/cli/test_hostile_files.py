@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from stateshift.serializers.errors import StorageFailed
+from stateshift import StorageFailed
 from stateshift.state.migration.journal import Journal
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from stateshift import SavepointWriter
 from stateshift.cli.progress import spinning
-from stateshift.state.savepoint.writer import SavepointWriter
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 FORGED = ("verdict: start", "::error", "verified: all")

@@ -14,14 +14,20 @@ import time
 import attrs
 import pytest
 
-from stateshift import Int32, Job, Operator, ValueStateDescriptor, load_job
+from stateshift import (
+    Edits,
+    Int32,
+    Job,
+    MigrationOptions,
+    Operator,
+    SavepointWriter,
+    ValueStateDescriptor,
+    load_job,
+    migrate,
+)
 from stateshift.cli.commands.migrating import _announce
-from stateshift.compat.edits import Edits
-from stateshift.spark.migrate import migrate
 from stateshift.state.migration.engine import Engine
 from stateshift.state.migration.estimate import Estimate
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.transcode import choice
 
 DROPPING = MigrationOptions(edits=Edits(drop=("version-free",)))

@@ -12,10 +12,9 @@ import attrs
 import native_snapshots
 import pytest
 
-from stateshift.serializers.views import DataOutputView
+from stateshift import DataOutputView, Savepoint
 from stateshift.state.savepoint.handles import write_keyed_handle
 from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 MERGED = "rocksdb-incremental-merged-files"

@@ -10,11 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from stateshift import Savepoint
+from stateshift import IncompatibleState, MigrationOptions, Savepoint, check
 from stateshift.cli.options import load_job_here
-from stateshift.compat.check import check
-from stateshift.serializers.errors import IncompatibleState
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 
 READINGS = """

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from stateshift import Job, Operator, ValueStateDescriptor
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.cli.output import Column, Table, print_styled
-from stateshift.state.savepoint.writer import SavepointWriter
 
 LONG = "by-" + "customer-" * 40 + "id"
 

@@ -12,10 +12,7 @@ import sys
 import attrs
 import pytest
 
-from stateshift import PickledValue, Savepoint, SavepointWriter
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import UntrustedCode
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import MigrationOptions, PickledValue, Savepoint, SavepointWriter, TtlValue, UntrustedCode
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out
 from stateshift.state.savepoint.verify import verify

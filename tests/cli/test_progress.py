@@ -2,8 +2,8 @@
 
 import pytest
 
+from stateshift import Progress
 from stateshift.cli.progress import details
-from stateshift.state.progress import Progress
 
 MIB = 1 << 20
 

@@ -6,16 +6,11 @@ import sys
 
 import pytest
 
-from stateshift.compat.plan import BadValues
-from stateshift.serializers.errors import ValuesCollide, redact_values
+from stateshift import BadValues, MigrationOptions, Savepoint, SavepointWriter, ValuesCollide, load_job, redact_values
 from stateshift.serializers.registry import registry
-from stateshift.state.job import load_job
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 
 KEY, VALUE, NUMBER = "plantedkey4711", "plantedvalue0815", (1 << 60) + 4711

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift import Job, Operator, Row, ValueStateDescriptor, row_of
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift import Job, Operator, Row, Savepoint, SavepointWriter, ValueStateDescriptor, row_of
 
 START, REFUSE, LOOK = 0, 1, 4
 OTHER_NAME = """

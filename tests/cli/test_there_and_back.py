@@ -25,10 +25,10 @@ from stateshift import (
     Savepoint,
     SavepointWriter,
     StateTransform,
+    Symbol,
+    TtlValue,
     ValueStateDescriptor,
 )
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.enums.symbols import Symbol
 
 ACCEPTED, REFUSED, FAILED = 0, 1, 6
 JOB = ("--job", f"{MODULE}:job")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift import Job, ListStateDescriptor, Operator, SavepointWriter, ValueStateDescriptor
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import Job, ListStateDescriptor, Operator, Savepoint, SavepointWriter, TtlValue, ValueStateDescriptor
 
 JOBS = """
 from datetime import timedelta

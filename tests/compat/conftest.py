@@ -8,12 +8,16 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
+from stateshift import (
+    CompatibilityResult,
+    Finding,
+    OldReaderUnavailable,
+    TypeSerializer,
+    TypeSerializerConfigSnapshot,
+    Verdict,
+    register_snapshot,
+)
 from stateshift.compat.description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
-from stateshift.serializers.compatibility import CompatibilityResult, Finding, Verdict
-from stateshift.serializers.errors import OldReaderUnavailable
-from stateshift.serializers.registry import register_snapshot
-from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot
 
 UID, OPERATOR_ID = "accounts", "0123456789abcdef0123456789abcdef"
 

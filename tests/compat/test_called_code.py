@@ -9,8 +9,7 @@ import textwrap
 
 import pytest
 
-from stateshift import row_of, serializer_for
-from stateshift.compat.check import check
+from stateshift import check, row_of, serializer_for
 from stateshift.compat.description import Converter, SerializerDescription, StateKind
 from stateshift.compat.fingerprint import UNKNOWN
 from stateshift.compat.planner import plan

@@ -5,7 +5,17 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import (
+    CompatibilityCheckError,
+    DataInputView,
+    DataOutputView,
+    Decision,
+    NothingInCommon,
+    Target,
+    TtlValue,
+    Verdict,
+    check,
+)
 from stateshift.compat.description import (
     Converter,
     JobDescription,
@@ -15,12 +25,9 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.old_reader import ReaderSource
 from stateshift.compat.report import Status
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot, TtlValue
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
-from stateshift.serializers.errors import CompatibilityCheckError, NothingInCommon
 from stateshift.serializers.flink.timers import TimerSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
@@ -32,7 +39,6 @@ from stateshift.serializers.primitives.numeric import (
 )
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.serializers import RecordSerializer
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 VALUE = StateKind.VALUE
 
@@ -430,7 +436,7 @@ def test_what_flink_could_not_restore_before_is_no_loss(make):
 def test_flink_needs_the_header_of_a_reconfigured_state_rewritten(make):
     class Reconfigured(LongSerializer):
         def ensure_compatibility(self, snapshot):
-            from stateshift.serializers.compatibility import CompatibilityResult
+            from stateshift import CompatibilityResult
 
             return CompatibilityResult.compatible_after_reconfiguration(DoubleSerializer())
 

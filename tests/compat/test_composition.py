@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from stateshift import DataInputView, DataOutputView, Record
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.serializers import RecordSerializer
-from stateshift.serializers.records.values import Record
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 
 def test_a_renamed_field_moves_its_value_when_something_next_to_it_migrates():

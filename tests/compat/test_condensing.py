@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stateshift import check
 from stateshift.compat import explain
-from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, OperatorDescription, SerializerDescription, StateKind
 from stateshift.compat.report_data import to_data
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer

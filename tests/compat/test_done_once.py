@@ -6,9 +6,12 @@ import attrs
 import pytest
 
 from stateshift import (
+    Decision,
+    IncompatibleState,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
     Repartition,
     Row,
@@ -16,12 +19,9 @@ from stateshift import (
     SavepointWriter,
     ValueStateDescriptor,
     check,
+    parse_edits,
     row_of,
 )
-from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.errors import IncompatibleState
-from stateshift.state.edits import parse_edits
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform

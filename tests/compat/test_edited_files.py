@@ -11,14 +11,22 @@ import json
 
 import pytest
 
-from stateshift import Int32, Job, ListStateDescriptor, Operator, ValueStateDescriptor
+from stateshift import (
+    CorruptFile,
+    DeclarationError,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    UnsupportedFormat,
+    ValueStateDescriptor,
+    serializer_for,
+)
 from stateshift.compat.gate.history import History, RecordedRevision
 from stateshift.compat.gate.recorded_text import print_recorded
 from stateshift.compat.gate.recording import FORMAT, from_json, to_json
 from stateshift.compat.gate.stamps import Stamps
 from stateshift.compat.json_files import SEAL, seal_of
-from stateshift.serializers.errors import CorruptFile, DeclarationError, UnsupportedFormat
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.snapshot import snapshot_to_bytes
 
 DAY = dt.date(2026, 3, 1)

@@ -9,8 +9,8 @@ import sys
 import attrs
 import pytest
 
+from stateshift import Decision, Target, check, serializer_for
 from stateshift.compat import explain
-from stateshift.compat.check import check
 from stateshift.compat.description import (
     Converter,
     JobDescription,
@@ -19,10 +19,7 @@ from stateshift.compat.description import (
     StateKind,
 )
 from stateshift.compat.report_data import to_data
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers.lists import ListSerializer
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     DoubleSerializer,

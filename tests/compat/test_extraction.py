@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift import serializer_for
-from stateshift.compat.check import check
+from stateshift import Target, Verdict, check, serializer_for
 from stateshift.compat.description import StateKind
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import Int32, Job, Operator, ValueStateDescriptor
+from stateshift import CorruptFile, DeclarationError, Int32, Job, Operator, ValueStateDescriptor
 from stateshift.compat.gate.history import History, RecordedRevision, judged
 from stateshift.compat.gate.recording import digest
-from stateshift.serializers.errors import CorruptFile, DeclarationError
 
 DAY = dt.date(2026, 3, 1)
 

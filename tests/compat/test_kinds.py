@@ -6,6 +6,8 @@ import attrs
 import pytest
 
 from stateshift import (
+    Decision,
+    DeclarationError,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -13,13 +15,12 @@ from stateshift import (
     StateTransform,
     TypeDeserializer,
     ValueStateDescriptor,
+    Verdict,
+    check,
 )
 from stateshift.compat import explain
-from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.report_data import to_data
-from stateshift.serializers.compatibility import Decision, Verdict
-from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.snapshot import SkippedSnapshot
 
 

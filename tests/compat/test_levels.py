@@ -10,13 +10,11 @@ from avro_schemas import enum, field, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift import AvroSerializer, Int32, Job, Operator, ValueStateDescriptor
+from stateshift import AvroSerializer, Int32, Job, Operator, ValueStateDescriptor, Verdict, serializer_for
 from stateshift import record as record_of
 from stateshift.compat.gate.asking import KEY
 from stateshift.compat.gate.levels import Direction, Level, Levels, Override, Revision, judge
 from stateshift.compat.gate.recording import from_json, to_json
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 TODAY = dt.date(2026, 3, 1)

@@ -6,12 +6,10 @@ import pickle
 
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import OldReaderUnavailable, UntrustedCode, Verdict, check
 from stateshift.compat.description import StateKind
 from stateshift.compat.old_reader import ReaderSource, find_old_reader
-from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers.tuples import TupleSerializer, TupleSerializerSnapshot
-from stateshift.serializers.errors import OldReaderUnavailable, UntrustedCode
 
 
 def refuse():

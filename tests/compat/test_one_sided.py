@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import Decision, Policy, check, parse_edits
 from stateshift.compat.description import JobDescription, OperatorDescription, SerializerDescription, StateKind
 from stateshift.compat.edits import same_types
-from stateshift.compat.policy import Policy
-from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.primitives.numeric import DoubleSerializer, LongSerializer
-from stateshift.state.edits import parse_edits
 from stateshift.state.savepoint.metadata import operator_id_of_uid
 
 VALUE = StateKind.VALUE

@@ -7,17 +7,15 @@ import json
 import cloudpickle
 import pytest
 
+from stateshift import DataInputView, IncompatibleState, check
 from stateshift.cli.render import dry_run as plan_text
-from stateshift.compat.check import check
 from stateshift.compat.description import Converter, JobDescription, SerializerDescription, StateKind
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
-from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.primitives.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer
 from stateshift.serializers.snapshot import snapshot_to_bytes
-from stateshift.serializers.views import DataInputView
 
 VALUE = StateKind.VALUE
 

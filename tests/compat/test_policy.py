@@ -5,19 +5,27 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from stateshift import Job, Operator, ValueStateDescriptor
+from stateshift import (
+    CompatibilityResult,
+    Decision,
+    Finding,
+    Flag,
+    IncompatibleState,
+    Job,
+    Operator,
+    Policy,
+    TypeSerializer,
+    ValueStateDescriptor,
+    Verdict,
+    check,
+    serializer_for,
+)
 from stateshift.compat import explain
-from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.planner import plan
-from stateshift.compat.policy import Policy
 from stateshift.compat.report_data import to_data
-from stateshift.serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from stateshift.serializers.containers.lists import MapSerializer
-from stateshift.serializers.errors import IncompatibleState
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import DoubleSerializer, IntSerializer, LongSerializer
-from stateshift.serializers.serializer import TypeSerializer
 
 DETAILS = {Flag.DROPS: ":$.name", Flag.POSSIBLE_RENAME: ":name->title"}
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from stateshift import Job, Operator, Savepoint, check, load_job, serializer_for
+from stateshift import Decision, Job, NothingInCommon, Operator, Savepoint, check, load_job, serializer_for
 from stateshift.compat import explain
 from stateshift.compat.description import JobDescription, StateKind
 from stateshift.compat.report import Status
-from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.defaults import Default
-from stateshift.serializers.errors import NothingInCommon
 from stateshift.serializers.flink.avro import AvroSerializerSnapshot
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer, java_default

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import Int32, Job, ListStateDescriptor, Operator, ValueStateDescriptor
+from stateshift import CorruptFile, Int32, Job, ListStateDescriptor, Operator, ValueStateDescriptor
 from stateshift.compat import check
 from stateshift.compat.gate.history import History, RecordedRevision, judged
 from stateshift.compat.gate.levels import Level, Levels, judge
@@ -21,7 +21,6 @@ from stateshift.compat.gate.losses import Guard
 from stateshift.compat.gate.recorded_text import _seal, print_recorded
 from stateshift.compat.gate.recording import FORMAT, digest, from_json, to_json
 from stateshift.compat.json_files import SEAL, seal_of
-from stateshift.serializers.errors import CorruptFile
 
 DAY = dt.date(2026, 3, 1)
 

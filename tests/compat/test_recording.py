@@ -9,9 +9,17 @@ import json
 import attrs
 import pytest
 
-from stateshift import Job, Operator, Savepoint, TypeSerializerConfigSnapshot, ValueStateDescriptor
+from stateshift import (
+    CorruptFile,
+    Job,
+    Operator,
+    Savepoint,
+    TypeSerializerConfigSnapshot,
+    UnknownSnapshot,
+    UnsupportedFormat,
+    ValueStateDescriptor,
+)
 from stateshift.compat.gate.recording import digest, from_json, to_json
-from stateshift.serializers.errors import CorruptFile, UnknownSnapshot, UnsupportedFormat
 
 SAVEPOINTS = ["rocksdb-account-v1", "hashmap-zoo-p1-m128", "hashmap-long-p2-m128-snappy", "hashmap-windows-p2-m128",
               "hashmap-kryo", "rocksdb-subclass-unregistered", "hashmap-native-string-snappy"]  # fmt: skip

@@ -7,22 +7,29 @@ import operator as functions
 import attrs
 import pytest
 
+from stateshift import (
+    Decision,
+    DeclarationError,
+    IncompatibleState,
+    Job,
+    Operator,
+    Repartition,
+    StateNotFound,
+    Target,
+    Verdict,
+    check,
+    serializer_for,
+)
 from stateshift.cli.render.dry_run import text_lines
-from stateshift.compat.check import check
 from stateshift.compat.description import SerializerDescription, StateKind, function_name
 from stateshift.compat.key_hashes import SIMPLE_TYPES
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
-from stateshift.compat.repartition import Merge, Repartition
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Decision, Verdict
-from stateshift.serializers.errors import DeclarationError, IncompatibleState, StateNotFound
+from stateshift.compat.repartition import Merge
 from stateshift.serializers.flink.timers import TimerSerializer
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import _HASHES
 
 VALUE, LIST, TIMERS = StateKind.VALUE, StateKind.LIST, StateKind.TIMERS

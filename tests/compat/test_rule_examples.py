@@ -7,23 +7,28 @@ from decimal import Decimal
 import attrs
 import pytest
 
-from stateshift import Int32
+from stateshift import (
+    AvroSerializer,
+    Instant,
+    Int32,
+    LocalDate,
+    LocalDateTime,
+    PickleSerializer,
+    Verdict,
+    row_of,
+    serializer_for,
+)
 from stateshift.compat.rules import rule_book
-from stateshift.serializers.avro.serializers import AvroSerializer
-from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer
-from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.pickled.serializers import PickleSerializer, PickleSnapshot, UnopenedPickleSerializer
+from stateshift.serializers.pickled.serializers import PickleSnapshot, UnopenedPickleSerializer
 from stateshift.serializers.pickled.shapes import Shape
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.records.hints import record_serializer
-from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime
 
 LONG = LongSerializer()
 

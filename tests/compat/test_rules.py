@@ -11,8 +11,8 @@ import re
 
 import pytest
 
+from stateshift import Flag
 from stateshift.compat.rules import Rule, flag_book, rule_book
-from stateshift.serializers.compatibility import Flag
 
 BEGIN, END = "<!-- rules: made by tests/compat/test_rules.py -->\n", "<!-- end of rules -->\n"
 HOUSES = ("serializers", "compat", "state", "spark", "cli")

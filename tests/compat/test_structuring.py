@@ -7,10 +7,8 @@ import datetime as dt
 import attrs
 import pytest
 
+from stateshift import CorruptFile, Flag, Target, Verdict
 from stateshift.compat.structuring import Fields, fields_of, plain
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Flag, Verdict
-from stateshift.serializers.errors import CorruptFile
 
 
 @attrs.frozen

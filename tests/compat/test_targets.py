@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import Decision, Target, check
 from stateshift.compat.description import (
     JobDescription,
     OperatorDescription,
@@ -12,8 +12,6 @@ from stateshift.compat.description import (
     StateDescription,
     StateKind,
 )
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers.lists import ListSerializer, ListSerializerSnapshot
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.enums.serializers import JavaEnumSerializer

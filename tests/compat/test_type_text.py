@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from stateshift import serializer_for
+from stateshift import Savepoint, serializer_for
 from stateshift.compat.type_text import state_type_text, type_text
 from stateshift.serializers.containers.lists import ListSerializerSnapshot
 from stateshift.serializers.containers.maps import MapSerializerSnapshot
@@ -20,7 +20,6 @@ from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, SkippedSnapshot
-from stateshift.state.savepoint.reader import Savepoint
 
 LONG, STRING = LongSerializerSnapshot(), StringSerializerSnapshot()
 

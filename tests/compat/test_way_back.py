@@ -9,17 +9,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift import Int32, Job, ListStateDescriptor, Operator, Repartition, ValueStateDescriptor, record
+from stateshift import (
+    Decision,
+    Edits,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    Repartition,
+    ValueStateDescriptor,
+    check,
+    record,
+)
 from stateshift.compat import explain
-from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
-from stateshift.compat.edits import Edits, NewIdentity
+from stateshift.compat.edits import NewIdentity
 from stateshift.compat.gate.levels import Level, Levels, Revision, judge
 from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.report_data import to_data
 from stateshift.compat.testing.strategies import evolutions, types
 from stateshift.compat.way_back import ways_back
-from stateshift.serializers.compatibility import Decision
 from stateshift.state.savepoint.metadata import operator_id_of_uid
 
 START, MIGRATE, REFUSE = Decision.START, Decision.MIGRATE, Decision.REFUSE

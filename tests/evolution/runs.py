@@ -16,24 +16,24 @@ from evolution.shapes import ListOf, MapOf, has_ttl, stripped
 from evolution.values import REFERENCE, plain
 
 from stateshift import (
+    BadValues,
+    IncompatibleState,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
     ReducingStateDescriptor,
     Savepoint,
     SavepointWriter,
     ValueStateDescriptor,
     Verdict,
+    check,
+    parse_edits,
 )
-from stateshift.compat.check import check
-from stateshift.compat.plan import BadValues
 from stateshift.serializers.containers.ttl import TtlSerializer
-from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.snapshot import snapshot_to_bytes
-from stateshift.state.edits import parse_edits
 from stateshift.state.entry_keys import decode
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform

@@ -9,11 +9,16 @@ from typing import ClassVar
 
 import attrs
 
-from stateshift.serializers.compatibility import CompatibilityResult, Finding, Verdict
-from stateshift.serializers.errors import OldReaderUnavailable
-from stateshift.serializers.registry import register_snapshot
-from stateshift.serializers.serializer import TypeSerializer, unrelated
-from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot
+from stateshift import (
+    CompatibilityResult,
+    Finding,
+    OldReaderUnavailable,
+    TypeSerializer,
+    TypeSerializerConfigSnapshot,
+    Verdict,
+    register_snapshot,
+)
+from stateshift.serializers.serializer import unrelated
 
 
 @attrs.frozen

@@ -26,14 +26,14 @@ from evolution.shapes import (
 from evolution.values import LATELY, LEAF_HINTS, LONG_AGO, plain
 from hypothesis import strategies as st
 
-from stateshift import AvroSerializer, Either, Row
+from stateshift import AvroSerializer, Either, Row, TtlValue, serializer_for
 from stateshift.compat.testing import strategies
 from stateshift.compat.testing.strategies.classes import RecordClass
 from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.drawing import Drawing
 from stateshift.serializers.enums.serializers import EnumSerializer
-from stateshift.serializers.hints import serializer_for, strip_none
+from stateshift.serializers.hints import strip_none
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.classes import NO_VALUE
 

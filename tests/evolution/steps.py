@@ -41,7 +41,7 @@ from evolution.shipped import evolved, types, values_of
 from evolution.subclass_steps import OF_SUBCLASSES, fields_changed, with_java, with_subclasses
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import DeclarationError
+from stateshift import DeclarationError
 
 NAMES = "abcdef"
 ENUMS = ("shop.Status", "shop.Kind")

@@ -14,10 +14,7 @@ from evolution.fields_book import arranged, aware
 from evolution.shapes import has_ttl, stripped
 from hypothesis import event, note
 
-from stateshift.compat.plan import BadValues
-from stateshift.serializers.compatibility import Flag
-from stateshift.serializers.errors import DeclarationError, IncompatibleState, ValueNotConvertible, ValuesCollide
-from stateshift.state.job import Job
+from stateshift import BadValues, DeclarationError, Flag, IncompatibleState, Job, ValueNotConvertible, ValuesCollide
 
 
 class Outcome(enum.Enum):

@@ -24,9 +24,7 @@ from evolution.values import fields_of_object
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from stateshift import AvroSerializer, DataOutputView
-from stateshift.serializers.errors import ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
+from stateshift import AvroSerializer, DataOutputView, ValueNotConvertible, serializer_for
 
 half = settings(profiles.shorter, max_examples=profiles.shorter.max_examples // 2)
 

@@ -17,10 +17,9 @@ from evolution.takeover import Outcome, Takeover
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stateshift.compat.plan import BadValues, Compression, StateAction
-from stateshift.serializers.errors import StateShiftError
+from stateshift import BadValues, Compression, MigrationOptions, StateShiftError
+from stateshift.compat.plan import StateAction
 from stateshift.state.migration.block_rewriter import BlockRewriter
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import join_pieces

@@ -39,6 +39,9 @@ from stateshift import (
     Int32,
     JavaDate,
     Left,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
     NaiveDatetime,
     Record,
     Right,
@@ -47,11 +50,11 @@ from stateshift import (
     SqlDate,
     SqlTime,
     SqlTimestamp,
+    Symbol,
+    TtlValue,
 )
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.enums.symbols import Symbol
 from stateshift.serializers.stored_names import qualified_name
-from stateshift.serializers.temporal.values import LocalDate, LocalDateTime, LocalTime, Moment
+from stateshift.serializers.temporal.values import Moment
 
 LONG_AGO, LATELY, REFERENCE = 1_700_000_000_000, 1_700_000_010_000, 1_700_000_020_000
 """Last accesses, and the reference time of all runs: milliseconds since 1970."""

@@ -19,10 +19,9 @@ import attrs
 import pieces
 import seeds
 
-from stateshift import Job, Operator, ValueStateDescriptor
+from stateshift import Job, Operator, StateShiftError, ValueStateDescriptor
 from stateshift.compat.gate.history import History, RecordedRevision
 from stateshift.compat.gate.stamps import Stamps
-from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.journal import SUFFIX, Journal
 from stateshift.state.migration.tasks import TaskResult
 from stateshift.state.savepoint.handles import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stateshift.serializers.errors import StateShiftError
+from stateshift import StateShiftError
 
 if TYPE_CHECKING:
     import random

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import attrs
 import cramjam
 
+from stateshift import DataInputView
 from stateshift.serializers.snapshot import read_versioned_snapshot
-from stateshift.serializers.views import DataInputView
 from stateshift.state.savepoint.handles import DatabaseHandle, InlineHandle, KeyGroupsHandle, OperatorStateHandle
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.snappy import STREAM_HEADER

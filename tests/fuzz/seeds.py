@@ -18,24 +18,28 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from pieces import compressed, streams_apart, with_handles
 
-from stateshift import BigInt, Int32, serializer_for
+from stateshift import (
+    BigInt,
+    DataOutputView,
+    Int32,
+    MigrationOptions,
+    Savepoint,
+    StateShiftError,
+    parse_edits,
+    serializer_for,
+)
 from stateshift.compat.description import StateKind
 from stateshift.compat.gate.recording import to_json
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
-from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataOutputView
-from stateshift.state.edits import parse_edits
 from stateshift.state.entry_keys import EntryKeyFormat
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes
 from stateshift.state.migration.planning import make_plan
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE, DatabaseHandle, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header, write_keyed_stream
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.metadata import SavepointMetadata, SubtaskState, read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.savepoint.state_kinds import keyed_kind
 from stateshift.state.storage.files import Folder
@@ -44,7 +48,7 @@ from stateshift.state.storage.lineage import FileDigest, Lineage, StateCount
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot
+    from stateshift import TypeSerializerConfigSnapshot
     from stateshift.state.savepoint.blocks import Block
     from stateshift.state.savepoint.handles import OperatorStateHandle
     from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader

@@ -16,20 +16,17 @@ import hostile
 import pieces
 import seeds
 
+from stateshift import DataInputView, DataOutputView, Savepoint, StateShiftError, Verdict
 from stateshift.cli import main
 from stateshift.compat.difference import compare
 from stateshift.compat.gate.recording import from_json, to_json
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.json_forms import tagger_of
 from stateshift.serializers.pickled.unpickling import Names, open_pickle
 from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
 from stateshift.state.migration.plan_file import PlanFile
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import Lineage
@@ -37,8 +34,7 @@ from stateshift.state.storage.lineage import Lineage
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stateshift.serializers.serializer import TypeSerializer
-    from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot
+    from stateshift import TypeSerializer, TypeSerializerConfigSnapshot
 
 
 @attrs.frozen

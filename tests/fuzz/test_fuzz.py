@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes
 

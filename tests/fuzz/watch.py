@@ -11,7 +11,7 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from stateshift.serializers.errors import StateShiftError
+from stateshift import StateShiftError
 
 if TYPE_CHECKING:
     from targets import Target

@@ -14,7 +14,7 @@ from pathlib import Path
 from migrating import job_of, migrated
 
 from stateshift import ValueStateDescriptor
-from stateshift.compat.testing.serializers import V2
+from stateshift.compat.testing import V2
 
 STEPS = frozenset({"create", "write", "output", "rename", "delete", "close"})
 JOB = job_of(ValueStateDescriptor("s", V2()))

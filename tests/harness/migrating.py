@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stateshift import Job, Operator, Savepoint, SavepointWriter
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import Job, MigrationOptions, Operator, Savepoint, SavepointWriter
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform

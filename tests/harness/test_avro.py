@@ -17,10 +17,9 @@ from avro_schemas import array, enum, field, fixed, map_of, record
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stateshift import AvroSerializer, StateShiftError, Verdict
+from stateshift import AvroSerializer, DataInputView, DataOutputView, StateShiftError, Verdict
 from stateshift.serializers.avro.serializers import AvroSnapshot
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import CompatibilityResult, Finding, Verdict
 from stateshift.compat.testing import V1, V2, NeedsFallback, NeedsReconfig, Refuses
-from stateshift.serializers.compatibility import Child, CompatibilityResult, Finding, Verdict, compose, worst
+from stateshift.serializers.compatibility import Child, compose, worst
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer

@@ -6,16 +6,12 @@ import enum
 
 import pytest
 
-from stateshift import Savepoint
+from stateshift import PickleSerializer, Row, Savepoint, TtlValue, Verdict, row_of
 from stateshift.compat.testing import V1, V2, Refuses
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.containers.ttl import AtTime, TtlSerializer, TtlValue
+from stateshift.serializers.containers.ttl import AtTime, TtlSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer
-from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.rows.serializers import RowSerializer
-from stateshift.serializers.rows.values import Row
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them

@@ -7,11 +7,8 @@ import sys
 import attrs
 import pytest
 
+from stateshift import OldReaderUnavailable, PickleSerializer, Symbol, Verdict
 from stateshift.compat.old_reader import find_old_reader
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.enums.symbols import Symbol
-from stateshift.serializers.errors import OldReaderUnavailable
-from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.records.hints import record_serializer
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them

@@ -8,14 +8,11 @@ from typing import Annotated
 import attrs
 import pytest
 
-from stateshift import Int32
+from stateshift import Field, Int32, Record, Verdict, record
 from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.hints import record_serializer
 from stateshift.serializers.records.serializers import RecordSerializer
-from stateshift.serializers.records.values import Record
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them
 NAME = "shop.Account"

@@ -11,14 +11,23 @@ from typing import Annotated
 import attrs
 import pytest
 
-from stateshift import AvroSerializer, Field, Int32, Job, Operator, ValueStateDescriptor, record
+from stateshift import (
+    AvroSerializer,
+    Decision,
+    Field,
+    Int32,
+    Job,
+    Operator,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+    Verdict,
+    check,
+    record,
+)
 from stateshift.compat import explain
-from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, SerializerDescription
 from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.report_data import to_data
-from stateshift.serializers.compatibility import Decision, Verdict
-from stateshift.serializers.errors import ValueNotConvertible
 
 OK, RECONFIGURE = Verdict.COMPATIBLE, Verdict.COMPATIBLE_AFTER_RECONFIGURATION
 MIGRATE, REFUSE = Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE

@@ -11,17 +11,25 @@ from pathlib import Path
 import pytest
 from harness.migrating import entries_of, job_of, keyed_entries, migrated, written
 
-from stateshift import BigInt, Job, ListStateDescriptor, MapStateDescriptor, Operator, Savepoint, ValueStateDescriptor
-from stateshift.compat.check import check
+from stateshift import (
+    BigInt,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    TtlValue,
+    ValueStateDescriptor,
+    Verdict,
+    check,
+    load_job,
+    migrate,
+    serializer_for,
+)
 from stateshift.compat.report import Status
-from stateshift.compat.testing.serializers import V1, V2
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.hints import serializer_for
-from stateshift.spark.migrate import migrate
-from stateshift.state.job import load_job
+from stateshift.compat.testing import V1, V2
 from stateshift.state.key_groups import key_group, key_hasher, prefix_size
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.planning import NewTypes, make_plan
 from stateshift.state.savepoint.verify import verify
 

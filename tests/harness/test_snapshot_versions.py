@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from stateshift import serializer_for
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint, serializer_for
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 

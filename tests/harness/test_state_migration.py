@@ -12,21 +12,22 @@ import pytest
 from harness.migrating import entries_of, job_of, migrated, stored_bytes, written
 
 from stateshift import (
+    IncompatibleState,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
+    Repartition,
     Savepoint,
     SavepointWriter,
     StateTransform,
     TimerServiceDescriptor,
+    TtlValue,
+    ValuesCollide,
     ValueStateDescriptor,
+    check,
 )
-from stateshift.compat.check import check
-from stateshift.compat.repartition import Repartition
-from stateshift.compat.testing.serializers import V1, V2, NeedsReconfig, Refuses
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import IncompatibleState, ValuesCollide
+from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses
 from stateshift.state.key_groups import key_group, key_hasher
-from stateshift.state.migration.options import MigrationOptions
 
 COPY = NeedsReconfig(reconfigured=True)
 VALUES = {1: 10, 2: 20, 3: 30}

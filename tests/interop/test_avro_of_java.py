@@ -12,8 +12,7 @@ from avro_schemas import field, record
 from flink_jars import Unavailable, find_jdk
 from serializer_fixtures import ask_about
 
-from stateshift import AvroSerializer
-from stateshift.serializers.errors import DeclarationError
+from stateshift import AvroSerializer, DeclarationError
 
 PROGRAM = Path(__file__).parent / "avro-of-java" / "Resolve.java"
 A, B = field("a", "int"), field("b", "int")

@@ -7,11 +7,17 @@ import sys
 
 import pytest
 
-from stateshift import Int32
-from stateshift.compat.targets import Target
-from stateshift.spark.bootstrap import StateSource, bootstrap
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
+from stateshift import (
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    StateSource,
+    Target,
+    ValueStateDescriptor,
+    bootstrap,
+)
 
 
 @pytest.fixture(scope="module")

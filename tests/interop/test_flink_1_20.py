@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift.compat.targets import Target
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import MigrationOptions, Savepoint, Target, migrate
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from stateshift import (
     MapStateDescriptor,
     Savepoint,
 )
-from stateshift.state.runtime.runtime_context import TaskInfo
-from stateshift.state.testing import BroadcastHarness, HarnessSnapshot, ProcessHarness, snapshot_together
+from stateshift.state.testing import BroadcastHarness, HarnessSnapshot, ProcessHarness, TaskInfo, snapshot_together
 
 
 class Lists(MapFunction, CheckpointedFunction):

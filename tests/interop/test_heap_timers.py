@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from stateshift import Job, Operator, ValueStateDescriptor
-from stateshift.spark.migrate import migrate
+from stateshift import Job, Operator, ValueStateDescriptor, migrate
 
 WIDER = Job([Operator("timers", key=str, states=[ValueStateDescriptor("count", int)])])
 PLACES = [("rocksdb", "HEAP", 2), ("rocksdb", "ROCKSDB", 3), ("hashmap", "HEAP", 1)]

@@ -11,19 +11,20 @@ from checkpointing import OPERATOR, contents, restore, take
 from stateshift import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    Configuration,
+    EmbeddedRocksDBStateBackend,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    TimeDomain,
+    TimeWindow,
     ValueStateDescriptor,
+    open_checkpoints,
+    serializer_for,
 )
-from stateshift.serializers.flink.windows import TimeWindow, TimeWindowSerializer, VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.configuration import Configuration
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
-from stateshift.state.storage.checkpoints import open_checkpoints
 from stateshift.state.storage.files import Folder
-from stateshift.state.timers import TimeDomain
 
 GROUPS = 128
 KEYS = range(-500, 500)

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from stateshift.spark.migrate import migrate
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import Savepoint, migrate
 
 SOURCES = ["rocksdb-account-v1", "hashmap-account-v1"]
 PLACES = [("hashmap", 1), ("hashmap", 3), ("rocksdb", 1), ("rocksdb", 3)]

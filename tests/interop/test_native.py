@@ -7,9 +7,7 @@ import copy
 import native_snapshots
 import pytest
 
-from stateshift import BigInt, Job, Operator, ValueStateDescriptor
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import BigInt, Job, MigrationOptions, Operator, ValueStateDescriptor, migrate
 
 KEYS = {"Long": int, "String": str, "Java Tuple2<String, Long>": tuple[str, int]}
 PLACES = [("hashmap", None), ("rocksdb", 3)]

@@ -7,8 +7,17 @@ from typing import Annotated
 import attrs
 import pytest
 
-from stateshift import Field, Int32, Job, ListStateDescriptor, Operator, SavepointWriter, ValueStateDescriptor, record
-from stateshift.spark.migrate import migrate
+from stateshift import (
+    Field,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    SavepointWriter,
+    ValueStateDescriptor,
+    migrate,
+    record,
+)
 
 
 @record(java_class="fx.evo.Account")

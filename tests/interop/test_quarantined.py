@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import copy
 
-from stateshift import Int32, Job, Operator, ValueStateDescriptor
-from stateshift.compat.plan import BadValues
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import BadValues, Int32, Job, MigrationOptions, Operator, Savepoint, ValueStateDescriptor
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.storage.files import Folder
 
 NAME = "hashmap-string-p2-m128-files"

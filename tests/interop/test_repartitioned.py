@@ -10,17 +10,17 @@ from stateshift import (
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
+    Repartition,
+    Savepoint,
     SavepointWriter,
     TimerServiceDescriptor,
     TimeWindow,
     ValueStateDescriptor,
+    migrate,
 )
-from stateshift.compat.repartition import Repartition
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.json_encoding import tagged_operator
-from stateshift.state.savepoint.reader import Savepoint
 
 
 @pytest.fixture(scope="module")

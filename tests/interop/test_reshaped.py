@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from stateshift import (
+    Compression,
     Int32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
+    Savepoint,
     SavepointWriter,
     TimerServiceDescriptor,
     TimeWindow,
     ValueStateDescriptor,
+    migrate,
 )
-from stateshift.compat.plan import Compression
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.json_encoding import tagged_operator
-from stateshift.state.savepoint.reader import Savepoint
 
 # Flink's local cluster has four slots: no more than four subtasks can be started in it.
 SHAPES = [

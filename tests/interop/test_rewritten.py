@@ -10,10 +10,8 @@ import re
 import pytest
 from copying_values import copy_by_value
 
-from stateshift.compat.plan import Compression
-from stateshift.compat.targets import Target
+from stateshift import Compression, Savepoint, Target
 from stateshift.state.savepoint.keyed_stream import read_stream_header
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.states import keyed_handles
 

@@ -28,22 +28,22 @@ from stateshift import (
     Left,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     NaiveDatetime,
     Operator,
     Right,
     Row,
     Savepoint,
     SavepointWriter,
+    Target,
     ValueStateDescriptor,
     check,
     enum_options,
+    migrate,
+    parse_edits,
     record,
     row_of,
 )
-from stateshift.compat.targets import Target
-from stateshift.spark.migrate import migrate
-from stateshift.state.edits import parse_edits
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.json_encoding import tagged_operator
 
 JAVA = {

@@ -15,8 +15,8 @@ from stateshift import (
     ReducingStateDescriptor,
     StateTransform,
     ValueStateDescriptor,
+    migrate,
 )
-from stateshift.spark.migrate import migrate
 
 PLACES = [("hashmap", 1), ("rocksdb", 3)]
 SOURCES = {"hashmap-string-p2-m128-files": str, "rocksdb-tuple-p2-m128": tuple[str, int]}

@@ -12,14 +12,14 @@ from stateshift import (
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
     ReducingStateDescriptor,
     SavepointWriter,
+    TtlValue,
     ValueStateDescriptor,
+    migrate,
 )
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
 
 SOURCES = ["hashmap-long-p1-m128", "rocksdb-long-p2-m200-files"]
 BACKENDS = ["hashmap", "rocksdb"]

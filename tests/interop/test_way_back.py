@@ -10,10 +10,9 @@ import attrs
 import pytest
 from back_changes import of_java
 
-from stateshift import Decision, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor, check
+from stateshift import Decision, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor, check, migrate
 from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.way_back import ways_back
-from stateshift.spark.migrate import migrate
 from stateshift.state.savepoint.json_encoding import tagged_operator
 
 CHANGES = of_java()

@@ -7,8 +7,8 @@ import copy
 import pytest
 from pyspark.sql import functions as sf
 
+from stateshift import Savepoint
 from stateshift.spark import register
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 FIXTURE = "rocksdb-account-v1"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import built_in
 import pytest
 
+from stateshift import Ability
 from stateshift.serializers.containers.sequences import SequenceSnapshot
-from stateshift.serializers.families import Ability, families
+from stateshift.serializers.families import families
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot
 
 FIXED = "it is a namespace, a timer or void, which no migration converts"

@@ -10,17 +10,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import Array, Float32, Int8, Int16, Int32
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift import (
+    Array,
+    CompatibilityResult,
+    CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    DeclarationError,
+    Field,
+    Float32,
+    Int8,
+    Int16,
+    Int32,
+    StateShiftError,
+    ValueNotConvertible,
+    Verdict,
+    enum_options,
+    record,
+    serializer_for,
+)
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.containers.java_classes import ANY_CLASS, array_class_of, java_class_of
 from stateshift.serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
-from stateshift.serializers.enums.serializers import enum_options
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
@@ -32,8 +46,6 @@ from stateshift.serializers.primitives.numeric import (
     ShortSerializer,
 )
 from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
-from stateshift.serializers.records.classes import Field, record
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 LONGS, INTS = PrimitiveArraySerializer(LONG), PrimitiveArraySerializer(INT)

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import AvroSerializer, CorruptSavepoint, ValueNotConvertible
+from stateshift import AvroSerializer, CorruptSavepoint, DataInputView, DataOutputView, ValueNotConvertible
 from stateshift.serializers.avro.json_forms import to_json
 from stateshift.serializers.avro.schema import parse
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 
 def record(name, *fields, **more):

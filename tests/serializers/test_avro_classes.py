@@ -13,6 +13,9 @@ import pytest
 from stateshift import (
     AvroSerializer,
     CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    DeclarationError,
     Field,
     Float32,
     Int32,
@@ -21,10 +24,8 @@ from stateshift import (
     ValueNotConvertible,
 )
 from stateshift.serializers.avro.serializers import AvroSnapshot
-from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 
 def record(name, *fields, **more):

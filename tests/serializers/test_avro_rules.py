@@ -15,9 +15,8 @@ import pytest
 from avro_schemas import array, enum, field, fixed, map_of, record
 
 import stateshift
-from stateshift import AvroSerializer, ValueNotConvertible, Verdict, row_of, serializer_for
+from stateshift import AvroSerializer, DeclarationError, ValueNotConvertible, Verdict, row_of, serializer_for
 from stateshift.serializers.avro.codec import round_float
-from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.flink.avro import AvroSerializerSnapshot
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE

@@ -6,8 +6,9 @@ import attrs
 import pyarrow as pa
 import pytest
 
+from stateshift import Family
 from stateshift.serializers.columns.scalars import NumberCodec
-from stateshift.serializers.families import Family, families
+from stateshift.serializers.families import families
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
 

@@ -3,11 +3,10 @@
 import attrs
 import pytest
 
+from stateshift import CompatibilityResult, Finding, OldReaderUnavailable, Verdict
 from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses, Unrestorable
-from stateshift.serializers.compatibility import CompatibilityResult, Finding, Verdict
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
-from stateshift.serializers.errors import OldReaderUnavailable
 from stateshift.serializers.primitives.numeric import BooleanSerializer, LongSerializer
 from stateshift.serializers.snapshot import snapshot_to_bytes
 

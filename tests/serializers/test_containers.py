@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift import (
+    CompatibilityResult,
+    CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    DeclarationError,
+    TypeSerializer,
+    TypeSerializerConfigSnapshot,
+    ValueNotConvertible,
+    Verdict,
+    serializer_for,
+)
 from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.containers.lists import (
     ArrayListSerializer,
@@ -21,10 +32,8 @@ from stateshift.serializers.containers.lists import (
 )
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
 from stateshift.serializers.flink.void import VoidSerializer
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
@@ -36,14 +45,7 @@ from stateshift.serializers.primitives.numeric import (
     LongSerializerSnapshot,
 )
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.snapshot import (
-    TypeSerializerConfigSnapshot,
-    read_versioned_snapshot,
-    snapshot_from_bytes,
-    snapshot_to_bytes,
-)
-from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
 
 LONG, INT, BYTE, STRING = LongSerializer(), IntSerializer(), ByteSerializer(), StringSerializer()
 

@@ -11,29 +11,47 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
+from stateshift import (
+    AvroSerializer,
+    Instant,
+    JavaDate,
+    Left,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    PickleSerializer,
+    Record,
+    Right,
+    Row,
+    RowKind,
+    SqlDate,
+    SqlTime,
+    SqlTimestamp,
+    Symbol,
+    Timer,
+    TimeWindow,
+    TtlValue,
+    TypeSerializer,
+)
 from stateshift.compat.testing import SerializerContract
-from stateshift.serializers.avro.serializers import AvroSerializer
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
-from stateshift.serializers.containers.either import EitherSerializer, Left, Right
+from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
 from stateshift.serializers.containers.maps import MapSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
-from stateshift.serializers.enums.symbols import Symbol
-from stateshift.serializers.flink.timers import Timer, TimerSerializer
+from stateshift.serializers.flink.timers import TimerSerializer
 from stateshift.serializers.flink.void import VoidSerializer
 from stateshift.serializers.flink.windows import (
     GLOBAL_WINDOW,
     VOID_NAMESPACE,
     GlobalWindowSerializer,
-    TimeWindow,
     TimeWindowSerializer,
     VoidNamespaceSerializer,
 )
-from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
@@ -50,10 +68,7 @@ from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
 from stateshift.serializers.records.serializers import RecordSerializer
-from stateshift.serializers.records.values import Record
 from stateshift.serializers.rows.serializers import RowSerializer
-from stateshift.serializers.rows.values import Row, RowKind
-from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.temporal.java_sql import (
     DateSerializer,
     SqlDateSerializer,
@@ -66,8 +81,6 @@ from stateshift.serializers.temporal.java_time import (
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 
 
 @attrs.frozen

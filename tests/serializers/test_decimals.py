@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
+from stateshift import CorruptSavepoint, DataInputView, DataOutputView, ValueNotConvertible
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer, decimal_of
 from stateshift.serializers.primitives.numeric import LongSerializer
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 EXAMPLES = [
     ("0", "00000001 00000000"),

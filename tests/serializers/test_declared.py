@@ -9,10 +9,9 @@ from typing import Annotated
 import attrs
 import pytest
 
-from stateshift import Array, Field, Int32, Row, Verdict, enum_options, record, row_of, serializer_for
+from stateshift import Array, CorruptFile, Field, Int32, Row, Verdict, enum_options, record, row_of, serializer_for
 from stateshift.serializers.declared import declared_facts, with_facts
 from stateshift.serializers.enums.serializers import EnumSerializerSnapshot
-from stateshift.serializers.errors import CorruptFile
 
 
 @attrs.frozen

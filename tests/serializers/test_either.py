@@ -3,17 +3,26 @@
 import attrs
 import pytest
 
-from stateshift import Int32
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
-from stateshift.serializers.containers.either import Either, EitherSerializer, Left, Right
+from stateshift import (
+    CompatibilityResult,
+    CorruptSavepoint,
+    DataInputView,
+    DeclarationError,
+    Either,
+    Int32,
+    Left,
+    OldReaderUnavailable,
+    Right,
+    ValueNotConvertible,
+    Verdict,
+    serializer_for,
+)
+from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, ValueNotConvertible
 from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.views import DataInputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 EITHER = EitherSerializer(STRING, INT)

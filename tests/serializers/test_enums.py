@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift import (
+    CompatibilityResult,
+    CorruptSavepoint,
+    DeclarationError,
+    Symbol,
+    ValueNotConvertible,
+    Verdict,
+    enum_options,
+    serializer_for,
+)
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.enums.serializers import (
@@ -17,11 +26,7 @@ from stateshift.serializers.enums.serializers import (
     EnumSerializerSnapshot,
     JavaEnumSerializer,
     JavaEnumSerializerSnapshot,
-    enum_options,
 )
-from stateshift.serializers.enums.symbols import Symbol
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes

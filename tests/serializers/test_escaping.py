@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from stateshift.serializers.errors import MigrationFailed, StateShiftError
+from stateshift import MigrationFailed, StateShiftError
 from stateshift.serializers.escaping import github_command, json_text, log_line, one_line, shell_word
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from stateshift import (
     AvroSerializer,
+    DataOutputView,
     Flag,
     Float32,
     Instant,
@@ -27,18 +28,17 @@ from stateshift import (
     LocalDateTime,
     LocalTime,
     NaiveDatetime,
+    Record,
+    Row,
+    TypeSerializer,
     ValueNotConvertible,
     Verdict,
     record,
+    row_of,
     serializer_for,
 )
 from stateshift.compat.testing.strategies import values_of
-from stateshift.serializers.records.values import Record
-from stateshift.serializers.rows.hints import row_of
-from stateshift.serializers.rows.values import Row
-from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataOutputView
 
 MIGRATE, REFUSE = Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 MOMENT = dt.datetime(2024, 5, 17, 12, 30, 15, 123000, tzinfo=dt.UTC)

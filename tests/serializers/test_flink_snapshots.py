@@ -11,6 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stateshift import (
+    CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    OldReaderUnavailable,
+    SnapshotVersionError,
+    StateShiftError,
+)
 from stateshift.serializers.containers.either import JavaEitherSerializerSnapshot
 from stateshift.serializers.containers.lists import (
     ArrayListSerializerSnapshot,
@@ -23,12 +31,6 @@ from stateshift.serializers.containers.optional import NullableSerializerSnapsho
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot, without_ttl_awareness
 from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
 from stateshift.serializers.enums.serializers import JavaEnumSerializerSnapshot
-from stateshift.serializers.errors import (
-    CorruptSavepoint,
-    OldReaderUnavailable,
-    SnapshotVersionError,
-    StateShiftError,
-)
 from stateshift.serializers.flink.avro import AvroSerializerSnapshot
 from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
 from stateshift.serializers.flink.optional_map import OptionalEntry, OptionalMap
@@ -45,7 +47,6 @@ from stateshift.serializers.snapshot import (
     snapshot_to_bytes,
     write_serializer_snapshot,
 )
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."

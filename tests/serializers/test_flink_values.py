@@ -6,16 +6,25 @@ from decimal import Decimal
 import attrs
 import pytest
 
-from stateshift import Array, Char, Int8, Int32
-from stateshift.serializers.containers.either import Either, Left, Right
+from stateshift import (
+    Array,
+    Char,
+    Either,
+    GlobalWindow,
+    Int8,
+    Int32,
+    Left,
+    Right,
+    Row,
+    RowKind,
+    record,
+    row_of,
+    serializer_for,
+)
 from stateshift.serializers.containers.lists import ArrayListSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
-from stateshift.serializers.flink.windows import GLOBAL_WINDOW, GlobalWindow
-from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.records.classes import record
-from stateshift.serializers.rows.hints import row_of
+from stateshift.serializers.flink.windows import GLOBAL_WINDOW
 from stateshift.serializers.rows.serializers import RowSerializer
-from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 LONG = serializer_for(int)

@@ -11,8 +11,8 @@ import built_in
 import pytest
 
 import stateshift
-from stateshift import Array, Either, Int32, Row, TypeSerializer, enum_options, record, serializer_for
-from stateshift.serializers.families import Ability, families
+from stateshift import Ability, Array, Either, Int32, Row, TypeSerializer, enum_options, record, serializer_for
+from stateshift.serializers.families import families
 
 EXCUSED = {
     "ArrayListSerializer": "it is the list of Flink's operator state, which a descriptor asks for",

@@ -18,13 +18,12 @@ import zoneinfo
 import attrs
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, shown
-from stateshift.serializers.hints import serializer_for
+from stateshift import CorruptSavepoint, PickledValue, StateShiftError, serializer_for
+from stateshift.serializers.errors import shown
 from stateshift.serializers.pickled.json_forms import tagged_pickle
 from stateshift.serializers.pickled.opened import FromPickle
 from stateshift.serializers.pickled.shapes import Fingerprint, Shape
 from stateshift.serializers.pickled.unpickling import Names, open_pickle, trusting
-from stateshift.serializers.pickled.values import PickledValue
 from stateshift.serializers.stored_names import qualified_name
 
 

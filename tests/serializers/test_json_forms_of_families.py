@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import BigInt, GlobalWindow, TimeWindow, VoidNamespace, serializer_for
+from stateshift import BigInt, DataInputView, DataOutputView, GlobalWindow, TimeWindow, VoidNamespace, serializer_for
 from stateshift.compat.testing.strategies import types, values_of
 from stateshift.serializers.json_forms import tagger_of
 from stateshift.serializers.primitives.numeric import BigIntSerializerSnapshot
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.snapshot import FlinkSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 
 @given(st.data())

@@ -4,14 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import DataInputView, DataOutputView, KryoBytes, OldReaderUnavailable, ValueNotConvertible
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from stateshift.serializers.containers.optional import NullableSerializerSnapshot
 from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
-from stateshift.serializers.errors import OldReaderUnavailable, ValueNotConvertible
-from stateshift.serializers.flink.kryo import KryoBytes, KryoBytesSerializer, KryoSerializerSnapshot
+from stateshift.serializers.flink.kryo import KryoBytesSerializer, KryoSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 KRYO, STRING = KryoSerializerSnapshot("fx.Thing"), StringSerializerSnapshot()
 SERIALIZER = KRYO.restore_framed()

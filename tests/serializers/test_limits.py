@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import DataInputView, DataOutputView, DeclarationError, ValueNotConvertible
 from stateshift.serializers import limits
-from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
 from stateshift.serializers.limits import require_name, require_room
-from stateshift.serializers.views import MAX_NAME_BYTES, DataInputView, DataOutputView
+from stateshift.serializers.views import MAX_NAME_BYTES
 
 
 def test_the_length_of_a_value_is_a_signed_int():

@@ -20,6 +20,7 @@ from made_up_family.hints import NarrowMoney
 from made_up_family.money import Money, MoneySerializer, widened
 
 from stateshift import (
+    Ability,
     DeclarationError,
     Family,
     Job,
@@ -38,7 +39,7 @@ from stateshift import (
 )
 from stateshift.compat.planner import plan
 from stateshift.compat.testing.strategies import values_of
-from stateshift.serializers.families import Ability, families
+from stateshift.serializers.families import families
 from stateshift.serializers.primitives.numeric import ByteSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.rewrite import Fixed, Sequence, Widened, rewrite_of

@@ -6,10 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from stateshift import Array, Row
-from stateshift.serializers.compatibility import Flag
-from stateshift.serializers.errors import ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
+from stateshift import Array, Flag, Row, ValueNotConvertible, serializer_for
 
 
 @pytest.mark.parametrize(

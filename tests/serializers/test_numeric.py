@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.errors import ValueNotConvertible
+from stateshift import ValueNotConvertible, Verdict
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,

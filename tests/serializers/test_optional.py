@@ -4,10 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift import (
+    CompatibilityResult,
+    CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    DeclarationError,
+    TtlValue,
+    ValueNotConvertible,
+    Verdict,
+)
 from stateshift.serializers.containers.optional import NullableSerializerSnapshot, OptionalSerializer
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
+from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     IntSerializer,
@@ -16,7 +24,6 @@ from stateshift.serializers.primitives.numeric import (
 )
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 

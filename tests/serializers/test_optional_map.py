@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint, DataInputView, DataOutputView
 from stateshift.serializers.flink.optional_map import OptionalEntry, OptionalMap
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 MAGIC = bytes.fromhex("000004F2C69A3D70")
 PARTS = st.none() | st.binary(max_size=8)

@@ -17,20 +17,22 @@ import pytest
 
 from stateshift import (
     Array,
+    AvroSerializer,
     BigInt,
+    CorruptSavepoint,
+    DeclarationError,
     Field,
     Float32,
     NaiveDatetime,
     PickledValue,
     PickleSerializer,
     Record,
+    UntrustedCode,
     ValueNotConvertible,
     from_pickled,
     serializer_for,
 )
-from stateshift.serializers.avro.serializers import AvroSerializer
 from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, UntrustedCode
 from stateshift.serializers.pickled.serializers import PickleSnapshot
 from stateshift.serializers.pickled.unpickling import trusting
 from stateshift.serializers.primitives.numeric import LongSerializer

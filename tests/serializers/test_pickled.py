@@ -10,16 +10,19 @@ import attrs
 import cloudpickle
 import pytest
 
-from stateshift import CloudPickleSerializer, DataInputView, PickledValue, PickleSerializer
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.errors import (
+from stateshift import (
+    CloudPickleSerializer,
     CorruptSavepoint,
+    DataInputView,
     DeclarationError,
+    PickledValue,
+    PickleSerializer,
     StateShiftError,
     UntrustedCode,
     ValueNotConvertible,
+    Verdict,
 )
+from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.pickled.serializers import CloudPickleSnapshot, PickleSnapshot
 from stateshift.serializers.pickled.shapes import Fingerprint, PickledBy, Shape
 from stateshift.serializers.pickled.unpickling import trusting

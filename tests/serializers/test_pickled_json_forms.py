@@ -9,8 +9,7 @@ import pickle
 
 import pytest
 
-from stateshift import PickledValue
-from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, UntrustedCode
+from stateshift import CorruptSavepoint, PickledValue, StateShiftError, UntrustedCode
 from stateshift.serializers.pickled.json_forms import tagged_pickle
 from stateshift.serializers.pickled.unpickling import trusting
 

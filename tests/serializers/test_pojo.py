@@ -5,22 +5,29 @@ from typing import Annotated, Any, ClassVar
 import attrs
 import pytest
 
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable, UnknownSnapshot
-from stateshift.serializers.hints import serializer_for
+from stateshift import (
+    CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    Field,
+    OldReaderUnavailable,
+    TypeSerializerConfigSnapshot,
+    UnknownSnapshot,
+    Verdict,
+    record,
+    register_snapshot,
+    serializer_for,
+)
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
-from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
-from stateshift.serializers.registry import register_snapshot, registry
+from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import (
     SkippedSnapshot,
-    TypeSerializerConfigSnapshot,
     read_versioned_snapshot,
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, TEXT = LongSerializerSnapshot(), StringSerializerSnapshot()
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.errors import DeclarationError
+from stateshift import DeclarationError, Record, Verdict
 from stateshift.serializers.records.hints import record_serializer
-from stateshift.serializers.records.values import Record
 
 HEAD = "import attrs\nfrom stateshift import record\n"
 BASE = HEAD + "@attrs.frozen\nclass Ad:\n    cost: int\n"

@@ -7,17 +7,23 @@ from typing import Annotated, Any, NamedTuple
 import attrs
 import pytest
 
-from stateshift import Int32
+from stateshift import (
+    CompatibilityResult,
+    DeclarationError,
+    Field,
+    Int32,
+    OldReaderUnavailable,
+    Record,
+    ValueNotConvertible,
+    Verdict,
+    record,
+    serializer_for,
+)
 from stateshift.compat.type_difference import compare_types
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
 from stateshift.serializers.containers.maps import MapSerializer
-from stateshift.serializers.errors import DeclarationError, OldReaderUnavailable, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.records.hints import record_serializer
 from stateshift.serializers.records.serializers import RecordSerializer
-from stateshift.serializers.records.values import Record
 from stateshift.serializers.snapshot import SkippedSnapshot
 
 SHOP = "shop.Account"

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from stateshift import (
     AvroSerializer,
     CorruptSavepoint,
+    DeclarationError,
     Int32,
+    Record,
     ValueNotConvertible,
     Verdict,
     record,
@@ -28,7 +30,6 @@ from stateshift.compat.type_text import type_text
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.declared import declared_facts, with_facts
 from stateshift.serializers.defaults import Default
-from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.recursion import most_levels
@@ -39,7 +40,6 @@ from stateshift.serializers.records.recursive import (
     RecursiveRecordSnapshot,
 )
 from stateshift.serializers.records.serializers import RecordSerializer
-from stateshift.serializers.records.values import Record
 from stateshift.serializers.snapshot import SkippedSnapshot, snapshot_from_bytes, snapshot_to_bytes
 
 START, COPY = Verdict.COMPATIBLE, Verdict.COMPATIBLE_AFTER_RECONFIGURATION

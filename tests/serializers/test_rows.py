@@ -8,20 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import Array, Int16, Int32
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift import (
+    Array,
+    CompatibilityResult,
+    CorruptSavepoint,
+    DataInputView,
+    DeclarationError,
+    Field,
+    Int16,
+    Int32,
+    Row,
+    RowKind,
+    StateShiftError,
+    ValueNotConvertible,
+    Verdict,
+    row_of,
+    serializer_for,
+)
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.classes import Field
-from stateshift.serializers.rows.hints import row_of
 from stateshift.serializers.rows.serializers import RowSerializer, RowSerializerSnapshot
-from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 KINDLESS = attrs.evolve(RowSerializer.of([INT, STRING]), supports_row_kind=False)

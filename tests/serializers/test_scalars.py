@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import Ability
 from stateshift.compat.testing.strategies import values_of
 from stateshift.serializers import rewrite
 from stateshift.serializers.containers.arrays import ARRAYS, BytesSerializer
-from stateshift.serializers.families import Ability, families
+from stateshift.serializers.families import families
 from stateshift.serializers.flink.void import VoidSerializer
 from stateshift.serializers.primitives import table as primitives
 from stateshift.serializers.primitives.numeric import NumberSerializer, NumberSnapshot

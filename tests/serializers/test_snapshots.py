@@ -6,23 +6,20 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from stateshift.serializers.containers.either import JavaEitherSerializerSnapshot
-from stateshift.serializers.errors import (
+from stateshift import (
     CorruptSavepoint,
     DeclarationError,
     OldReaderUnavailable,
     SnapshotVersionError,
-    UnknownSnapshot,
-)
-from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
-from stateshift.serializers.registry import Registry, register_snapshot, registry
-from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.snapshot import (
-    SkippedSnapshot,
+    TypeSerializer,
     TypeSerializerConfigSnapshot,
-    snapshot_from_bytes,
-    snapshot_to_bytes,
+    UnknownSnapshot,
+    register_snapshot,
 )
+from stateshift.serializers.containers.either import JavaEitherSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
+from stateshift.serializers.registry import Registry, registry
+from stateshift.serializers.snapshot import SkippedSnapshot, snapshot_from_bytes, snapshot_to_bytes
 
 LONG = LongSerializerSnapshot()
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from stateshift import (
+    Ability,
     Array,
     BigInt,
     Char,
@@ -27,15 +28,15 @@ from stateshift import (
     SqlDate,
     SqlTime,
     SqlTimestamp,
+    Verdict,
     serializer_for,
 )
-from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
-from stateshift.serializers.families import Ability, families
+from stateshift.serializers.families import families
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer

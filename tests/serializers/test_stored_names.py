@@ -18,10 +18,9 @@ from docs.api_page import PLACES
 from stored_data.values import ALONE
 
 import stateshift
-from stateshift import PickledValue, PickleSerializer, Row
+from stateshift import PickledValue, PickleSerializer, Row, UntrustedCode
 from stateshift.serializers import stored_names
 from stateshift.serializers.containers.tuples import TupleSerializer
-from stateshift.serializers.errors import UntrustedCode
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.stored_names import MOVED, VALUES, former_names, known_name, qualified_name
 

@@ -7,11 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import AwareDatetime, NaiveDatetime
-from stateshift.serializers.compatibility import Flag, Verdict
+from stateshift import (
+    AwareDatetime,
+    CorruptSavepoint,
+    DataInputView,
+    Flag,
+    Instant,
+    JavaDate,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    NaiveDatetime,
+    SqlDate,
+    SqlTime,
+    SqlTimestamp,
+    StateShiftError,
+    ValueNotConvertible,
+    Verdict,
+    serializer_for,
+)
 from stateshift.serializers.containers.lists import ListSerializer
-from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.temporal.java_sql import (
@@ -27,9 +42,6 @@ from stateshift.serializers.temporal.java_time import (
     LocalTimeSerializer,
     TemporalSerializer,
 )
-from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
-from stateshift.serializers.views import DataInputView
 
 INSTANT, DATE, TIME, DATETIME = (
     InstantSerializer(), LocalDateSerializer(), LocalTimeSerializer(), LocalDateTimeSerializer(),

@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.compatibility import Flag, Verdict
+from stateshift import CorruptSavepoint, DataInputView, DataOutputView, Flag, ValueNotConvertible, Verdict
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
-from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.primitives.text import CharSerializer, StringSerializer, read_string, write_string
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 EXAMPLES = [
     ("", "01"),

@@ -6,20 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.compatibility import CompatibilityResult, Verdict
-from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.flink.timers import Timer, TimerSerializer, TimerSerializerSnapshot
-from stateshift.serializers.flink.windows import (
-    VOID_NAMESPACE,
+from stateshift import (
+    CompatibilityResult,
+    CorruptSavepoint,
+    DataInputView,
+    Timer,
     TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespaceSerializer,
+    ValueNotConvertible,
+    Verdict,
 )
+from stateshift.serializers.containers.arrays import BytesSerializer
+from stateshift.serializers.flink.timers import TimerSerializer, TimerSerializerSnapshot
+from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.snapshot import SkippedSnapshot
-from stateshift.serializers.views import DataInputView
 
 OF_INTS = TimerSerializer(IntSerializer(), VoidNamespaceSerializer())
 OF_LONGS = TimerSerializer(LongSerializer(), VoidNamespaceSerializer())

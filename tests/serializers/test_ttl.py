@@ -4,21 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import (
+    CompatibilityResult,
+    CorruptSavepoint,
+    DeclarationError,
+    SqlTimestamp,
+    TtlValue,
+    ValueNotConvertible,
+    serializer_for,
+)
 from stateshift.serializers import rewrite
-from stateshift.serializers.compatibility import CompatibilityResult
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.rewrites import stripped_rewrite
-from stateshift.serializers.containers.ttl import (
-    AtTime,
-    TtlSerializer,
-    TtlSerializerSnapshot,
-    TtlValue,
-    taking_null,
-)
+from stateshift.serializers.containers.ttl import AtTime, TtlSerializer, TtlSerializerSnapshot, taking_null
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     DoubleSerializer,
@@ -29,7 +29,6 @@ from stateshift.serializers.primitives.numeric import (
 )
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.temporal.sql_values import SqlTimestamp
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 

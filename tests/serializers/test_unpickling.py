@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible
+from stateshift import CorruptSavepoint, PickledValue, StateShiftError, UntrustedCode, ValueNotConvertible
 from stateshift.serializers.pickled.unpickling import Names, open_pickle, trusting
-from stateshift.serializers.pickled.values import PickledValue
 
 VALUES = [
     {"a": [1, 2.5, True, None, "é", b"\0\xff", 1 << 200]},

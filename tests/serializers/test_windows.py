@@ -2,17 +2,9 @@
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
+from stateshift import CorruptSavepoint, DataInputView, GlobalWindow, TimeWindow, ValueNotConvertible, VoidNamespace
 from stateshift.serializers.flink.void import VoidSerializer
-from stateshift.serializers.flink.windows import (
-    GlobalWindow,
-    GlobalWindowSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespace,
-    VoidNamespaceSerializer,
-)
-from stateshift.serializers.views import DataInputView
+from stateshift.serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 
 
 def test_the_void_namespace_declares_no_byte_and_is_one(write):

@@ -13,12 +13,8 @@ import pytest
 from object_store import other_s3, s3, secret, upload  # noqa: F401 - fixtures
 from pyspark import cloudpickle
 
+from stateshift import Job, MigrationOptions, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.serializers.registry import registry
-from stateshift.state.descriptors import ValueStateDescriptor
-from stateshift.state.job import Job, Operator
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.testing import migrate_in_process
 
 COUNTS = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", int)])])

@@ -15,37 +15,42 @@ import pytest
 from pyspark.sql import functions as f
 from releases import has_spark
 
-from stateshift import Float32, Int32, NaiveDatetime
-from stateshift.compat.targets import Target
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import (
+from stateshift import (
+    AggregatingStateDescriptor,
     DeclarationError,
+    Float32,
     IncompatibleState,
+    Instant,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    MapStateDescriptor,
     MigrationFailed,
+    NaiveDatetime,
+    Operator,
+    Record,
+    ReducingStateDescriptor,
+    Savepoint,
+    SavepointWriter,
+    SqlTimestamp,
     StateNotFound,
+    StateSource,
+    Target,
     TargetExists,
+    TtlValue,
     ValueNotConvertible,
+    ValueStateDescriptor,
+    bootstrap,
+    migrate,
+    record,
 )
 from stateshift.serializers.flink.windows import TimeWindowSerializer
-from stateshift.serializers.records.classes import record
-from stateshift.serializers.records.values import Record
-from stateshift.serializers.temporal.sql_values import SqlTimestamp
-from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.spark import bootstrapping
-from stateshift.spark.bootstrap import StateSource, bootstrap
-from stateshift.spark.migrate import migrate
 from stateshift.state.columnar.new_savepoint import NewSavepoint
-from stateshift.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 
 
 @attrs.frozen

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 pytest.importorskip("grpc", reason="Spark Connect is an extra of pyspark: pip install 'pyspark[connect]'")

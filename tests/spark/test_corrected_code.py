@@ -7,17 +7,26 @@ import json
 
 import pytest
 
-from stateshift import Job, ListStateDescriptor, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift import (
+    CorruptSavepoint,
+    IfTargetExists,
+    Job,
+    ListStateDescriptor,
+    MigrationOptions,
+    Operator,
+    PlanChanged,
+    Repartition,
+    Savepoint,
+    SavepointWriter,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+    migrate,
+)
 from stateshift.cli.render.plan import plan_lines
-from stateshift.compat.repartition import Merge, Repartition
-from stateshift.serializers.errors import CorruptSavepoint, PlanChanged, ValueNotConvertible
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift.compat.repartition import Merge
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.storage.publish import IfTargetExists
 
 OLD = Job(
     [

@@ -5,9 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from stateshift import Progress, migrate
 from stateshift.spark.counting import accumulators_of, counted
-from stateshift.spark.migrate import migrate
-from stateshift.state.progress import Progress
 
 
 def counts_of(context):

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.serializers.errors import TargetExists
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import MigrationOptions, Savepoint, TargetExists, migrate
 from stateshift.state.savepoint.verify import verify
 
 ENTRIES = 20_000

@@ -9,17 +9,18 @@ from collections import Counter
 
 import pytest
 
-from stateshift.serializers.errors import (
+from stateshift import (
     CorruptSavepoint,
     MigrationFailed,
+    MigrationOptions,
+    Savepoint,
     SavepointNotFound,
     StateShiftError,
     StorageFailed,
     ValueNotConvertible,
+    migrate,
 )
-from stateshift.spark.migrate import NOTHING_PUBLISHED, migrate
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift.spark.migrate import NOTHING_PUBLISHED
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.runs import names_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.serializers.errors import StateShiftError
+from stateshift import StateShiftError
 from stateshift.spark import java as subject
 from stateshift.spark.java import Java, JavaNotFound, java_home, probe
 

@@ -7,12 +7,16 @@ import tracemalloc
 
 import pytest
 
-from stateshift.spark.migrate import migrate
-from stateshift.state.descriptors import MapStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift import (
+    Job,
+    MapStateDescriptor,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    ValueStateDescriptor,
+    migrate,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -15,20 +15,22 @@ from stateshift import (
     CompatibilityResult,
     Int32,
     Job,
+    MigrationFailed,
+    MigrationOptions,
     Operator,
+    Repartition,
     Savepoint,
     SavepointWriter,
     TypeSerializer,
     TypeSerializerConfigSnapshot,
     ValueStateDescriptor,
+    migrate,
+    redact_values,
     register_snapshot,
 )
-from stateshift.compat.repartition import Repartition
-from stateshift.serializers.errors import MigrationFailed, redact_values
 from stateshift.serializers.registry import registry
-from stateshift.spark.migrate import NOTHING_PUBLISHED, migrate
+from stateshift.spark.migrate import NOTHING_PUBLISHED
 from stateshift.state.migration.engine import Engine
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.verify import verify
 
 NAME = "rocksdb-account-v1"

@@ -18,9 +18,8 @@ import pytest
 import source_safety
 from pyspark import TaskContext
 
+from stateshift import Savepoint, StateSource, bootstrap
 from stateshift.spark import register
-from stateshift.spark.bootstrap import StateSource, bootstrap
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = pytest.mark.slow

@@ -9,12 +9,9 @@ from itertools import chain
 
 import pytest
 
-from stateshift.compat.targets import Target
-from stateshift.serializers.errors import IncompatibleState, TargetExists, located
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import IncompatibleState, MigrationOptions, Savepoint, Target, TargetExists, migrate
+from stateshift.serializers.errors import located
 from stateshift.state.savepoint.json_encoding import tagged_operator
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 NAME = "rocksdb-account-v1"

@@ -5,11 +5,7 @@ from __future__ import annotations
 import native_snapshots
 import pytest
 
-from stateshift import BigInt, Job, Operator, ValueStateDescriptor
-from stateshift.compat.repartition import Repartition
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import BigInt, Job, MigrationOptions, Operator, Repartition, Savepoint, ValueStateDescriptor, migrate
 from stateshift.state.savepoint.verify import verify
 
 KEYS = {"Long": int, "String": str, "Java Tuple2<String, Long>": tuple[str, int]}

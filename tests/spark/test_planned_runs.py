@@ -6,13 +6,9 @@ import json
 
 import pytest
 
-from stateshift.serializers.errors import PlanChanged
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import IfTargetExists, MigrationOptions, PlanChanged, Savepoint, migrate
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.storage.publish import IfTargetExists
 
 
 @pytest.fixture

@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from stateshift import Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
-from stateshift.serializers.errors import TargetExists
-from stateshift.spark.migrate import migrate
+from stateshift import (
+    IfTargetExists,
+    Job,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    TargetExists,
+    ValueStateDescriptor,
+    migrate,
+)
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage import stores
 from stateshift.state.storage import target_lock as claims
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import IfTargetExists, clean
+from stateshift.state.storage.publish import clean
 
 KEYS = 300
 NOTES = Operator("notes", key=int, states=[ValueStateDescriptor("note", str)])

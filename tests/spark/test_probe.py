@@ -7,9 +7,7 @@ import json
 import attrs
 import pytest
 
-from stateshift.serializers.errors import NothingInCommon
-from stateshift.spark.migrate import migrate
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import NothingInCommon, Savepoint, migrate
 
 
 @pytest.mark.parametrize("source", ["hashmap-account-v1", "rocksdb-account-v1"])

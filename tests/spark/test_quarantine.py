@@ -9,14 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.compat.plan import BadValues
-from stateshift.serializers.errors import MigrationFailed
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import BadValues, IfTargetExists, MigrationFailed, MigrationOptions, Savepoint, SavepointWriter, migrate
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
-from stateshift.state.storage.publish import IfTargetExists
 
 QUARANTINE = MigrationOptions(bad_values=BadValues.QUARANTINE)
 CHILD = {

@@ -6,17 +6,25 @@ import json
 
 import pytest
 
-from stateshift import Job, ListStateDescriptor, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
-from stateshift.compat.repartition import Repartition
-from stateshift.serializers.errors import ValueNotConvertible, ValuesCollide
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import (
+    IfTargetExists,
+    Job,
+    ListStateDescriptor,
+    MigrationOptions,
+    Operator,
+    Repartition,
+    Savepoint,
+    SavepointWriter,
+    ValueNotConvertible,
+    ValuesCollide,
+    ValueStateDescriptor,
+    migrate,
+)
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import IfTargetExists
 from stateshift.state.storage.runs import names_of
 
 USERS_JOB = """

@@ -9,18 +9,24 @@ import time
 
 import pytest
 
-from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor, check
+from stateshift import (
+    IfTargetExists,
+    Job,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    TargetExists,
+    ValueStateDescriptor,
+    check,
+    migrate,
+)
 from stateshift.compat.planner import plan
-from stateshift.serializers.errors import TargetExists
-from stateshift.spark.migrate import migrate
 from stateshift.state.migration.preparation import Preparation
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import IfTargetExists
 from stateshift.state.storage.runs import names_of
 
 pytestmark = pytest.mark.slow

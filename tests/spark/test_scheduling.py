@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift import Int16, Int32, Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift import Int16, Int32, Job, MigrationOptions, Operator, SavepointWriter, ValueStateDescriptor, migrate
 from stateshift.spark import scheduling
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.tasks import CopyTask
 from stateshift.state.savepoint.handles import RelativeFileHandle
 

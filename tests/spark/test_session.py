@@ -9,7 +9,7 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from stateshift.serializers.errors import StateShiftError
+from stateshift import StateShiftError
 from stateshift.spark.session import own_driver, own_session, session, with_sql
 
 

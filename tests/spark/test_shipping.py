@@ -8,7 +8,7 @@ import zipfile
 import attrs
 import pytest
 
-from stateshift.serializers.errors import StateShiftError
+from stateshift import StateShiftError
 from stateshift.spark.shipping import ship_modules
 
 JOB = """

@@ -14,9 +14,7 @@ import sys
 import attrs
 import pytest
 
-from stateshift.state.descriptors import ValueStateDescriptor
-from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 
 ENTRIES = 20_000
 JOB = """

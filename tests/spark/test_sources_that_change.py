@@ -16,12 +16,17 @@ import pytest
 import source_safety
 from pyarrow import fs
 
-from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
-from stateshift.compat.repartition import Repartition
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import (
+    IfTargetExists,
+    Job,
+    MigrationOptions,
+    Operator,
+    Repartition,
+    SavepointWriter,
+    ValueStateDescriptor,
+    migrate,
+)
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.storage.publish import IfTargetExists
 
 COUNT, NOTE = ValueStateDescriptor("count", int), ValueStateDescriptor("note", str)
 OLD = Job([Operator("counter", key=int, states=[COUNT]), Operator("copied", key=int, states=[NOTE])])

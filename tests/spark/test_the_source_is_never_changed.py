@@ -20,10 +20,8 @@ import source_safety
 from pyarrow import fs
 from pyspark.errors import PySparkException
 
-from stateshift.serializers.errors import TargetExists
+from stateshift import Savepoint, StateSource, TargetExists, bootstrap
 from stateshift.spark import register
-from stateshift.spark.bootstrap import StateSource, bootstrap
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 LOCAL = {

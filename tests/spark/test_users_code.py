@@ -7,12 +7,9 @@ import sys
 import pytest
 from pyspark import cloudpickle
 
-from stateshift.serializers.errors import MigrationFailed, ValueNotConvertible
+from stateshift import MigrationFailed, Savepoint, SavepointWriter, ValueNotConvertible, migrate
 from stateshift.serializers.registry import registry
-from stateshift.spark.migrate import migrate
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 
 MONEY_1 = '''
 import attrs

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stateshift import register_family
+from stateshift import SavepointWriter, migrate, register_family
 from stateshift.serializers.families import families
 from stateshift.spark import register
-from stateshift.spark.migrate import migrate
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 
 JOB = """
 from travelling_family.hints import NarrowMoney

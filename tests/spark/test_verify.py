@@ -11,21 +11,26 @@ import pytest
 from pyspark import TaskContext
 from user_modules import marks
 
-from stateshift.serializers.errors import LibraryNotFound, StorageFailed
-from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift import (
+    Job,
+    LibraryNotFound,
+    ListStateDescriptor,
+    Operator,
+    PickleSerializer,
+    SavepointWriter,
+    StorageFailed,
+    ValueStateDescriptor,
+    verify,
+)
 from stateshift.serializers.registry import Additions
 from stateshift.spark import session
 from stateshift.spark import verify as verify_on_spark
 from stateshift.spark import verifying as verifying_on_spark
-from stateshift.spark.verify import verify
 from stateshift.spark.worker import Settings
-from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint import verify as verifying
 from stateshift.state.savepoint.proof_tasks import DigestTask
 from stateshift.state.savepoint.verify import Outcome
 from stateshift.state.savepoint.verify import verify as verify_here
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE, FileDigest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift.serializers.errors import MigrationFailed, NoSpaceLeft, redact_values
+from stateshift import MigrationFailed, NoSpaceLeft, redact_values
 from stateshift.spark.watching import cause_of, gave_up, run_in_group
 
 CALL = "An error occurred while calling o112.collect.\n: "

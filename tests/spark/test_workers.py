@@ -6,13 +6,11 @@ import pickle
 
 import pytest
 
-from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift import Int32, Job, MigrationOptions, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.serializers.registry import Additions
 from stateshift.spark import scheduling
 from stateshift.spark.worker import Settings
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode import choice
 

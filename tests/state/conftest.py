@@ -10,17 +10,14 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import Savepoint, Target, check, load_job
 from stateshift.compat.planner import plan
-from stateshift.compat.targets import Target
-from stateshift.state.job import load_job
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.handles import KeyedHandle
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.metadata import operator_id_of_uid, read_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.storage.files import Folder
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.storage.prefetch import ahead
 

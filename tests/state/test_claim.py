@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from stateshift.serializers.errors import MigrationFailed, TargetExists
+from stateshift import MigrationFailed, TargetExists
 from stateshift.state.storage import target_lock as claims
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import Destination, all_or_nothing, clean

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, StorageFailed
+from stateshift import CorruptSavepoint, StorageFailed
 from stateshift.state.savepoint.handles import RelativeFileHandle
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.storage.copying import copied_stream

@@ -6,21 +6,22 @@ import re
 import attrs
 import pytest
 
-from stateshift import Int32
-from stateshift.compat.description import Converter, StateKind
-from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.flink.windows import TimeWindow, VoidNamespaceSerializer
-from stateshift.serializers.primitives.numeric import LongSerializer
-from stateshift.serializers.records.classes import record
-from stateshift.serializers.serializer import TypeSerializer
-from stateshift.state.descriptors import (
+from stateshift import (
     AggregatingStateDescriptor,
+    DeclarationError,
     FoldingStateDescriptor,
+    Int32,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    TimeWindow,
+    TypeSerializer,
     ValueStateDescriptor,
+    record,
 )
+from stateshift.compat.description import Converter, StateKind
+from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.primitives.numeric import LongSerializer
 
 
 @record(java_class="fx.Account")

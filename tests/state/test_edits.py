@@ -4,13 +4,21 @@ import sys
 
 import pytest
 
-from stateshift import Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor, check
+from stateshift import (
+    Decision,
+    DeclarationError,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    Savepoint,
+    StateNotFound,
+    ValueStateDescriptor,
+    check,
+    parse_edits,
+)
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
 from stateshift.compat.report import Status
-from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.errors import DeclarationError, StateNotFound
-from stateshift.state.edits import parse_edits
 from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.verify import verify

@@ -2,12 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import CorruptSavepoint, TypeSerializer, ValueNotConvertible
 from stateshift.compat.description import StateKind
-from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
 from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.serializer import TypeSerializer
 from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.meta_info import MetaInfoKind

@@ -11,12 +11,12 @@ from stateshift import (
     ListStateDescriptor,
     MapStateDescriptor,
     Operator,
+    Savepoint,
     SavepointWriter,
     ValueStateDescriptor,
     check,
     record,
 )
-from stateshift.state.savepoint.reader import Savepoint
 
 
 @attrs.frozen

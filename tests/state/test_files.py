@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, StorageFailed
+from stateshift import CorruptSavepoint, SavepointNotFound, StorageFailed
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.storage.files import Folder

@@ -11,13 +11,18 @@ import shutil
 import attrs
 import pytest
 
-from stateshift import Job, Operator, ValueStateDescriptor
-from stateshift.serializers.errors import IncompatibleState
-from stateshift.spark.migrate import migrate, repartition
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import (
+    IncompatibleState,
+    Job,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    ValueStateDescriptor,
+    migrate,
+    repartition,
+)
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 

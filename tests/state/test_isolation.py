@@ -4,13 +4,18 @@ import re
 
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import (
+    Decision,
+    Job,
+    ListStateDescriptor,
+    OldReaderUnavailable,
+    Operator,
+    Savepoint,
+    UnknownSnapshot,
+    ValueStateDescriptor,
+    check,
+)
 from stateshift.compat.report import Status
-from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.errors import OldReaderUnavailable, UnknownSnapshot
-from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 
 

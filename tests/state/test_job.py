@@ -4,11 +4,18 @@ import sys
 
 import pytest
 
-from stateshift import Int32
+from stateshift import (
+    DeclarationError,
+    Int32,
+    Job,
+    JobNotFound,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ValueStateDescriptor,
+    load_job,
+)
 from stateshift.compat.description import StateKind
-from stateshift.serializers.errors import DeclarationError, JobNotFound
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator, load_job
 
 KEYED_OP = "b2856b4d021e3d9347447624f34b9a39"  # format notes 3.2
 VALUE, LIST, MAP = ValueStateDescriptor("s", int), ListStateDescriptor("s", int), MapStateDescriptor("s", str, int)

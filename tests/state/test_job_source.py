@@ -16,6 +16,8 @@ import pytest
 from stateshift import (
     Array,
     BigInt,
+    DataInputView,
+    DataOutputView,
     Either,
     Float32,
     Int8,
@@ -29,7 +31,9 @@ from stateshift import (
     Row,
     Savepoint,
     SavepointWriter,
+    Symbol,
     TimeWindow,
+    TtlValue,
     ValueStateDescriptor,
     check,
     record,
@@ -38,13 +42,10 @@ from stateshift import (
 from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.lists import ArrayListSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
-from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.enums.serializers import JavaEnumSerializer
-from stateshift.serializers.enums.symbols import Symbol
 from stateshift.serializers.flink.windows import GlobalWindowSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
-from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift import Array, Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.serializers.errors import NoSpaceLeft, StorageFailed
+from stateshift import (
+    Array,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    NoSpaceLeft,
+    Operator,
+    StorageFailed,
+    ValueStateDescriptor,
+)
 from stateshift.serializers.escaping import json_text
 from stateshift.state.savepoint import json_lines, long_texts
 from stateshift.state.savepoint.json_encoding import tagged_rows

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import DeclarationError, ValueNotConvertible
 from stateshift.serializers.containers.lists import ListSerializer, TupleSerializer
-from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,

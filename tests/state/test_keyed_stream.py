@@ -3,11 +3,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, UnsupportedFormat
+from stateshift import (
+    CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    MigrationFailed,
+    StateShiftError,
+    UnsupportedFormat,
+)
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
 from stateshift.serializers.registry import Additions, registry
 from stateshift.serializers.snapshot import SkippedSnapshot
-from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import Block, BlockWalker, join_pieces
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyGroupsHandle

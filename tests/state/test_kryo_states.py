@@ -2,17 +2,23 @@
 
 import pytest
 
-from stateshift.compat.check import check
-from stateshift.serializers.compatibility import Decision
+from stateshift import (
+    Decision,
+    Job,
+    KryoBytes,
+    OldReaderUnavailable,
+    Operator,
+    Savepoint,
+    TtlValue,
+    ValueStateDescriptor,
+    check,
+)
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
-from stateshift.serializers.containers.ttl import TtlSerializerSnapshot, TtlValue
-from stateshift.serializers.errors import OldReaderUnavailable
-from stateshift.serializers.flink.kryo import KryoBytes, KryoSerializerSnapshot
+from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
+from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
 from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
-from stateshift.state.descriptors import ValueStateDescriptor
-from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle, OperatorStateHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader, write_keyed_stream
@@ -25,7 +31,6 @@ from stateshift.state.savepoint.metadata import (
     write_metadata,
 )
 from stateshift.state.savepoint.operator_stream import OperatorStreamHeader, write_operator_stream
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 
 VOID, LONG, STRING = VoidNamespaceSerializerSnapshot(), LongSerializerSnapshot(), StringSerializerSnapshot()

@@ -4,17 +4,24 @@ from itertools import chain, repeat
 
 import pytest
 
+from stateshift import (
+    CorruptSavepoint,
+    DeclarationError,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    SavepointWriter,
+    UnsupportedFormat,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+)
 from stateshift.serializers import limits
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, UnsupportedFormat, ValueNotConvertible
 from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
-from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.savepoint.blocks import Block, BlockWalker, join_pieces
 from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader, write_keyed_stream
 from stateshift.state.savepoint.meta_info import keyed_state
-from stateshift.state.savepoint.writer import SavepointWriter
 
 MIB = 1 << 20
 PIECE = bytes(64 * MIB)

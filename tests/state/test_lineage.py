@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, UnsupportedFormat
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import CorruptSavepoint, Savepoint, UnsupportedFormat
 from stateshift.state.storage.lineage import LINEAGE, FileDigest, Lineage, StateCount
 
 COUNT = StateCount("00" * 16, "op", "state", "value", "convert", 5, 4, 1, "00ff")

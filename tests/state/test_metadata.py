@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, UnsupportedFormat
-from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift import CorruptSavepoint, DataInputView, DataOutputView, StateShiftError, UnsupportedFormat
 from stateshift.state.savepoint.handles import (
     CANONICAL,
     NATIVE,

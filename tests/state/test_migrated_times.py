@@ -13,15 +13,15 @@ from stateshift import (
     Job,
     NaiveDatetime,
     Operator,
+    Savepoint,
     SavepointWriter,
+    ValueNotConvertible,
     ValueStateDescriptor,
     check,
     record,
 )
-from stateshift.serializers.errors import ValueNotConvertible
 from stateshift.state.entry_keys import decode, encode
 from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.states import keyed_handles
 
 TIMES = {"date", "instant", "localdate", "localdatetime", "localtime", "sqldate", "sqltime", "sqltimestamp"}

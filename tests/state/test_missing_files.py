@@ -10,9 +10,8 @@ import attrs
 import native_snapshots
 import pytest
 
-from stateshift import Savepoint
-from stateshift.serializers.errors import CorruptSavepoint, FilesElsewhere, SavepointNotFound, UntrustedPlace
-from stateshift.spark.migrate import migrate
+from stateshift import CorruptSavepoint, Savepoint, SavepointNotFound, UntrustedPlace, migrate
+from stateshift.serializers.errors import FilesElsewhere
 from stateshift.state.savepoint.handles import SegmentHandle
 from stateshift.state.savepoint.missing_files import require_files
 from stateshift.state.savepoint.verify import verify

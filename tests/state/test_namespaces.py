@@ -4,23 +4,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift import BigInt, Int32
-from stateshift.compat.check import check
-from stateshift.compat.description import StateKind
-from stateshift.compat.plan import Compression, StateAction
-from stateshift.compat.planner import plan
-from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.flink.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
-from stateshift.state.descriptors import (
+from stateshift import (
+    BigInt,
+    Compression,
+    Decision,
+    GlobalWindow,
+    Int32,
+    Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    Operator,
     ReducingStateDescriptor,
+    Savepoint,
+    SavepointWriter,
+    TimeWindow,
     ValueStateDescriptor,
+    check,
 )
-from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift.compat.description import StateKind
+from stateshift.compat.plan import StateAction
+from stateshift.compat.planner import plan
+from stateshift.serializers.flink.windows import GLOBAL_WINDOW
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.writer import SavepointWriter
 
 NAMESPACED = ["hashmap-namespaced-p1-m128", "rocksdb-namespaced-p2-m200"]
 WINDOWS = ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"]

@@ -3,9 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, UnsupportedFormat
+from stateshift import (
+    CorruptSavepoint,
+    DataInputView,
+    DataOutputView,
+    MigrationFailed,
+    StateShiftError,
+    UnsupportedFormat,
+)
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
-from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.entry_keys import decode
 from stateshift.state.savepoint.handles import (
     DistributionMode,

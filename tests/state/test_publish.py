@@ -9,10 +9,9 @@ from contextlib import suppress
 import attrs
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, TargetExists
+from stateshift import CorruptSavepoint, IfTargetExists, MigrationFailed, Savepoint, StateShiftError, TargetExists
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
@@ -20,7 +19,6 @@ from stateshift.state.storage.lineage import LINEAGE, NEXT_LINEAGE, FileDigest, 
 from stateshift.state.storage.publish import (
     INLINE_BYTES,
     Destination,
-    IfTargetExists,
     all_or_nothing,
     check_target,
     clean,

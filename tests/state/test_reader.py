@@ -3,17 +3,17 @@
 import attrs
 import pytest
 
-from stateshift.compat.description import StateKind
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import (
+from stateshift import (
     CorruptSavepoint,
     OldReaderUnavailable,
+    Savepoint,
     SavepointNotFound,
     StateNotFound,
+    TtlValue,
     UnsupportedFormat,
 )
+from stateshift.compat.description import StateKind
 from stateshift.state.savepoint.json_encoding import timer_label
-from stateshift.state.savepoint.reader import Savepoint
 
 READ_WHOLE = (
     "hashmap-account-v1",

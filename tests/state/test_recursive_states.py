@@ -16,13 +16,13 @@ from stateshift import (
     ListStateDescriptor,
     MapStateDescriptor,
     Operator,
+    Savepoint,
     SavepointWriter,
     ValueStateDescriptor,
     check,
     record,
 )
 from stateshift.state.job_source import job_source
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 

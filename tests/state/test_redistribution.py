@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import UnsupportedFormat
+from stateshift import UnsupportedFormat
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
 from stateshift.state.savepoint.handles import DistributionMode, InlineHandle, OperatorStateHandle, OperatorStateOffsets
 from stateshift.state.savepoint.meta_info import broadcast_state, list_state

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stateshift.serializers.errors import StorageFailed
+from stateshift import StorageFailed
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import FileDigest
 from stateshift.state.storage.sink import StoredBytes, StreamSink

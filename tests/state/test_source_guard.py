@@ -7,10 +7,7 @@ import shutil
 import native_snapshots
 import pytest
 
-from stateshift import Savepoint
-from stateshift.serializers.errors import TargetExists
-from stateshift.spark.migrate import migrate
-from stateshift.state.storage.publish import IfTargetExists
+from stateshift import IfTargetExists, Savepoint, TargetExists, migrate
 from stateshift.state.storage.unchanged import SourceFiles
 
 CLAIMED, MERGED = "rocksdb-incremental-tuple-claimed", "rocksdb-incremental-merged-files"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, UnknownSnapshot
+from stateshift import CorruptSavepoint, SavepointNotFound, UnknownSnapshot
 from stateshift.state.savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.snappy import STREAM_HEADER, decompress

@@ -5,13 +5,19 @@ import json
 import attrs
 import pytest
 
+from stateshift import (
+    CorruptSavepoint,
+    DataInputView,
+    OldReaderUnavailable,
+    Savepoint,
+    StateShiftError,
+    ValueNotConvertible,
+    serializer_for,
+)
 from stateshift.compat.description import StateKind
-from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.layout import SEPARATOR_BYTES
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
-from stateshift.serializers.views import DataInputView
 from stateshift.state.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entries import read_separated
@@ -26,7 +32,6 @@ from stateshift.state.savepoint.keyed_stream import (
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER, keyed_state
 from stateshift.state.savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
 from stateshift.state.storage.files import Folder
 

@@ -12,10 +12,10 @@ from stateshift import (
     Operator,
     Savepoint,
     SavepointWriter,
+    TtlValue,
     ValueStateDescriptor,
     record,
 )
-from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.state.stored_nulls import look_for_nulls
 
 

@@ -6,11 +6,16 @@ import pickle
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, UntrustedCode
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.descriptors import ValueStateDescriptor
-from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import (
+    CorruptSavepoint,
+    Job,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    UntrustedCode,
+    ValueStateDescriptor,
+    serializer_for,
+)
 from stateshift.state.savepoint.stored_serializers import (
     SERIALIZERS,
     StoredSerializer,
@@ -20,7 +25,6 @@ from stateshift.state.savepoint.stored_serializers import (
     write_stored_serializers,
 )
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 

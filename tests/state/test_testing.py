@@ -7,9 +7,17 @@ import sys
 
 import pytest
 
-from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.serializers.errors import IncompatibleState, StateNotFound
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import (
+    IncompatibleState,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    MigrationOptions,
+    Operator,
+    StateNotFound,
+    ValueStateDescriptor,
+)
 from stateshift.state.testing import migrate_in_process, write_savepoint
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from stateshift import (
+    DeclarationError,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -14,12 +15,12 @@ from stateshift import (
     ReducingStateDescriptor,
     Savepoint,
     SavepointWriter,
+    TtlValue,
     ValueStateDescriptor,
     check,
     serializer_for,
 )
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.errors import DeclarationError
+from stateshift.serializers.containers.ttl import TtlSerializer
 
 INT = TtlSerializer(serializer_for(int))
 

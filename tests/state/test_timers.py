@@ -8,33 +8,47 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift import Int32
-from stateshift.compat.check import check
+from stateshift import (
+    Compression,
+    CorruptSavepoint,
+    Decision,
+    DeclarationError,
+    GlobalWindow,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    ReducingStateDescriptor,
+    Savepoint,
+    SavepointWriter,
+    StateNotFound,
+    Target,
+    TimeDomain,
+    Timer,
+    TimerServiceDescriptor,
+    TimeWindow,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+    VoidNamespace,
+    check,
+    enum_options,
+)
 from stateshift.compat.description import StateKind
-from stateshift.compat.plan import Compression, StateAction
+from stateshift.compat.plan import StateAction
 from stateshift.compat.planner import plan
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.enums.serializers import enum_options
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateNotFound, ValueNotConvertible
-from stateshift.serializers.flink.timers import Timer
-from stateshift.serializers.flink.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
+from stateshift.serializers.flink.windows import VOID_NAMESPACE
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.state_columns import StateColumns
-from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from stateshift.state.entry_keys import encode
-from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import java_hash, key_group
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.writer import SavepointWriter
-from stateshift.state.timers import TimeDomain, TimerServiceDescriptor, queue_name, queue_parts
+from stateshift.state.timers import queue_name, queue_parts
 
 EVENT, PROCESSING = "_timer_state/event_user-timers", "_timer_state/processing_user-timers"
 WINDOWS = TimerServiceDescriptor("window-timers", namespace=TimeWindow)

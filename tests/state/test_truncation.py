@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint
 from stateshift.state.entry_keys import decode
 from stateshift.state.savepoint.entries import read_broadcast
 from stateshift.state.savepoint.handles import InlineHandle

@@ -6,10 +6,8 @@ import textwrap
 
 import pytest
 
-from stateshift import BigInt, Job, Operator, ValueStateDescriptor
-from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable
+from stateshift import BigInt, CorruptSavepoint, Job, OldReaderUnavailable, Operator, Savepoint, ValueStateDescriptor
 from stateshift.serializers.snapshot import SkippedSnapshot
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 
 MODULE = '''

@@ -12,11 +12,19 @@ import attrs
 import pytest
 from damaging import Places, damage_of
 
-from stateshift.serializers.errors import StateShiftError, StorageFailed
-from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.records.classes import record
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
+from stateshift import (
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    StateShiftError,
+    StorageFailed,
+    ValueStateDescriptor,
+    record,
+    serializer_for,
+)
 from stateshift.state.savepoint import verify as verifying
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import InlineHandle
@@ -24,10 +32,8 @@ from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_key
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.proof_tasks import stream_handles, stream_tasks
 from stateshift.state.savepoint.proof_threads import run_in_threads
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 

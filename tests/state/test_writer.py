@@ -10,32 +10,34 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stateshift import BigInt, Int8, Int16, Int32
-from stateshift.compat.description import StateKind
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import (
+from stateshift import (
+    AggregatingStateDescriptor,
+    BigInt,
     DeclarationError,
+    Int8,
+    Int16,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    Record,
+    ReducingStateDescriptor,
+    Savepoint,
+    SavepointWriter,
     StateNotFound,
     StateShiftError,
     TargetExists,
+    TimeWindow,
+    TtlValue,
     ValueNotConvertible,
-)
-from stateshift.serializers.flink.windows import TimeWindow
-from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.records.classes import record
-from stateshift.serializers.records.values import Record
-from stateshift.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
     ValueStateDescriptor,
+    record,
+    serializer_for,
 )
-from stateshift.state.job import Job, Operator
+from stateshift.compat.description import StateKind
 from stateshift.state.key_groups import key_group_range
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.storage.publish import INLINE_BYTES
 

@@ -9,8 +9,8 @@ import itertools
 import pytest
 from hypothesis import strategies as st
 
+from stateshift import CompatibilityResult
 from stateshift.compat.testing import SerializerContract
-from stateshift.serializers.compatibility import CompatibilityResult
 from stateshift.serializers.containers.lists import ListSerializer, SetSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, IntSerializerSnapshot, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot

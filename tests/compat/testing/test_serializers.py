@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import strategies as st
 
+from stateshift import CorruptSavepoint, DataInputView, DataOutputView, OldReaderUnavailable, Verdict
 from stateshift.compat.testing import (
     V1,
     V2,
@@ -12,11 +13,8 @@ from stateshift.compat.testing import (
     SerializerContract,
     Unrestorable,
 )
-from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them
 LONGS = st.integers(-(2**63), 2**63 - 1)

@@ -15,11 +15,9 @@ from contextlib import suppress
 
 import pytest
 
-from stateshift.serializers.errors import TargetExists
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import IfTargetExists, MigrationOptions, TargetExists, migrate
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import IfTargetExists, clean
+from stateshift.state.storage.publish import clean
 
 pytestmark = pytest.mark.slow
 

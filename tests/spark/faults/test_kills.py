@@ -16,8 +16,7 @@ from contextlib import suppress
 
 import pytest
 
-from stateshift import Savepoint
-from stateshift.serializers.errors import TargetExists
+from stateshift import Savepoint, TargetExists
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import clean

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, StorageFailed
+from stateshift import CorruptSavepoint, SavepointNotFound, StorageFailed
 from stateshift.state.storage.files import Folder, read_file
 
 

@@ -7,11 +7,15 @@ from pathlib import PurePosixPath
 from checkpointing import contents, restore, take
 from pyarrow.fs import FileSelector
 
-from stateshift import ListStateDescriptor, ValueStateDescriptor
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.configuration import Configuration
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
-from stateshift.state.storage.checkpoints import clean_job, open_checkpoints
+from stateshift import (
+    Configuration,
+    EmbeddedRocksDBStateBackend,
+    ListStateDescriptor,
+    ValueStateDescriptor,
+    open_checkpoints,
+    serializer_for,
+)
+from stateshift.state.storage.checkpoints import clean_job
 from stateshift.state.storage.files import Folder
 
 GROUPS = 8

@@ -15,12 +15,9 @@ import native_snapshots
 import pytest
 from source_safety import Proxy, store_tree
 
+from stateshift import MigrationOptions, NoSpaceLeft, Savepoint, SavepointNotFound, migrate
 from stateshift.compat.description import StateKind
-from stateshift.serializers.errors import NoSpaceLeft, SavepointNotFound
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.rocksdb import workspace
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"

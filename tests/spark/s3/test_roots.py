@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 from redirecting import add_raw, redirect_to
 
-from stateshift.serializers.errors import UntrustedPlace
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import MigrationOptions, Savepoint, UntrustedPlace, migrate
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 FILES = "rocksdb-long-p2-m200-files"

@@ -9,10 +9,7 @@ import time
 
 import pytest
 
-from stateshift.serializers.errors import TargetExists
-from stateshift.spark.migrate import migrate
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import MigrationOptions, Savepoint, TargetExists, migrate
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.runs import names_of

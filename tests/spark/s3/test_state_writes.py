@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from writing import FLINKS, NUMBERS, ordered, others, values, write
 
-from stateshift.state.savepoint.reader import Savepoint
+from stateshift import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 

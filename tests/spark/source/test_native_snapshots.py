@@ -7,8 +7,8 @@ import shutil
 import native_snapshots
 import pytest
 
+from stateshift import Savepoint
 from stateshift.spark import register
-from stateshift.state.savepoint.reader import Savepoint
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 

@@ -12,17 +12,21 @@ from redirecting import redirect_to
 from releases import has_spark
 from user_modules import marks
 
-from stateshift.serializers.errors import StateNotFound, StateShiftError
+from stateshift import (
+    Job,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    StateNotFound,
+    StateShiftError,
+    ValueStateDescriptor,
+    migrate,
+)
 from stateshift.serializers.registry import registry
 from stateshift.spark import register
-from stateshift.spark.migrate import migrate
 from stateshift.spark.source import SavepointDataSource
-from stateshift.state.descriptors import ValueStateDescriptor
-from stateshift.state.job import Job, Operator
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.testing import write_savepoint
 
 

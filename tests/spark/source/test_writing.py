@@ -11,10 +11,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 from redirecting import redirect_to
 
-from stateshift.serializers.errors import DeclarationError, JobNotFound, StateShiftError
+from stateshift import DeclarationError, JobNotFound, Savepoint, StateShiftError
 from stateshift.spark import register
 from stateshift.spark.source.writer import StateWriter
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 

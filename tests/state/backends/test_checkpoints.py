@@ -10,24 +10,33 @@ import pytest
 from checkpointing import OPERATOR, contents, files_of, restore, take
 from sorted_dict import DictStore
 
-from stateshift import ListStateDescriptor, MapStateDescriptor, Savepoint, ValueStateDescriptor
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StorageFailed, TargetExists
+from stateshift import (
+    Configuration,
+    CorruptSavepoint,
+    DeclarationError,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Savepoint,
+    StorageFailed,
+    TargetExists,
+    TimeDomain,
+    ValueStateDescriptor,
+    open_checkpoints,
+    serializer_for,
+)
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.configuration import Configuration
-from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.backends.restoring import restore_keyed
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.keyed_readers import open_keyed, read_header
 from stateshift.state.savepoint.metadata import METADATA, read_metadata
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.storage.checkpoints import clean_job, open_checkpoints
+from stateshift.state.storage.checkpoints import clean_job
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.roots import with_moved
-from stateshift.state.timers import TimeDomain
 
 GROUPS = 16
 

@@ -6,12 +6,17 @@ import warnings
 import pytest
 from live_backends import BACKENDS
 
-from stateshift import MapFunction, ValueStateDescriptor
-from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.configuration import Configuration, describe_options, options
-from stateshift.state.backends.configured import configured_backend, configured_checkpoints
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift import (
+    Configuration,
+    DeclarationError,
+    EmbeddedRocksDBStateBackend,
+    MapFunction,
+    ValueStateDescriptor,
+    configured_backend,
+    configured_checkpoints,
+    serializer_for,
+)
+from stateshift.state.backends.configuration import describe_options, options
 from stateshift.state.backends.rocksdb.options import DatabaseOptions
 from stateshift.state.testing import ProcessHarness
 

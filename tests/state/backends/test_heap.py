@@ -4,22 +4,25 @@ import threading
 
 import pytest
 
-from stateshift import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
-from stateshift.serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible
-from stateshift.serializers.flink.windows import (
-    VOID_NAMESPACE,
+from stateshift import (
+    DeclarationError,
+    HashMapStateBackend,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateShiftError,
+    TimeDomain,
     TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespaceSerializer,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+    serializer_for,
 )
-from stateshift.serializers.hints import serializer_for
+from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.heap import tables
-from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_readers import keyed_reader
 from stateshift.state.savepoint.keyed_stream import write_keyed_stream
 from stateshift.state.savepoint.sources import InlineBytes
-from stateshift.state.timers import TimeDomain
 
 
 def backend_of(key=int, groups=range(4), max_parallelism=4):

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from live_backends import BACKENDS
 
 from stateshift import (
+    AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -25,21 +26,21 @@ from stateshift import (
     ReducingStateDescriptor,
     Savepoint,
     StateTtlConfig,
+    TimeDomain,
+    TimeWindow,
+    ValueNotConvertible,
     ValueStateDescriptor,
+    serializer_for,
 )
-from stateshift.serializers.errors import ValueNotConvertible
-from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindow, VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
+from stateshift.serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotTarget
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
-from stateshift.state.runtime.functions import AggregateFunction
 from stateshift.state.runtime.runtime_context import KeyedStateStore
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
-from stateshift.state.timers import TimeDomain
 
 MAX_PARALLELISM = 6
 UID = "keyed-op"

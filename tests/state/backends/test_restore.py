@@ -11,27 +11,26 @@ from live_backends import BACKENDS
 
 from stateshift import (
     CheckpointedFunction,
+    Decision,
+    DeclarationError,
     Job,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapFunction,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
     Policy,
+    RestoreRefused,
     Savepoint,
     StateTtlConfig,
+    Target,
     ValueStateDescriptor,
+    parse_edits,
     record,
+    restorable,
 )
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.errors import DeclarationError
-from stateshift.state.backends.restore_check import RestoreRefused
-from stateshift.state.backends.restoring import restorable
-from stateshift.state.edits import parse_edits
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.runtime.runtime_context import TaskInfo
-from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, ProcessHarness, snapshot_together
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, ProcessHarness, TaskInfo, snapshot_together
 
 
 @attrs.frozen
@@ -340,7 +339,7 @@ def test_a_migration_needs_a_snapshot_of_all_subtasks(harness_of, tmp_path):
 
 
 def test_a_migration_may_be_done_by_another_function(harness_of, tmp_path):
-    from stateshift.spark.migrate import migrate
+    from stateshift import migrate
 
     called = []
 
@@ -397,7 +396,7 @@ def test_backends_are_switched_by_savepoint_with_a_migration_and_another_paralle
         return found
 
     def owned(harness):
-        from stateshift.serializers.hints import serializer_for
+        from stateshift import serializer_for
         from stateshift.state.key_groups import key_group, key_hasher
 
         hasher = key_hasher(serializer_for(str))

@@ -12,24 +12,23 @@ from live_backends import BACKENDS
 from stateshift import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    DeclarationError,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    RestoreRefused,
     Savepoint,
     StateTtlConfig,
     ValueStateDescriptor,
     record,
+    serializer_for,
 )
 from stateshift.cli.app import main
-from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.lazy_forms import free_table, state_in, tables_of
-from stateshift.state.backends.restore_check import RestoreRefused
 from stateshift.state.backends.restoring import restore_keyed
-from stateshift.state.runtime.runtime_context import TaskInfo
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, snapshot_together
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, TaskInfo, snapshot_together
 
 
 @attrs.frozen

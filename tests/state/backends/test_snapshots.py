@@ -7,21 +7,18 @@ import attrs
 import pytest
 
 from stateshift import (
+    HashMapStateBackend,
     ListStateDescriptor,
     MapStateDescriptor,
     Operator,
     Savepoint,
-    ValueStateDescriptor,
-)
-from stateshift.serializers.errors import ValueNotConvertible
-from stateshift.serializers.flink.windows import (
-    VOID_NAMESPACE,
+    TimeDomain,
     TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespaceSerializer,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+    serializer_for,
 )
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.heap.backend import HashMapStateBackend
+from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.snapshots import HeapCheckpointStrategy, SavepointStrategy, SnapshotTarget
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE
@@ -29,7 +26,6 @@ from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
-from stateshift.state.timers import TimeDomain
 
 OPERATOR = Operator("keyed-op", key=int)
 STRATEGIES = {"savepoint": SavepointStrategy, "checkpoint": HeapCheckpointStrategy}

@@ -5,18 +5,25 @@ from collections import deque
 import pytest
 from sorted_dict import DictStore
 
-from stateshift import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from stateshift.serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible
-from stateshift.serializers.flink.windows import TimeWindow, TimeWindowSerializer, VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.backends.configuration import Configuration
-from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift import (
+    Configuration,
+    DeclarationError,
+    EmbeddedRocksDBStateBackend,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateShiftError,
+    TimeDomain,
+    TimeWindow,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+    serializer_for,
+)
+from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_readers import keyed_reader
 from stateshift.state.savepoint.keyed_stream import write_keyed_stream
 from stateshift.state.savepoint.sources import InlineBytes
-from stateshift.state.timers import TimeDomain
 
 
 class CountingStore(DictStore):

@@ -7,16 +7,22 @@ from decimal import Decimal
 
 import pytest
 
+from stateshift import (
+    Either,
+    GlobalWindow,
+    KryoBytes,
+    Left,
+    PickledValue,
+    Record,
+    Row,
+    SqlDate,
+    SqlTime,
+    Symbol,
+    TimeWindow,
+    TtlValue,
+    VoidNamespace,
+)
 from stateshift.compat.description import StateKind
-from stateshift.serializers.containers.either import Either, Left
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.enums.symbols import Symbol
-from stateshift.serializers.flink.kryo import KryoBytes
-from stateshift.serializers.flink.windows import GlobalWindow, TimeWindow, VoidNamespace
-from stateshift.serializers.pickled.values import PickledValue
-from stateshift.serializers.records.values import Record
-from stateshift.serializers.rows.values import Row
-from stateshift.serializers.temporal.sql_values import SqlDate, SqlTime
 from stateshift.serializers.temporal.values import TemporalValue
 from stateshift.state.columnar.table import StateTable
 

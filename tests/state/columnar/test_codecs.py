@@ -8,16 +8,25 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stateshift import Array, BigInt, Either, JavaDate, Row, serializer_for
+from stateshift import (
+    Array,
+    BigInt,
+    DataInputView,
+    DataOutputView,
+    Either,
+    JavaDate,
+    Row,
+    StateShiftError,
+    TtlValue,
+    serializer_for,
+)
 from stateshift.compat.testing.strategies import types, values_of
 from stateshift.serializers.columns.bytes_at import padded
 from stateshift.serializers.columns.codec import Cells
 from stateshift.serializers.columns.parts import struct_array
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
-from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.columnar.column_bytes import encode_column
 from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
 from stateshift.state.columnar.machine_code import flat_decoder

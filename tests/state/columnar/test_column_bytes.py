@@ -14,15 +14,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import Array, BigInt, Char, Float32, Int8, Int16, Int32, NaiveDatetime
-from stateshift.serializers.containers.either import Either
-from stateshift.serializers.errors import StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.records.classes import Field, record
-from stateshift.serializers.rows.hints import row_of
-from stateshift.serializers.rows.values import Row
-from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
+from stateshift import (
+    Array,
+    BigInt,
+    Char,
+    Either,
+    Field,
+    Float32,
+    Instant,
+    Int8,
+    Int16,
+    Int32,
+    JavaDate,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    NaiveDatetime,
+    Row,
+    SqlDate,
+    SqlTime,
+    SqlTimestamp,
+    StateShiftError,
+    ValueNotConvertible,
+    record,
+    row_of,
+    serializer_for,
+)
 from stateshift.state.columnar.column_bytes import encode_column, encode_values
 from stateshift.state.columnar.column_order import order_bytes
 from stateshift.state.columnar.column_types import fields_by_default, mismatches

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import Float32, Int8, Int16, Int32
-from stateshift.serializers.hints import serializer_for
+from stateshift import Float32, Int8, Int16, Int32, serializer_for
 from stateshift.state.columnar.key_columns import hash_column, key_groups_of
 from stateshift.state.entry_keys import encode
 from stateshift.state.key_groups import key_group, key_hasher

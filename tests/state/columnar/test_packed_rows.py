@@ -18,9 +18,10 @@ from stateshift import (
     MapStateDescriptor,
     Operator,
     Savepoint,
+    SavepointWriter,
+    Target,
     ValueStateDescriptor,
 )
-from stateshift.compat.targets import Target
 from stateshift.state.columnar import packed_rows as records
 from stateshift.state.columnar.new_savepoint import NewSavepoint
 from stateshift.state.columnar.packed_rows import PACKED_ROWS, packed, sorted_rows
@@ -28,7 +29,6 @@ from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.row_streams import RowCount, checksums, write_streams
 from stateshift.state.columnar.rows import RowEncoder
 from stateshift.state.columnar.state_columns import StateColumns
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 
 JOB = Job(

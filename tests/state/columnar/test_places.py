@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import CorruptSavepoint
 from stateshift.serializers.columns.bytes_at import padded
-from stateshift.serializers.errors import CorruptSavepoint
 from stateshift.state.columnar.places import places_of
 from stateshift.state.transcode.choice import ExecutorName
 

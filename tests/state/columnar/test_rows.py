@@ -7,8 +7,15 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.serializers.errors import DeclarationError
+from stateshift import (
+    DeclarationError,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ValueStateDescriptor,
+)
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.rows import RowEncoder
 from stateshift.state.columnar.state_columns import StateColumns

@@ -8,21 +8,19 @@ import pytest
 from writing import FLINKS, JOB, NUMBERS, bytes_of, ordered, others, refused, values, write
 
 from stateshift import (
+    CorruptSavepoint,
     Int32,
     Job,
     MapStateDescriptor,
     Operator,
     Savepoint,
-)
-from stateshift.compat.description import StateKind
-from stateshift.serializers.errors import (
-    CorruptSavepoint,
+    SavepointWriter,
     ValueNotConvertible,
 )
+from stateshift.compat.description import StateKind
 from stateshift.state.columnar import row_files
 from stateshift.state.columnar.table import StateTable
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 
 # What is new
 

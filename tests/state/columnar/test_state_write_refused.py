@@ -10,27 +10,25 @@ import pytest
 from writing import FLINKS, JOB, NUMBERS, Visit, refused, values, write
 
 from stateshift import (
-    Int32,
-    Job,
-    Operator,
-    Savepoint,
-    Target,
-    ValueStateDescriptor,
-)
-from stateshift.compat.description import StateKind
-from stateshift.serializers.errors import (
     CorruptSavepoint,
     DeclarationError,
     IncompatibleState,
+    Int32,
+    Job,
     MigrationFailed,
+    Operator,
+    PickleSerializer,
+    Savepoint,
+    SavepointWriter,
     StateNotFound,
+    Target,
     TargetExists,
     ValueNotConvertible,
+    ValueStateDescriptor,
 )
-from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift.compat.description import StateKind
 from stateshift.state.columnar.state_types import Wanted
 from stateshift.state.columnar.state_write import settle
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage import target_lock as claim
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import clean

@@ -9,11 +9,19 @@ import pyarrow as pa
 import pytest
 from writing import bytes_of, refused, values, write
 
-from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, Savepoint, ValueStateDescriptor
-from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
+from stateshift import (
+    DeclarationError,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+)
 from stateshift.state.columnar.table import StateTable
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 
 AMOUNTS = [Decimal("1.50"), Decimal("0E+3"), Decimal(-7), Decimal("2.5E+2"), Decimal("0.000"), Decimal("12345.6789")]
 

@@ -3,11 +3,19 @@
 import attrs
 import pytest
 
-from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
+from stateshift import (
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    OldReaderUnavailable,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    StateNotFound,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+)
 from stateshift.state.columnar.table import StateTable
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.transcode.choice import VARIABLE
 
 

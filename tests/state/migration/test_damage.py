@@ -14,23 +14,23 @@ import pytest
 from damaging import Places, damage_of
 
 from stateshift import (
+    Compression,
+    Edits,
     Field,
     Int32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
+    Repartition,
+    Savepoint,
     SavepointWriter,
+    StateShiftError,
     ValueStateDescriptor,
     record,
 )
 from stateshift.compat.description import StateKind
-from stateshift.compat.edits import Edits
-from stateshift.compat.plan import Compression
-from stateshift.compat.repartition import Repartition
-from stateshift.serializers.errors import StateShiftError
-from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.testing import migrate_in_process

@@ -5,12 +5,20 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from stateshift import BigInt, Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
-from stateshift.compat.repartition import Repartition
+from stateshift import (
+    BigInt,
+    Int32,
+    Job,
+    MigrationOptions,
+    Operator,
+    Repartition,
+    Savepoint,
+    SavepointWriter,
+    ValueStateDescriptor,
+)
 from stateshift.state.migration import estimate as estimating
 from stateshift.state.migration.engine import SPARK_START_S, Engine, choose_engine, seconds_on_spark
 from stateshift.state.migration.estimate import estimate
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.rekey_task import READING_BYTES
 from stateshift.state.storage.files import Folder

@@ -11,6 +11,7 @@ from stateshift import (
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    NoSpaceLeft,
     Operator,
     Savepoint,
     SavepointWriter,
@@ -19,7 +20,6 @@ from stateshift import (
     check,
 )
 from stateshift.compat.planner import plan
-from stateshift.serializers.errors import NoSpaceLeft
 from stateshift.state.migration.block_rewriter import BlockRewriter
 from stateshift.state.migration.estimate import SAMPLE_BYTES, estimate
 from stateshift.state.migration.run import split

@@ -12,28 +12,30 @@ from by_executor import agreed
 from later_types import later_version
 
 from stateshift import (
+    BadValues,
+    Compression,
+    Edits,
     Field,
     Int32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
+    Savepoint,
     SavepointWriter,
+    TtlValue,
+    ValueNotConvertible,
     ValueStateDescriptor,
     record,
 )
 from stateshift.compat.description import StateKind
-from stateshift.compat.edits import Edits
-from stateshift.compat.plan import BadValues, Compression, StateAction
+from stateshift.compat.plan import StateAction
 from stateshift.compat.reference_time import milliseconds
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import ValueNotConvertible
 from stateshift.serializers.primitives.numeric import IntSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.keyed_stream import RUN_BYTES
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.transcode.byte_rewrites import program_of
 from stateshift.state.transcode.framing import entry_framing
 

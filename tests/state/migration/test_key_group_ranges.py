@@ -11,24 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift import (
+    BadValues,
+    Compression,
+    Edits,
     Field,
     Int32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationFailed,
+    MigrationOptions,
     Operator,
+    Savepoint,
     SavepointWriter,
     ValueStateDescriptor,
     record,
 )
-from stateshift.compat.edits import Edits
-from stateshift.compat.plan import BadValues, Compression
-from stateshift.serializers.errors import MigrationFailed
 from stateshift.state.migration import block_rewriter, key_group_rewriter
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint import keyed_stream
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.storage import files
 
 pytest.importorskip("numba")

@@ -8,12 +8,22 @@ from contextlib import contextmanager
 import attrs
 import pytest
 
-from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor, check, record
+from stateshift import (
+    DataInputView,
+    DataOutputView,
+    Int32,
+    Job,
+    MapStateDescriptor,
+    Operator,
+    SavepointWriter,
+    StateShiftError,
+    ValuesCollide,
+    ValueStateDescriptor,
+    check,
+    record,
+)
 from stateshift.compat.planner import plan
-from stateshift.serializers.errors import StateShiftError, ValuesCollide
 from stateshift.serializers.primitives.text import read_string, write_string
-from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.state.descriptors import MapStateDescriptor
 from stateshift.state.migration.block_rewriter import prove_readable
 from stateshift.state.savepoint.blocks import Block, BlockWalker
 from stateshift.state.savepoint.keyed_stream import RUN_BYTES

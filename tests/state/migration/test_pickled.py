@@ -14,21 +14,23 @@ import pytest
 from stateshift import (
     CloudPickleSerializer,
     DataInputView,
+    DeclarationError,
+    IncompatibleState,
     Job,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
     PickledValue,
     PickleSerializer,
     Savepoint,
     SavepointWriter,
+    UntrustedCode,
     ValueStateDescriptor,
     check,
     from_pickled,
 )
 from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.errors import DeclarationError, IncompatibleState, UntrustedCode
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform

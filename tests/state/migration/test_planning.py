@@ -17,39 +17,38 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from stateshift import (
+    BadValues,
+    Compression,
+    CorruptFile,
+    DeclarationError,
+    Edits,
     Field,
+    Flag,
+    IncompatibleState,
     Int32,
     Job,
     ListStateDescriptor,
+    MigrationOptions,
     Operator,
+    PlanChanged,
+    Policy,
+    Repartition,
     Savepoint,
     SavepointWriter,
+    StateShiftError,
     StateTransform,
+    Target,
+    UnsupportedFormat,
+    ValueNotConvertible,
     ValueStateDescriptor,
+    parse_edits,
     record,
     serializer_for,
 )
 from stateshift.cli.render.plan import plan_lines
-from stateshift.compat.edits import Edits
-from stateshift.compat.plan import BadValues, Compression
 from stateshift.compat.plan_data import to_data
-from stateshift.compat.policy import Policy
-from stateshift.compat.repartition import Repartition
 from stateshift.compat.rules import rule_book
-from stateshift.compat.targets import Target
-from stateshift.serializers.compatibility import Flag
-from stateshift.serializers.errors import (
-    CorruptFile,
-    DeclarationError,
-    IncompatibleState,
-    PlanChanged,
-    StateShiftError,
-    UnsupportedFormat,
-    ValueNotConvertible,
-)
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.state.edits import parse_edits
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.options_data import options_to_data
 from stateshift.state.migration.plan_file import NewTypes, PlanFile, StoredPlace
 from stateshift.state.migration.planning import make_plan, new_side_of, prepare_as_planned

@@ -7,19 +7,14 @@ import shutil
 import attrs
 import pytest
 
-from stateshift import check
+from stateshift import Job, Operator, Progress, Savepoint, SavepointWriter, ValueStateDescriptor, check
 from stateshift.compat.planner import plan
-from stateshift.state.descriptors import ValueStateDescriptor
-from stateshift.state.job import Job, Operator
 from stateshift.state.migration import progress
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.progress import Meter, Stopwatch
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
-from stateshift.state.progress import Progress
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 
 

@@ -12,31 +12,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import Array, Int32, Row, record
-from stateshift.compat.plan import BadValues
-from stateshift.compat.policy import Policy
-from stateshift.serializers.compatibility import Flag
-from stateshift.serializers.errors import (
+from stateshift import (
+    Array,
+    BadValues,
     CorruptSavepoint,
+    Flag,
     IncompatibleState,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
     MigrationFailed,
+    MigrationOptions,
+    MigrationReport,
+    Operator,
+    Policy,
+    Row,
+    Savepoint,
+    SavepointWriter,
     ValueNotConvertible,
     ValuesCollide,
+    ValueStateDescriptor,
+    record,
     redact_values,
+    serializer_for,
 )
-from stateshift.serializers.hints import serializer_for
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.entry_keys import encode
-from stateshift.state.job import Job, Operator
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.quarantine import quarantine_files
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.storage.publish import clean

@@ -10,37 +10,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift import Int32, StateTransform
-from stateshift.compat.plan import BadValues
-from stateshift.compat.repartition import Merge, Repartition
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import (
+from stateshift import (
+    BadValues,
     CorruptSavepoint,
     DeclarationError,
     IncompatibleState,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
     MigrationFailed,
+    MigrationOptions,
+    Operator,
     PlanChanged,
+    Repartition,
+    Savepoint,
+    SavepointWriter,
+    StateTransform,
+    TimerServiceDescriptor,
+    TimeWindow,
+    TtlValue,
     ValueNotConvertible,
     ValuesCollide,
+    ValueStateDescriptor,
+    parse_edits,
     redact_values,
 )
-from stateshift.serializers.flink.windows import TimeWindow
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from stateshift.state.edits import parse_edits
-from stateshift.state.job import Job, Operator
+from stateshift.compat.repartition import Merge
 from stateshift.state.migration import rekey_task, rekeying
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan, prepare_as_planned
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.metadata import write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
-from stateshift.state.timers import TimerServiceDescriptor
 
 
 def prepared(source, job=None, *, parallelism=None, **repartition):

@@ -4,12 +4,10 @@ import json
 
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import MigrationReport, Savepoint, check
 from stateshift.compat.planner import plan
-from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.storage.files import Folder
 
 

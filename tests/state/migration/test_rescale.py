@@ -7,15 +7,24 @@ from itertools import chain
 import attrs
 import pytest
 
-from stateshift import BigInt, Int32
+from stateshift import (
+    BigInt,
+    Compression,
+    DeclarationError,
+    IncompatibleState,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    ValueStateDescriptor,
+    check,
+)
 from stateshift.cli.render.dry_run import text_lines
-from stateshift.compat.check import check
-from stateshift.compat.plan import Compression
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
-from stateshift.serializers.errors import DeclarationError, IncompatibleState
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import split
@@ -24,10 +33,8 @@ from stateshift.state.savepoint.handles import InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream, read_operator_stream_header
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.writer import SavepointWriter
 
 COUNT_AS_BIGINT = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", BigInt)])])
 

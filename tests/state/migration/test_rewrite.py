@@ -7,22 +7,28 @@ from typing import Annotated, Any, ClassVar
 import attrs
 import pytest
 
-from stateshift import BigInt, Int32
-from stateshift.compat.check import check
-from stateshift.compat.planner import plan
-from stateshift.serializers.errors import (
+from stateshift import (
+    BigInt,
     CorruptSavepoint,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
     MigrationFailed,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    TypeSerializer,
     UnsupportedFormat,
     ValueNotConvertible,
+    ValueStateDescriptor,
+    check,
+    register_snapshot,
+    serializer_for,
 )
-from stateshift.serializers.hints import serializer_for
+from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
-from stateshift.serializers.registry import register_snapshot
-from stateshift.serializers.serializer import TypeSerializer
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.entry_keys import encode
-from stateshift.state.job import Job, Operator
 from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
@@ -31,9 +37,7 @@ from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.storage.publish import INLINE_BYTES

@@ -11,27 +11,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import BigInt, Int32
-from stateshift.compat.check import check
-from stateshift.compat.description import StateKind
-from stateshift.compat.edits import Edits
-from stateshift.compat.plan import OperatorAction, StateAction
-from stateshift.compat.planner import plan
-from stateshift.compat.targets import Target
-from stateshift.serializers.enums.serializers import EnumSerializer
-from stateshift.serializers.errors import (
+from stateshift import (
+    BigInt,
+    DataInputView,
+    Edits,
+    Field,
     IncompatibleState,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
     MigrationFailed,
     OldReaderUnavailable,
+    Operator,
+    Savepoint,
+    SavepointWriter,
     StateShiftError,
+    Target,
     ValueNotConvertible,
+    ValueStateDescriptor,
+    check,
+    record,
+    serializer_for,
 )
-from stateshift.serializers.hints import serializer_for
+from stateshift.compat.description import StateKind
+from stateshift.compat.plan import OperatorAction, StateAction
+from stateshift.compat.planner import plan
+from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.classes import Field, record
-from stateshift.serializers.views import DataInputView
-from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from stateshift.state.job import Job, Operator
 from stateshift.state.migration import ordered_pipeline as turns
 from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import SUBTASK_BYTES, publish_result, split, subtasks_for, try_out
@@ -41,11 +48,9 @@ from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 

@@ -12,28 +12,28 @@ import attrs
 import pytest
 
 from stateshift import (
+    Compression,
+    CorruptSavepoint,
+    Edits,
     Int32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
+    MigrationReport,
     Operator,
+    Repartition,
+    Savepoint,
     SavepointWriter,
     ValueStateDescriptor,
 )
-from stateshift.compat.edits import Edits
-from stateshift.compat.plan import Compression
-from stateshift.compat.repartition import Repartition
-from stateshift.serializers.errors import CorruptSavepoint
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage import files

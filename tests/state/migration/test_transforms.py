@@ -12,34 +12,36 @@ from hypothesis import strategies as st
 
 from stateshift import (
     AggregatingStateDescriptor,
+    BadValues,
+    DataInputView,
     Float32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
+    MigrationOptions,
     Operator,
+    PickleSerializer,
     ReducingStateDescriptor,
+    Repartition,
     Savepoint,
     SavepointWriter,
     StateTransform,
     TimeWindow,
+    TtlValue,
+    UntrustedCode,
     ValueNotConvertible,
+    ValuesCollide,
     ValueStateDescriptor,
+    check,
+    serializer_for,
 )
-from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.header_snapshots import Labels
-from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, Transformation
+from stateshift.compat.plan import Recoding, StateAction, StatePlan, Transformation
 from stateshift.compat.planner import plan
-from stateshift.compat.repartition import Repartition
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import UntrustedCode, ValuesCollide
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
-from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer
-from stateshift.serializers.views import DataInputView
 from stateshift.state.entry_keys import encode
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform

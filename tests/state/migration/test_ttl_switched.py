@@ -12,30 +12,33 @@ from hypothesis import strategies as st
 from stateshift import (
     AggregatingStateDescriptor,
     BigInt,
+    DeclarationError,
+    IncompatibleState,
     Int32,
     Job,
     ListStateDescriptor,
     LocalDate,
     MapStateDescriptor,
+    MigrationFailed,
+    MigrationOptions,
     Operator,
     ReducingStateDescriptor,
     Savepoint,
     SavepointWriter,
     TimeWindow,
+    TtlValue,
     ValueStateDescriptor,
+    check,
 )
 from stateshift.cli.render.dry_run import text_lines
-from stateshift.compat.check import check
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
-from stateshift.serializers.errors import DeclarationError, IncompatibleState, MigrationFailed
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.migration.block_rewriter import Tally
 from stateshift.state.migration.journal import Journal
-from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out
 from stateshift.state.migration.run_task import perform

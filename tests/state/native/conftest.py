@@ -7,8 +7,8 @@ import attrs
 import cramjam
 import pytest
 
+from stateshift import DataInputView, DataOutputView
 from stateshift.compat.description import StateKind
-from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.entry_keys import end_of
 from stateshift.state.key_groups import prefix_size
 from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyGroupsHandle

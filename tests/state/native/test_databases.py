@@ -10,8 +10,9 @@ import attrs
 import native_snapshots
 import pytest
 
-from stateshift.serializers.errors import (
+from stateshift import (
     CorruptSavepoint,
+    Savepoint,
     SavepointNotFound,
     StateShiftError,
     UnsupportedFormat,
@@ -19,7 +20,6 @@ from stateshift.serializers.errors import (
 )
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 
 JOB = "0" * 31

@@ -9,9 +9,8 @@ import native_snapshots
 import pytest
 import rocksdict
 
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint, Savepoint
 from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
 NAME = "rocksdb-native-long-p2-m200"

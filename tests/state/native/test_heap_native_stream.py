@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
+from stateshift import CorruptSavepoint, OldReaderUnavailable, Savepoint
 from stateshift.serializers.containers.lists import ListSerializerSnapshot
-from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable
 from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
 from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
@@ -13,7 +13,6 @@ from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyGroupsHa
 from stateshift.state.savepoint.heap_native_stream import NativeStreamReader
 from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader
 from stateshift.state.savepoint.meta_info import keyed_state
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import Outcome, verify
 

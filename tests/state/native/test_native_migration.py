@@ -3,17 +3,25 @@
 import attrs
 import pytest
 
-from stateshift import BigInt, Int32, ListStateDescriptor, MapStateDescriptor, SavepointWriter
-from stateshift.compat.plan import Compression
-from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
-from stateshift.serializers.hints import serializer_for
-from stateshift.spark.migrate import migrate as run_on_spark
-from stateshift.state.descriptors import ValueStateDescriptor
-from stateshift.state.job import Job, Operator
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import (
+    BigInt,
+    Compression,
+    IncompatibleState,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    SavepointWriter,
+    UnsupportedFormat,
+    ValueStateDescriptor,
+    serializer_for,
+)
+from stateshift import migrate as run_on_spark
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE
 from stateshift.state.savepoint.properties import CANONICAL_PROPERTIES
-from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.lineage import LINEAGE
 

@@ -7,7 +7,7 @@ import random
 import native_snapshots
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint
 from stateshift.state.rocksdb.manifest import require_whole_manifest
 
 BLOCK_BYTES = 1 << 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 import native_snapshots
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, UnsupportedFormat
+from stateshift import CorruptSavepoint, UnsupportedFormat
 from stateshift.state.rocksdb.options_file import DatabaseOptions, Family, print_options, read_options
 
 OPERATOR = "merge_operator={id=StringAppendTESTOperator;delimiter=,;}"

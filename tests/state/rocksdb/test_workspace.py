@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stateshift.serializers.errors import NoSpaceLeft, StorageFailed
+from stateshift import NoSpaceLeft, StorageFailed
 from stateshift.state.rocksdb.workspace import LiveFolder, release, release_all, shared_folder
 
 USE = """

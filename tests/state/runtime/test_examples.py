@@ -16,14 +16,14 @@ from stateshift import (
     ListCheckpointed,
     ListStateDescriptor,
     MapFunction,
+    RuntimeContext,
     SourceFunction,
     StateTtlConfig,
     ValueStateDescriptor,
+    serializer_for,
 )
-from stateshift.serializers.hints import serializer_for
 from stateshift.state.runtime.pyflink_names import Duration, Time, Types
-from stateshift.state.runtime.runtime_context import RuntimeContext, TaskInfo
-from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, SourceHarness, snapshot_together
+from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, SourceHarness, TaskInfo, snapshot_together
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 

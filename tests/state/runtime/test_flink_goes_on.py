@@ -20,8 +20,7 @@ from stateshift import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from stateshift.state.runtime.runtime_context import TaskInfo
-from stateshift.state.testing import BroadcastHarness, HarnessSnapshot, ProcessHarness, snapshot_together
+from stateshift.state.testing import BroadcastHarness, HarnessSnapshot, ProcessHarness, TaskInfo, snapshot_together
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 JOBS = [

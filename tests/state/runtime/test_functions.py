@@ -6,6 +6,7 @@ from stateshift import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
+    DeclarationError,
     FilterFunction,
     FlatMapFunction,
     KeyedCoProcessFunction,
@@ -16,14 +17,13 @@ from stateshift import (
     OutputTag,
     ProcessFunction,
     ReduceFunction,
+    TimeDomain,
+    ValueNotConvertible,
     ValueStateDescriptor,
 )
-from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
 from stateshift.state.runtime.functions import Function
-from stateshift.state.runtime.runtime_context import TaskInfo
 from stateshift.state.runtime.with_state import flat_map_with_state, map_with_state, reduced
-from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, TwoInputHarness
-from stateshift.state.timers import TimeDomain
+from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, TaskInfo, TwoInputHarness
 
 LATE = OutputTag("late", int)
 

@@ -10,6 +10,7 @@ from stateshift import (
     AggregateFunction,
     AggregatingStateDescriptor,
     Configuration,
+    DeclarationError,
     EmbeddedRocksDBStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -21,7 +22,6 @@ from stateshift import (
     ValueStateDescriptor,
     open_checkpoints,
 )
-from stateshift.serializers.errors import DeclarationError
 from stateshift.state.runtime.beam_views import BagState, CombiningValueState, ReadModifyWriteState, SetState
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, StateMutated, TaskInfo
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stateshift.serializers.errors import DeclarationError
+from stateshift import DeclarationError
 from stateshift.state.runtime import metrics
 from stateshift.state.runtime.metrics import MetricGroup
 

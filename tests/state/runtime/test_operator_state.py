@@ -8,6 +8,7 @@ from stateshift import (
     CheckpointedFunction,
     CheckpointedRestoring,
     CheckpointListener,
+    DeclarationError,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListCheckpointed,
@@ -15,16 +16,16 @@ from stateshift import (
     MapFunction,
     MapStateDescriptor,
     Savepoint,
+    ValueNotConvertible,
     ValueStateDescriptor,
 )
-from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
 from stateshift.state.backends.operator_state import OperatorStateBackend
-from stateshift.state.runtime.runtime_context import TaskInfo
 from stateshift.state.testing import (
     BroadcastHarness,
     HarnessSnapshot,
     KeyedProcessHarness,
     ProcessHarness,
+    TaskInfo,
     snapshot_together,
 )
 

@@ -2,10 +2,8 @@
 
 import pytest
 
-from stateshift import KeyedProcessFunction, ValueStateDescriptor
-from stateshift.serializers.errors import ValueNotConvertible
+from stateshift import KeyedProcessFunction, TimeDomain, ValueNotConvertible, ValueStateDescriptor
 from stateshift.state.testing import KeyedProcessHarness
-from stateshift.state.timers import TimeDomain
 
 
 class Sets(KeyedProcessFunction):

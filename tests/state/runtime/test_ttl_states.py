@@ -8,17 +8,18 @@ from live_backends import BACKENDS
 from stateshift import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    DeclarationError,
     FoldingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateTtlConfig,
     TimeWindow,
+    TtlValue,
+    ValueNotConvertible,
     ValueStateDescriptor,
+    serializer_for,
 )
-from stateshift.serializers.containers.ttl import TtlValue
-from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
 from stateshift.state.runtime.runtime_context import KeyedStateStore
 
 LIVED = timedelta(milliseconds=10)

@@ -6,15 +6,14 @@ import attrs
 import pytest
 from transcoding import block, transcoder, written
 
+from stateshift import AvroSerializer, DeclarationError, Record, StateShiftError
 from stateshift.compat.description import StateKind
-from stateshift.serializers.avro.serializers import AvroSerializer
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.enums.serializers import EnumSerializer
-from stateshift.serializers.errors import DeclarationError, StateShiftError
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
@@ -26,7 +25,6 @@ from stateshift.serializers.primitives.numeric import (
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
-from stateshift.serializers.records.values import Record
 from stateshift.serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import VARIABLE, ExecutorName

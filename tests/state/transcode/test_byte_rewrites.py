@@ -10,15 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transcoding import block, planned, transcoder, written
 
+from stateshift import AvroSerializer, JavaDate, Left, Right, Row, RowKind, SqlDate, StateShiftError, Symbol
 from stateshift.compat.description import StateKind
-from stateshift.serializers.avro.serializers import AvroSerializer
 from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.containers.either import EitherSerializer, Left, Right
+from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.defaults import Default
-from stateshift.serializers.enums.serializers import EnumSerializer, Symbol
-from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
@@ -32,10 +31,8 @@ from stateshift.serializers.primitives.numeric import (
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.rows.serializers import RowSerializer
-from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer
 from stateshift.serializers.temporal.java_time import InstantSerializer
-from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import ExecutorName, has_numba

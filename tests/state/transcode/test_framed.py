@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.errors import CorruptSavepoint
+from stateshift import CorruptSavepoint
 from stateshift.state.transcode.choice import ExecutorName
 from stateshift.state.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cloudpickle
 import pytest
 
-from stateshift.compat.check import check
+from stateshift import CorruptSavepoint, DataOutputView, DeclarationError, TtlValue, ValueNotConvertible, check
 from stateshift.compat.description import (
     Converter,
     JobDescription,
@@ -17,8 +17,7 @@ from stateshift.compat.description import (
 from stateshift.compat.planner import plan
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
-from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
+from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     ByteSerializer,
@@ -26,7 +25,6 @@ from stateshift.serializers.primitives.numeric import (
     IntSerializer,
     LongSerializer,
 )
-from stateshift.serializers.views import DataOutputView
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder
 from stateshift.state.transcode.choice import choose_executor
 

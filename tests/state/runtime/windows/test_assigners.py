@@ -10,22 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import (
+    DeclarationError,
     EventTimeSessionWindows,
     GlobalWindow,
     GlobalWindows,
     ProcessingTimeSessionWindows,
+    RuntimeContext,
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    ValueNotConvertible,
     WindowedStream,
 )
-from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
-from stateshift.state.runtime.runtime_context import RuntimeContext, TaskInfo
 from stateshift.state.runtime.timer_service import Times
 from stateshift.state.runtime.windows.contexts import WindowAssignerContext
+from stateshift.state.testing import TaskInfo
 
 SECOND = timedelta(seconds=1)
 TIMES = st.integers(-(10**6), 10**6)

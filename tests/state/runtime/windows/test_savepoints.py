@@ -19,8 +19,7 @@ from stateshift import (
     WindowedStream,
     check,
 )
-from stateshift.state.runtime.runtime_context import TaskInfo
-from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, TaskInfo
 
 SAVEPOINTS = ["hashmap-p2", "rocksdb-p1"]
 

@@ -15,6 +15,7 @@ from stateshift import (
     AggregateFunction,
     CheckpointListener,
     CountTrigger,
+    DeclarationError,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
@@ -38,10 +39,7 @@ from stateshift import (
     WindowedStream,
     WindowFunction,
 )
-from stateshift.serializers.errors import DeclarationError
-from stateshift.state.harness.mutation_guard import StateMutated
-from stateshift.state.runtime.runtime_context import TaskInfo
-from stateshift.state.testing import KeyedProcessHarness, ProcessHarness
+from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, StateMutated, TaskInfo
 
 END = (1 << 63) - 1
 LATE = OutputTag("late")
