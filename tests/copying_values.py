@@ -40,7 +40,8 @@ def descriptor_of(state):
         return MapStateDescriptor(
             state.name, serializer.key, serializer.value, nullable_values=True, namespace=namespace
         )
-    return PLAIN[state.kind](state.name, serializer, namespace=namespace)
+    functions = () if state.kind is StateKind.VALUE else (None,)
+    return PLAIN[state.kind](state.name, *functions, serializer, namespace=namespace)
 
 
 def operator_of(operator):

@@ -1,6 +1,6 @@
 """The window operators of `WindowJobs.java` in Python, over the same events, with results in the same shape.
 
-Its savepoints are in `fixtures/flink-2.3-windows`.
+Its savepoints are in `fixtures/windows-2.3`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
 
-FIXTURES = Path(__file__).parent / "fixtures" / "flink-2.3-windows"
+FIXTURES = Path(__file__).parent / "fixtures" / "windows-2.3"
 PAIR = tuple[Int32, Int32]
 FIRED = ValueStateDescriptor("fired", Int32)
 LATE = OutputTag("late")
