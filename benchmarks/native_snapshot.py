@@ -10,8 +10,10 @@ take turns; figures are medians of the rounds, memory is the greatest of any rou
     counted           `measure()` of the operator, as `inspect` does it
     canonical         migrated with the types as they are, in one process
     converted         migrated with the change of S2, in one process
-    one core          canonical, on Spark, one task at a time: only the phase that goes through the state
+    one core          canonical, on Spark, Java and workers on one core: only the phase that goes through the state
     two cores         canonical, on Spark, two tasks at a time, which read ranges of key groups of the same database
+
+The two on Spark migrate a small snapshot first, so that the start of Java and of its workers is not in the figures.
 
 With `--on-s3` all ways begin with a snapshot on an S3 server on this machine, and download its files: the bare
 iteration by `pyarrow`, all at once.
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 SHAPE = SHAPES["S2"]
 BARE, BY_TWO = "bare iteration", "bare by two"
 WAYS = (BARE, BY_TWO, "counted", "canonical", "converted", "one core", "two cores")
+_FEW = 10_000
 _MASTERS = {"one core": "local[1]", "two cores": "local[2]"}
 
 
@@ -185,9 +188,10 @@ def _iterate(folder: Path, start: bytes, stop: bytes) -> int:
     return count
 
 
-def run(way: str, place: str, target: Path) -> None:
+def run(way: str, place: str, small: str, target: Path) -> None:
     """Do one way in this process; print the seconds, the entries and the peak of memory as JSON."""
     from stateshift.spark.migrate import migrate
+    from stateshift.spark.session import session
 
     start = time.perf_counter()
     if way in {BARE, BY_TWO}:
@@ -195,11 +199,17 @@ def run(way: str, place: str, target: Path) -> None:
     elif way == "counted":
         sizes = Savepoint.open(place).measure()
         entries = sum(state.measure.entries for one in sizes for state in one.states if state.measure is not None)
-    else:
-        report = migrate(place, target, SHAPE.after() if way == "converted" else None, master=_MASTERS.get(way))
+    elif way in _MASTERS:
+        if way == "one core":
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # a task has several threads
+        spark = session(_MASTERS[way])
+        migrate(small, target.with_name("small-target"), session=spark)
+        report = migrate(place, target, session=spark)
         entries = sum(count.read for count in report.states)
-        if way in _MASTERS:
-            start = time.perf_counter() - report.phases["migrating"]
+        start = time.perf_counter() - report.phases["migrating"]
+    else:
+        report = migrate(place, target, SHAPE.after() if way == "converted" else None)
+        entries = sum(count.read for count in report.states)
     print(json.dumps([time.perf_counter() - start, entries, peak_bytes()]))
 
 
@@ -211,25 +221,28 @@ def main() -> int:
     parser.add_argument("--on-s3", action="store_true", help="begin with a snapshot on an S3 server of this machine")
     parser.add_argument("--way", help=argparse.SUPPRESS)
     parser.add_argument("--source", help=argparse.SUPPRESS)
+    parser.add_argument("--small", help=argparse.SUPPRESS)
     parser.add_argument("--target", type=Path, help=argparse.SUPPRESS)
     arguments = arguments_of(parser)
     if arguments.way:
-        run(arguments.way, arguments.source, arguments.target)
+        run(arguments.way, arguments.source, arguments.small, arguments.target)
         return 0
     found: dict[str, list[tuple[float, int, int]]] = {way: [] for way in WAYS}
     with scratch_folder(arguments.folder) as folder, ExitStack() as stack:
-        write_savepoint(SHAPE, arguments.entries, folder / "canonical")
-        write_native(folder / "canonical", folder / "native")
-        shutil.rmtree(folder / "canonical")
+        for entries, name in ((arguments.entries, "native"), (_FEW, "small")):
+            write_savepoint(SHAPE, entries, folder / "canonical")
+            write_native(folder / "canonical", folder / name)
+            shutil.rmtree(folder / "canonical")
         place = stack.enter_context(_on_s3(folder)) if arguments.on_s3 else str(folder / "native")
         for _ in range(arguments.rounds):
             for way in WAYS:
                 target = folder / "target"
                 command = [sys.executable, "-m", f"{__package__}.native_snapshot", "--way", way]
-                command += ["--source", place, "--target", str(target)]
+                command += ["--source", place, "--small", str(folder / "small"), "--target", str(target)]
                 ran = subprocess.run(command, check=True, capture_output=True, text=True)
                 found[way].append(tuple(json.loads(ran.stdout.splitlines()[-1])))
                 shutil.rmtree(target, ignore_errors=True)
+                shutil.rmtree(target.with_name("small-target"), ignore_errors=True)
     seconds = {way: statistics.median(one[0] for one in rounds) for way, rounds in found.items()}
     rows = [
         [
