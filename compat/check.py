@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
-from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
+from ..serializers.errors import DeclarationError, NothingInCommon, OldReaderUnavailable, located, shown
 from ..serializers.serializer import KEEP_OLD_TYPE
-from .description import StateKind
+from .description import JobDescription, StateKind
 from .extraction import unlike_flinks
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from .description import OperatorDescription, SerializerDescription, StateDescription
     from .repartition import Repartition
 
 S = TypeVar("S")
@@ -69,11 +69,17 @@ def check(
         A report on every operator and state of both sides.
 
     Raises:
+        DeclarationError: A side is not a description.
         CompatibilityCheckError: A serializer failed during the check (rule V-6).
         StateNotFound, DeclarationError: `repartition` names a state or operator that does not exist or is not in the
             job.
         NothingInCommon: Both sides have operators, but none in common; or the new side is a probe without operators.
     """
+    for side in (old, new):
+        if not isinstance(side, JobDescription):
+            raise DeclarationError(
+                f"{shown(side)} is not a description", advice="call check(savepoint.describe(), job.describe())"
+            )
     theirs = {operator.operator_id: operator for operator in new.operators}
     if old.operators and (theirs or new.is_probe) and not theirs.keys() & {was.operator_id for was in old.operators}:
         raise _nothing_in_common(old, new)

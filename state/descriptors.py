@@ -179,7 +179,7 @@ class StateDescriptor(ABC):
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Give the state TTL, as in PyFlink, before it is asked for. It is the only change that a descriptor allows."""
+        """Enable TTL, as in PyFlink; call it before the state is asked for. A descriptor allows no other change."""
         object.__setattr__(self, "time_to_live", _time_to_live(ttl_config))
 
     def _stamped(self, serializer: TypeSerializer[Any]) -> TypeSerializer[Any]:

@@ -78,7 +78,7 @@ class FrozenState(Protocol):
         ...
 
     def release(self) -> None:
-        """Let the backend drop what it kept for this; calling it twice is harmless."""
+        """Release what the backend kept for this; calling it twice is harmless."""
         ...
 
 
@@ -113,7 +113,7 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def set_current_key(self, key: Any) -> None:
-        """Make all handles follow another key.
+        """Set the key that all handles follow.
 
         Raises:
             ValueNotConvertible: The key does not fit the key type, or is in no key group of this subtask.

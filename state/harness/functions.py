@@ -238,7 +238,7 @@ class SourceHarness(SubtaskHarness):
         self._function.close()
 
     def start(self) -> None:
-        """Let the source run."""
+        """Run the source."""
         self.open()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

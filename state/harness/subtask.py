@@ -291,7 +291,7 @@ class SubtaskHarness(ABC):
         return {} if self._backend is None else self._backend.left_to_migrate()
 
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
-        """Let function and backend learn that a checkpoint is complete; by default the last one.
+        """Notify function and backend that a checkpoint is complete; by default the last one.
 
         The next incremental checkpoint of RocksDB writes only files that the last complete one does not have.
         """

@@ -165,7 +165,7 @@ class CheckpointListener(ABC):
 
 
 def initialize_state(function: Any, context: FunctionInitializationContext) -> None:
-    """Let a function ask for its states, and take over what was restored, as its interfaces say."""
+    """Call what a function has to initialize its states, with what was restored."""
     if isinstance(function, CheckpointedFunction):
         function.initialize_state(context)
     elif isinstance(function, CheckpointedRestoring):
@@ -176,7 +176,7 @@ def initialize_state(function: Any, context: FunctionInitializationContext) -> N
 
 
 def snapshot_state(function: Any, context: FunctionSnapshotContext, operator_states: OperatorStateStore) -> None:
-    """Let a function bring its states up to date, as its interfaces say."""
+    """Call what a function has to bring its states up to date before a snapshot."""
     if isinstance(function, CheckpointedFunction):
         function.snapshot_state(context)
     elif isinstance(function, ListCheckpointed):

@@ -63,4 +63,4 @@ class SourceFunction(Function):
 
     @abstractmethod
     def cancel(self) -> None:
-        """Let `run` return soon; it is called from another thread."""
+        """Ask `run` to return soon; it is called from another thread."""

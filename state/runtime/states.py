@@ -29,7 +29,7 @@ class State(ABC):
 
     @abstractmethod
     def set_current_namespace(self, namespace: Any) -> None:
-        """Make the handle follow another namespace: a window, or that of the user's own."""
+        """Set the namespace that the handle follows, such as a window."""
 
 
 class ValueState(State, Generic[V]):

@@ -192,11 +192,11 @@ class StateTtlConfigBuilder:
         return self
 
     def update_ttl_on_create_and_write(self) -> Self:
-        """Let only writes renew the time stamp."""
+        """Renew time stamps at writes only."""
         return self.set_update_type(_UpdateType.OnCreateAndWrite)
 
     def update_ttl_on_read_and_write(self) -> Self:
-        """Let reads renew the time stamp, too."""
+        """Renew time stamps at reads, too."""
         return self.set_update_type(_UpdateType.OnReadAndWrite)
 
     def set_state_visibility(self, state_visibility: _StateVisibility) -> Self:
@@ -205,11 +205,11 @@ class StateTtlConfigBuilder:
         return self
 
     def return_expired_if_not_cleaned_up(self) -> Self:
-        """Let expired values be read until they are removed; reading a value removes it."""
+        """Return expired values until they are removed; reading a value removes it."""
         return self.set_state_visibility(_StateVisibility.ReturnExpiredIfNotCleanedUp)
 
     def never_return_expired(self) -> Self:
-        """Let expired values be missing when they are read."""
+        """Return no expired values."""
         return self.set_state_visibility(_StateVisibility.NeverReturnExpired)
 
     def set_ttl_time_characteristic(self, ttl_time_characteristic: _TtlTimeCharacteristic) -> Self:

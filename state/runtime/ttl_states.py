@@ -6,6 +6,7 @@ Source: Flink's documentation, "State Time-To-Live (TTL)".
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -88,12 +89,12 @@ class _TtlState(State):
         self._stored.set_current_namespace(namespace)
 
     def clean_up_at_accesses(self, cleaner: Cleaner) -> None:
-        """Let each access look at some further keys."""
+        """Clean up at accesses: each of them looks at some further keys."""
         self._cleaner = cleaner
 
+    @abstractmethod
     def remove_expired(self, deadline: int) -> None:
         """Remove what the current key has with time stamps up to this one, in milliseconds."""
-        raise NotImplementedError
 
     def _accessed(self) -> None:
         if self._cleaner is not None:

@@ -86,8 +86,10 @@ ACCEPTED = {
 
 
 @pytest.fixture
-def repository(run, job_folder):
+def repository(run, job_folder, monkeypatch):
     """A repository whose branch `main` has one revision, and `pr`, checked out, the same so far."""
+    # Bytecode of the first job would be taken for that of a change of the same length within the same second.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def git(*arguments):
         identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]
@@ -114,7 +116,6 @@ def changed(repository, run, monkeypatch):
         importlib.invalidate_caches()
         return run("check", "--job", "orders:job", "--against", "main", *options)
 
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a change within a second would not be seen
     return ask
 
 

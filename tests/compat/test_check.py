@@ -10,6 +10,7 @@ from stateshift import (
     DataInputView,
     DataOutputView,
     Decision,
+    DeclarationError,
     NothingInCommon,
     Target,
     TtlValue,
@@ -475,3 +476,10 @@ def test_a_savepoint_can_be_the_new_side(judged):
     report = judged(IntSerializer().snapshot_configuration(), LongSerializer().snapshot_configuration())
 
     assert Decision.MIGRATE == report.decision
+
+
+def test_what_is_no_description_is_refused_with_the_call_that_was_meant(make):
+    described = make.job(make.state("s", VALUE, LongSerializer()))
+    for sides in ((described, "a job"), (None, described)):
+        with pytest.raises(DeclarationError, match=r"is not a description\n.*job\.describe\(\)"):
+            check(*sides)

@@ -110,5 +110,5 @@ class FrozenHeap:
                 yield from self._parts[state_id].blocks(slot, key_group, state_id)
 
     def release(self) -> None:
-        """Let the backend change its dicts in place again; calling it twice is harmless."""
+        """Release the dicts, which the backend changes in place again; calling it twice is harmless."""
         self._snapshots.discard(self)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ....serializers.errors import DeclarationError, ValueNotConvertible, shown
 from ....serializers.flink.windows import VOID_NAMESPACE
 from ...key_groups import key_group, key_hasher
+from ..own_keys import no_current_key, require_own
 from .identity import Identity
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ class _NoKey:
     """The slot before there is a current key: a list that is indexed by it raises."""
 
     def __index__(self) -> NoReturn:
-        raise DeclarationError(
-            "state was accessed without a current key",
-            advice="access keyed state while an element or a timer of a key is processed; open() has no key",
-        )
+        raise no_current_key()
 
 
 class CurrentKey:
@@ -62,7 +59,7 @@ class CurrentKey:
         self.forget()
 
     def set_current_key(self, key: Any) -> None:
-        """Make all handles follow another key.
+        """Set the key that all handles follow.
 
         Raises:
             ValueNotConvertible: The key does not fit its type, or is in no key group of this subtask.
@@ -89,12 +86,7 @@ class CurrentKey:
     def _located(self, key: Any, address: Hashable) -> int:
         """Compute the slot of a key, and remember it: a hash in Java's manner takes longer than all else."""
         group = key_group(self._hash(key), self.max_parallelism)
-        if group not in self.key_groups:
-            raise ValueNotConvertible(
-                f"the key {shown(key)} is in key group {group}; this subtask has {self.key_groups.start} to"
-                f" {self.key_groups.stop - 1}",
-                advice="partition the elements by the key that the state has",
-            )
+        require_own(key, group, self.key_groups)
         if len(self._slots) >= _MOST_KNOWN_KEYS:
             self._slots.clear()
         slot = self._slots[address] = group - self.key_groups.start

@@ -72,7 +72,7 @@ class DatabaseCheckpointStrategy(SnapshotStrategy[LinkedFiles]):
         self._written: dict[int, Mapping[str, DatabaseFile]] = {}
 
     def take_over(self, handle: DatabaseHandle) -> None:
-        """Let the next checkpoint use the files of a restored one, whose names the database has kept."""
+        """Note the files of a restored checkpoint for the next one; the database has kept their names."""
         self._complete = {file.name: file for file in handle.shared}
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

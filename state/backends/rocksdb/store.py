@@ -121,7 +121,7 @@ class RocksDBView:
         return not self._iterators
 
     def release(self) -> None:
-        """Let RocksDB drop what it kept for this view."""
+        """Release what RocksDB kept for this view."""
         with self._lock:
             self._iterators.clear()
 

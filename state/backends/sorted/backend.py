@@ -47,7 +47,7 @@ class FrozenTables(DatabaseStreamReader):
     _view: SortedView = attrs.field(kw_only=True)
 
     def release(self) -> None:
-        """Let the store drop what it kept for this; calling it twice is harmless."""
+        """Release what the store kept for this; calling it twice is harmless."""
         self._view.release()
 
 

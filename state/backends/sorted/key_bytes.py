@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ....serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
+from ....serializers.errors import StateShiftError, ValueNotConvertible, shown
 from ....serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
 from ....serializers.limits import require_room
 from ....serializers.primitives.numeric import NumberSerializer
 from ....serializers.views import DataInputView, DataOutputView
 from ...entry_keys import length_bytes
 from ...key_groups import key_group, key_hasher, prefix_size
+from ..own_keys import no_current_key, require_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,10 +93,7 @@ class _NoKey(bytes):
     """What the address of an entry begins with before there is a current key."""
 
     def __add__(self, other: object) -> NoReturn:
-        raise DeclarationError(
-            "state was accessed without a current key",
-            advice="access keyed state while an element or a timer of a key is processed; open() has no key",
-        )
+        raise no_current_key()
 
 
 class CurrentKey:
@@ -148,12 +146,7 @@ class CurrentKey:
         data = self._encode(key)
         require_room(len(data))
         group = self._group_of(key)
-        if group not in self._key_groups:
-            raise ValueNotConvertible(
-                f"the key {shown(key)} is in key group {group}; this subtask has {self._key_groups.start} to"
-                f" {self._key_groups.stop - 1}",
-                advice="partition the elements by the key that the state has",
-            )
+        require_own(key, group, self._key_groups)
         plain = group.to_bytes(self.prefix, "big") + data
         found = plain, plain + length_bytes(len(data)) if self._is_variable else plain
         if is_remembered:

@@ -161,7 +161,7 @@ class LazyTable:
         return moved
 
     def _begin(self, present: str, old: list[OldForm]) -> None:
-        """Let a table be the present one."""
+        """Make a table the present one."""
         self._present, self._old, self._cursor = present, old, self._bounds[0]
         self._infos[present] = self.info if present == self.info.name else marked(self.info, present)
         self._table = self._store.table(present)
@@ -200,5 +200,5 @@ class LazyView:
         return forms.items(self._view.items, start, stop)  # type: ignore[arg-type]  # views take None
 
     def release(self) -> None:
-        """Let the store drop what it kept for this view."""
+        """Release what the store kept for this view."""
         self._view.release()
