@@ -37,11 +37,18 @@ if TYPE_CHECKING:
     from .savepoint.reader import Savepoint
 
 _HARNESS = {
-    "subtask": ("HarnessSnapshot", "TaskInfo", "snapshot_together"),
-    "mutation_guard": ("StateMutated",),
-    "functions": ("BroadcastHarness", "KeyedProcessHarness", "ProcessHarness", "SourceHarness", "TwoInputHarness"),
+    "harness.subtask": ("HarnessSnapshot", "snapshot_together"),
+    "harness.mutation_guard": ("StateMutated",),
+    "runtime.runtime_context": ("TaskInfo",),
+    "harness.functions": (
+        "BroadcastHarness",
+        "KeyedProcessHarness",
+        "ProcessHarness",
+        "SourceHarness",
+        "TwoInputHarness",
+    ),
 }
-"""The names of `state/harness/`, by module; each is imported with its first use."""
+"""The names of other modules, by module; each is imported with its first use."""
 
 Contents = Mapping[str, Any]
 """The contents by `UID/STATE`: for keyed state the values by key, for operator lists the elements, for broadcast
@@ -53,7 +60,7 @@ def __getattr__(name: str) -> Any:
     module = next((module for module, names in _HARNESS.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__package__}.harness.{module}"), name)
+    return getattr(import_module(f"{__package__}.{module}"), name)
 
 
 def write_savepoint(

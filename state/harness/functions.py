@@ -6,11 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError
-from ..runtime.operators import FunctionOperator
 from ..runtime.sources import SourceContext
-from ..runtime.timer_service import Times
-from ..runtime.windows.window_operator import WindowOperator
-from ..runtime.windows.windowed_stream import WindowOperation
+from ..task.function_subtask import FunctionSubtask
 from .subtask import SubtaskHarness
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from ..storage.files import Folder
 
 
-class FunctionHarness(SubtaskHarness):
+class FunctionHarness(SubtaskHarness, FunctionSubtask):
     """Runs an operator that calls a function for elements and timers; the base class of those by inputs.
 
     Args:
@@ -47,25 +44,6 @@ class FunctionHarness(SubtaskHarness):
         self._selectors = selectors
         super().__init__(function, key_type, **options)
 
-    def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
-        given = context, backend, output, Times(self.current_processing_time)
-        self._running: FunctionOperator | WindowOperator
-        if isinstance(self._function, WindowOperation):
-            self._running = WindowOperator(self._function, self._selectors[0], *given)
-        else:
-            broadcast = self._operator_states.get_broadcast_state
-            self._running = FunctionOperator(self._function, self._selectors, *given, broadcast)
-
-    def _start(self) -> None:
-        self._running.open()
-
-    def _end(self) -> None:
-        self._running.close()
-
-    def current_watermark(self) -> int:
-        """Return the watermark of the operator in milliseconds."""
-        return self._running.times.watermark
-
     def advance_processing_time(self, now_ms: int) -> None:
         """Turn the clock to a time, and fire the timers that it reaches.
 
@@ -77,18 +55,6 @@ class FunctionHarness(SubtaskHarness):
         self.open()
         self._now_ms = now_ms
         self._running.process_time()
-
-    def next_processing_time(self) -> int | None:
-        """Return the time of the first timer of processing time in milliseconds; None where there is none."""
-        return self._running.next_processing_time()
-
-    def _process(self, value: Any, timestamp: int | None, index: int) -> None:
-        self.open()
-        self._running.process_element(value, timestamp, index)
-
-    def _watermark(self, timestamp: int, index: int) -> None:
-        self.open()
-        self._running.process_watermark(timestamp, index)
 
 
 class _OneInput(FunctionHarness):
