@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ACC = TypeVar("ACC")
 T = TypeVar("T")
 IN = TypeVar("IN")
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+KEY = TypeVar("KEY")
 OUT = TypeVar("OUT")
 
 
@@ -179,22 +182,22 @@ class BaseBroadcastProcessFunction(Function):
         """Yield the results for a broadcast element. It may change broadcast state, and has no key."""
 
 
-class BroadcastProcessFunction(BaseBroadcastProcessFunction):
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
     """Makes results of a stream and a broadcast stream."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: contexts.ReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(self, value: IN1, ctx: contexts.ReadOnlyContext) -> Iterable[Any] | None:
         """Yield the results for an element that is not broadcast; it only reads broadcast state."""
 
 
-class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """Makes results of a keyed stream and a broadcast stream, with keyed state and timers."""
 
     ReadOnlyContext: TypeAlias = contexts.KeyedReadOnlyContext
     OnTimerContext: TypeAlias = contexts.OnTimerReadOnlyContext
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: contexts.KeyedReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(self, value: IN1, ctx: contexts.KeyedReadOnlyContext) -> Iterable[Any] | None:
         """Yield the results for an element of the keyed stream; it only reads broadcast state."""
 
     def on_timer(self, timestamp: int, ctx: contexts.OnTimerReadOnlyContext) -> Iterable[Any] | None:

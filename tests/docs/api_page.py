@@ -46,11 +46,8 @@ PLACES = {
         """,
     ),
     "Handles of states": ("stateshift", "ValueState ListState MapState ReducingState AggregatingState"),
-    "Handles of broadcast states": (
-        "stateshift.state.runtime.states",
-        "BroadcastState ReadOnlyBroadcastState",
-    ),
-    "Timers of functions": ("stateshift.state.runtime.timer_service", "TimerService"),
+    "Handles of broadcast states": ("stateshift", "BroadcastState ReadOnlyBroadcastState"),
+    "Timers of functions": ("stateshift", "TimerService"),
     "Windows": (
         "stateshift",
         """
@@ -65,8 +62,8 @@ PLACES = {
         "ProcessWindowContext TriggerContext OnMergeContext WindowAssignerContext",
     ),
     "Operator state of functions": (
-        "stateshift.state.runtime.checkpointed",
-        "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore",
+        "stateshift",
+        "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore KeyedStateStore",
     ),
     "Running functions in tests": (
         "stateshift.state.testing",

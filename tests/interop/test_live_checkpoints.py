@@ -1,4 +1,7 @@
-"""Real Flink restores incremental checkpoints of a live RocksDB backend, with the options that it has by default."""
+"""Real Flink restores checkpoints of live backends: incremental ones of RocksDB, with its default options, and of the heap.
+
+What Flink then checkpoints itself is read here again.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from stateshift import (
     AggregatingStateDescriptor,
     Configuration,
     EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
@@ -49,12 +53,13 @@ class Mean(AggregateFunction):
 class Subtask:
     """A backend with all kinds of state."""
 
-    def __init__(self, index, parallelism, **options):
+    def __init__(self, index, parallelism, *, backend="rocksdb", **options):
+        place = serializer_for(int), GROUPS, key_group_range(index, parallelism, GROUPS)
+        if backend == "hashmap":
+            self.backend = HashMapStateBackend(*place)
+            return
         values = {"execution.checkpointing.incremental": True, **options}
-        groups = key_group_range(index, parallelism, GROUPS)
-        self.backend = EmbeddedRocksDBStateBackend(
-            serializer_for(int), GROUPS, groups, configuration=Configuration.of(values, environment={})
-        )
+        self.backend = EmbeddedRocksDBStateBackend(*place, configuration=Configuration.of(values, environment={}))
 
     def register(self):
         made = self.backend.get_or_create_keyed_state
@@ -157,25 +162,26 @@ def test_flink_restores_an_incremental_checkpoint_after_five_generations(
 
 
 @pytest.mark.parametrize("parallelism", [2, 3])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_the_next_checkpoint_of_flink_is_read_here_again(
-    flink_restore, same_contents, restorations, tmp_path, parallelism
+    flink_restore, same_contents, restorations, tmp_path, backend, parallelism
 ):
     rng, model = random.Random(3), Model()  # noqa: S311 - no secret
-    subtasks = [Subtask(index, 2).register() for index in range(2)]
+    subtasks = [Subtask(index, 2, backend=backend).register() for index in range(2)]
     with open_checkpoints(Folder.at(tmp_path / "ours")) as storage:
         for _ in range(3):
             work(subtasks, model, rng, 1000)
             folder, _ = take(storage, [one.backend for one in subtasks])
     flink = tmp_path / "flink"
-    restored = flink_restore(folder.place, backend="rocksdb", parallelism=parallelism, following=flink)
+    restored = flink_restore(folder.place, backend=backend, parallelism=parallelism, following=flink)
     assert same_contents(model.expected(), restored) == []
     (place,) = flink.glob("*/chk-*")
     roots = tuple(str(path) for path in tmp_path.glob("ours/*/shared"))
-    again = Subtask(0, 1)
+    again = Subtask(0, 1, backend=backend)
     restore(attrs.evolve(Folder.at(place), roots=roots), again.backend)
 
     assert contents(*(one.backend for one in subtasks)) == contents(again.backend)
-    restorations.append(("live checkpoint, and Flink's next one read here", "2.3", "2.3", "rocksdb", parallelism))
+    restorations.append(("live checkpoint, and Flink's next one read here", "2.3", "2.3", backend, parallelism))
     disposed([*subtasks, again])
 
 

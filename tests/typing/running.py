@@ -7,13 +7,21 @@ from datetime import timedelta
 from typing import Any, assert_type
 
 from stateshift import (
+    BroadcastProcessFunction,
+    BroadcastState,
+    FunctionInitializationContext,
+    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
+    KeyedStateStore,
     MapStateDescriptor,
+    OperatorStateStore,
     OutputTag,
     ProcessWindowFunction,
+    ReadOnlyBroadcastState,
     ReducingStateDescriptor,
     RuntimeContext,
     StateTtlConfig,
+    TimerService,
     TimeWindow,
     Trigger,
     TriggerResult,
@@ -53,6 +61,35 @@ harness = KeyedProcessHarness(Counts(), lambda value: value[0], str, detect_muta
 harness.process_element(("a", 1), 5)
 assert_type(harness.output, list[Any])
 assert_type(harness.snapshot(), HarnessSnapshot)
+
+
+RULES = MapStateDescriptor("rules", str, int)
+
+
+class Rules(BroadcastProcessFunction[str, tuple[str, int], int]):
+    def process_element(self, value: str, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterator[int]:
+        rules: ReadOnlyBroadcastState[str, int] = ctx.get_broadcast_state(RULES)
+        yield rules.get(value) or 0
+
+    def process_broadcast_element(self, value: tuple[str, int], ctx: BroadcastProcessFunction.Context) -> None:
+        rules: BroadcastState[str, int] = ctx.get_broadcast_state(RULES)
+        rules.put(*value)
+
+
+class KeyedRules(KeyedBroadcastProcessFunction[str, str, tuple[str, int], int]):
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        operator_states: OperatorStateStore = context.get_operator_state_store()
+        keyed_states: KeyedStateStore = context.get_keyed_state_store()
+        self.rules = operator_states.get_broadcast_state(RULES)
+        self.last = keyed_states.get_state(ValueStateDescriptor("last", str))
+
+    def process_element(self, value: str, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> None:
+        timers: TimerService = ctx.timer_service()
+        timers.register_event_time_timer(1)
+        self.last.update(value)
+
+    def process_broadcast_element(self, value: tuple[str, int], ctx: KeyedBroadcastProcessFunction.Context) -> None:
+        self.rules.put(*value)
 
 
 class Records(ProcessWindowFunction[int, int, str, TimeWindow]):
