@@ -10,7 +10,7 @@ from ..compat.description import StateKind
 from ..compat.structuring import fields_of, plain
 from ..compat.type_text import state_type_text
 from ..serializers.errors import LibraryNotFound, SavepointNotFound, StateShiftError, values_are_redacted
-from ..state.backends.lazy_forms import present_among, state_in
+from ..state.backends.lazy_forms import old_among, state_in
 from .failures import error_data
 
 if TYPE_CHECKING:
@@ -125,7 +125,10 @@ class OperatorView:
 
     @property
     def left_to_migrate(self) -> dict[str, int]:
-        """The numbers of entries that are still in an old form, of the states that are migrated lazily."""
+        """The numbers of entries that are still in an old form, of the states that are migrated lazily.
+
+        With 0 the entries are still moved to the table that Flink expects.
+        """
         tables: dict[str, dict[str, StateView]] = {}
         for view in self.states:
             tables.setdefault(state_in(view.name), {})[view.name] = view
@@ -133,8 +136,8 @@ class OperatorView:
         for state, views in tables.items():
             if set(views) == {state}:
                 continue
-            present = present_among({name: view.sizes.state.description.value.snapshot for name, view in views.items()})
-            measures = (view.sizes.measure for name, view in views.items() if name != present)
+            old = old_among({name: view.sizes.state.description.value.snapshot for name, view in views.items()})
+            measures = (views[name].sizes.measure for name in old)
             left[state] = sum(measure.entries for measure in measures if measure is not None)
         return left
 

@@ -198,7 +198,10 @@ class KeyedStateBackend(ABC):
         return 0
 
     def left_to_migrate(self) -> dict[str, int]:
-        """Return the numbers of entries that `migrate_some` is still to move, by state; they are counted now."""
+        """Return the numbers of entries that are still in an old form, by state; they are counted now.
+
+        A state with 0 is not at the end yet: `migrate_some` moves its entries, as they are, to where Flink expects them.
+        """
         return {}
 
     def reads_timers(self, name: str, namespace: TypeSerializer[Any]) -> bool:

@@ -60,19 +60,19 @@ def free_table(state: str, names: Iterable[str]) -> str:
     return f"stateshift/lazy-{max(numbers, default=1) + 1}/{state}"
 
 
-def present_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> str:
-    """Return the table that was the present one when a checkpoint was written, as far as it can be seen.
+def old_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> list[str]:
+    """Return the tables that had an old form when a checkpoint was written, as far as it can be seen.
 
-    It is the one with the state's name, if that has the form of another one; else the last one.
+    The present table is the one with the state's name, if that has the form of another one; else the last one.
 
     Args:
         tables: The snapshots of all tables of a state, by name.
     """
+    forms = {name: snapshot_to_bytes(without_ttl_awareness(found)) for name, found in tables.items()}
     own = min(tables, key=_number)
-    form = snapshot_to_bytes(without_ttl_awareness(tables[own]))
-    further = {name: snapshot_to_bytes(without_ttl_awareness(found)) for name, found in tables.items() if name != own}
-    is_free = _number(own) == 0 and form in further.values()
-    return own if is_free or not further else max(further, key=_number)
+    is_free = _number(own) == 0 and list(forms.values()).count(forms[own]) > 1
+    present = own if is_free else max(tables, key=_number)
+    return [name for name, form in forms.items() if form != forms[present]]
 
 
 def _number(table: str) -> int:

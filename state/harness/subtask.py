@@ -137,7 +137,7 @@ class SubtaskHarness(Subtask):
         return 0 if self._backend is None else self._backend.migrate_some(most)
 
     def left_to_migrate(self) -> dict[str, int]:
-        """Return the numbers of entries that lazy migrations have still to move, by state."""
+        """Return the numbers of entries that are still in an old form, by state; with 0 they are moved once more."""
         return {} if self._backend is None else self._backend.left_to_migrate()
 
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:

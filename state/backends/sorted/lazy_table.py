@@ -109,8 +109,9 @@ class LazyTable:
 
     @property
     def left(self) -> int:
-        """The number of entries that are still to be moved; they are counted now."""
-        return sum(len(keys) for form in self._old for keys, _ in self._items(form.name, *self._bounds))
+        """The number of entries that are still in an old form; they are counted now."""
+        old = (form.name for form in self._old if not form.is_present)
+        return sum(len(keys) for name in old for keys, _ in self._items(name, *self._bounds))
 
     def forms(self) -> Forms:
         """Return the tables as they are now, for another thread."""

@@ -585,8 +585,18 @@ def test_inspect_says_how_many_entries_are_left_until_the_end(tmp_path, capsys):
     harness.close()
 
     said = "  number is migrated lazily: {} left in an old form"
-    numbers_left = ["100 entries are", "40 entries are", "90 entries are", "1 entry is"]
+    numbers_left = ["100 entries are", "40 entries are", "0 entries are", "0 entries are"]
     assert [*([said.format(left)] for left in numbers_left), []] == shown
+
+
+def test_what_is_left_in_an_old_form_only_falls(harness_of, tmp_path):
+    harness = lazily(harness_of, Numbers(float), numbers(harness_of, tmp_path / "one"))
+    left = [harness.left_to_migrate()]
+    while moved := harness.migrate_some(30):
+        left.append(harness.left_to_migrate())
+        assert moved <= 30
+
+    assert [*[{"number": number} for number in (100, 70, 40, 10, 0, 0, 0)], {}] == left
 
 
 def test_names_of_tables():
