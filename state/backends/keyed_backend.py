@@ -111,6 +111,14 @@ class KeyedStateBackend(ABC):
         """
         return {}
 
+    @cached_property
+    def swept(self) -> dict[str, Callable[[int], bool]]:
+        """As `expired`, of the states whose expired values are also removed when nobody reads them.
+
+        It stands for RocksDB's compaction filter, so only a backend with checkpoints of its files looks at it.
+        """
+        return {}
+
     @abstractmethod
     def set_current_key(self, key: Any) -> None:
         """Set the key that all handles follow.

@@ -1,4 +1,4 @@
-"""Full snapshots without values whose time to live is over (`StateTtlConfig`'s `cleanup_full_snapshot`)."""
+"""What is left of entries whose time to live is over: in full snapshots (`cleanup_full_snapshot`), and in a sweep."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unexpired_blocks(frozen: FrozenState, expired: Mapping[str, Expired]) -> Ite
             whole.
     """
     infos = enumerate(frozen.header.states)
-    kept = {state_id: _kept(info, expired[info.name]) for state_id, info in infos if info.name in expired}
+    kept = {state_id: keeper(info, expired[info.name]) for state_id, info in infos if info.name in expired}
     for block in frozen.blocks():
         keep = kept.get(block.state_id)
         if keep is None:
@@ -45,7 +45,8 @@ def unexpired_blocks(frozen: FrozenState, expired: Mapping[str, Expired]) -> Ite
             yield Block.of(block.key_group, block.state_id, items)
 
 
-def _kept(info: StateMetaInfo, expired: Expired) -> Kept:
+def keeper(info: StateMetaInfo, expired: Expired) -> Kept:
+    """Return what decides which part of an entry of a state with TTL is kept."""
     kind = keyed_kind(info)
     if kind is StateKind.LIST:
         serializer: Any = info.value.restore_serializer()

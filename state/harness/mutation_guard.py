@@ -50,7 +50,7 @@ class MutationGuard(KeyedStateBackend):
 
     @cached_property
     def expired(self) -> dict[str, Callable[[int], bool]]:
-        """As that of the backend."""
+        """As that of the backend. `swept` is not: what is removed behind the handles would look changed."""
         return self._backend.expired
 
     @property

@@ -165,6 +165,8 @@ class KeyedStateStore:
             self._wrapped[descriptor.name] = state = _wrapped(descriptor, stored, expiry)
             if config.get_cleanup_strategies().is_done_by_snapshots():
                 self._backend.expired[descriptor.name] = expiry.is_past
+            if config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy() is not None:
+                self._backend.swept[descriptor.name] = expiry.is_past
             if self._backend.cleans_up_incrementally and not descriptor.namespace.length:
                 self._clean_up_incrementally(descriptor.name, state, config, expiry)
         return self._wrapped[descriptor.name]

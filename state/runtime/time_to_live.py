@@ -63,7 +63,7 @@ class _IncrementalCleanupStrategy:
 
 @attrs.frozen
 class _RocksdbCompactFilterCleanupStrategy:
-    """Accepted as in Flink; what it promises is done at reads and snapshots."""
+    """Accepted as in Flink; what it promises is done at reads, checkpoints and snapshots."""
 
     _query_time_after_num_entries: int
     _periodic_compaction_time: timedelta = _COMPACTION
@@ -240,7 +240,9 @@ class StateTtlConfigBuilder:
     def cleanup_in_rocksdb_compact_filter(
         self, query_time_after_num_entries: int, periodic_compaction_time: timedelta | None = None
     ) -> Self:
-        """Accept the compaction filter, which rocksdict lacks: reads remove what has expired, full snapshots omit it.
+        """Remove what has expired from RocksDB at checkpoints, some entries at each: rocksdict has no compaction filter.
+
+        It is the default, too; called explicitly, also savepoints, and checkpoints of the heap, leave out what has expired.
 
         Args:
             query_time_after_num_entries: Has no effect.

@@ -1,6 +1,7 @@
 """Checkpoints of RocksDB: the files of the database, of which an incremental one writes only the new ones.
 
-The synchronous part writes what is in memory to files, and links all files into a folder. The asynchronous part copies
+The synchronous part removes some expired values, in place of a compaction filter, which rocksdict lacks; it writes what
+is in memory to files, and links all files into a folder. The asynchronous part copies
 those that the last complete checkpoint does not have. Files with entries go to the folder that checkpoints share, the
 others beside `_metadata`. Source: notes on native snapshots, section 1.
 """
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from .backend import EmbeddedRocksDBStateBackend
 
 _PIECE_BYTES = 1 << 20
+_SWEPT_ENTRIES = 10_000
+"""How many entries of each state with TTL a checkpoint looks at."""
 _LEFT_OUT = (".log", ".json")  # the empty write-ahead log, and a note of rocksdict to itself
 
 
@@ -80,6 +83,7 @@ class DatabaseCheckpointStrategy(SnapshotStrategy[LinkedFiles]):
         self._written = {later: files for later, files in self._written.items() if later > checkpoint_id}
 
     def sync_prepare_resources(self, checkpoint_id: int) -> LinkedFiles:
+        self._backend.sweep(_SWEPT_ENTRIES)
         self._backend.flush()
         folder = self._backend.link_files()
         try:

@@ -18,6 +18,7 @@ from ...transcode.choice import ExecutorName
 from ..keyed_backend import KeyedStateBackend
 from ..lazy_forms import state_in
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
+from ..unexpired import keeper
 from .handles import HANDLES
 from .key_bytes import CurrentKey, namespace_bytes
 from .lazy_table import LazyTable, LazyView
@@ -83,6 +84,8 @@ class SortedStateBackend(KeyedStateBackend):
         self._cache = WriteCache(cache_bytes)
         self._timer_cache = WriteCache(sys.maxsize) if heap_timers else self._cache
         self._handles: dict[str, State] = {}
+        self._tables: dict[str, CachedTable] = {}
+        self._swept_to: dict[str, bytes] = {}
         self._queues: dict[str, SortedTimerQueue] = {}
         self._held_timers = sys.maxsize if heap_timers else held_timers
 
@@ -103,7 +106,7 @@ class SortedStateBackend(KeyedStateBackend):
         if name not in self._handles:
             taken = self.taken_over(descriptor)
             used = taken or descriptor
-            table = self._state_table(info_of(used), reads=taken is not None)
+            table = self._tables[name] = self._state_table(info_of(used), reads=taken is not None)
             self._handles[name] = HANDLES[used.kind](used, self.key, self._current, table)
         return self._handles[name]
 
@@ -197,6 +200,27 @@ class SortedStateBackend(KeyedStateBackend):
         if self._timer_cache is not self._cache:
             self._timer_cache.flush()
         self._cache.flush()
+
+    def sweep(self, most: int) -> None:
+        """Remove what has expired among the next entries of each state in `swept`, but for those migrated lazily.
+
+        Args:
+            most: About how many entries of a state are looked at; the next call goes on after them.
+        """
+        for name in [name for name in self.swept if name not in self._lazy]:
+            table, kept = self._tables[name], keeper(self._infos[name], self.swept[name])
+            start, stop = self._bounds()
+            changes: dict[bytes, bytes | None] = {}
+            looked = 0
+            for keys, values in table.items(self._swept_to.pop(name, start), stop):
+                found = ((key, value, kept(value)) for key, value in zip(keys, values, strict=True))
+                changes |= {key: left for key, value, left in found if left != value}
+                looked += len(keys)
+                if looked >= most:
+                    self._swept_to[name] = keys[-1] + b"\0"
+                    break
+            for key, left in changes.items():
+                table.put(key, left)
 
     def restore(self, stored: KeyedReader) -> None:
         for info in stored.header.states:

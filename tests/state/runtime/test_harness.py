@@ -287,7 +287,8 @@ class Remembers(KeyedProcessFunction):
 @pytest.mark.parametrize("is_checkpoint", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 def test_a_full_snapshot_leaves_out_what_has_expired(tmp_path, backend, is_checkpoint, detect_mutation, cleanup):
-    if is_checkpoint and backend is BACKENDS["rocksdb"]:
+    is_swept = cleanup[0] == "cleanup_in_rocksdb_compact_filter" and not detect_mutation
+    if is_checkpoint and backend is BACKENDS["rocksdb"] and not is_swept:
         pytest.skip("its checkpoint is the files of the database, as in Flink")
     harness = KeyedProcessHarness(
         Remembers(*cleanup), first, str, backend=backend, uid="ttl", detect_mutation=detect_mutation, task=TaskInfo()
@@ -308,3 +309,53 @@ def test_a_full_snapshot_leaves_out_what_has_expired(tmp_path, backend, is_check
     assert [TtlValue(6, "a,b"), TtlValue(6, "2")] == found["list"]["both"]
     assert {"2": TtlValue(6, "2"), "null": TtlValue(6, None)} == found["map"]["both"]
     assert TtlValue(6, [3]) == found["sum"]["both"]
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_checkpoints_of_rocksdb_remove_what_nobody_reads(tmp_path, in_background):
+    builder = StateTtlConfig.new_builder(timedelta(milliseconds=10))
+    config = (builder if in_background else builder.disable_cleanup_in_background()).build()
+    harness = KeyedProcessHarness(Visits(config), first, int, backend=BACKENDS["rocksdb"], uid="ttl")
+    harness.process_elements(*((key, 1) for key in range(50)))
+    harness.advance_processing_time(6)
+    harness.process_elements(*((key, 2) for key in range(25)))
+    harness.advance_processing_time(12)
+    harness.snapshot(tmp_path / "s", is_checkpoint=True)
+    found = Savepoint.open(tmp_path / "s").operator("ttl").state("visits").read_entries()
+
+    assert set(range(25 if in_background else 50)) == {entry.key for entry in found}
+    assert [2] * 25 + [None] * 25 == harness.process_elements(*((key, None) for key in range(50)))
+    harness.close()
+
+
+@pytest.mark.parametrize("name", ["rocksdb", "sorted dict"])
+def test_a_sweep_is_bounded_and_goes_on_where_the_last_one_ended(name):
+    config = StateTtlConfig.new_builder(timedelta(milliseconds=10)).build()
+    harness = KeyedProcessHarness(Visits(config), first, int, backend=BACKENDS[name])
+    harness.process_elements(*((key, 1) for key in range(2000)))
+    harness.advance_processing_time(10)
+    backend, left = harness._backend, []
+    while not left or left[-1]:
+        backend.sweep(300)
+        left.append(len(list(backend.get_keys("visits", None))))
+
+    assert len(left) > 2
+    assert sorted({2000, *left}, reverse=True) == [2000, *left]
+    harness.close()
+
+
+class Visits(KeyedProcessFunction):
+    """An element is (key, number to keep) or (key, None) to read it."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def open(self, runtime_context):
+        descriptor = ValueStateDescriptor("visits", int, time_to_live=self.config)
+        self.state = runtime_context.get_state(descriptor)
+
+    def process_element(self, value, ctx):
+        if value[1] is None:
+            yield self.state.value()
+        else:
+            self.state.update(value[1])
