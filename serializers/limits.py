@@ -16,8 +16,8 @@ _MOST_BYTES_OF_A_CHARACTER = 6
 _SHOWN = 40
 
 
-def require_room(size_bytes: int) -> None:
-    """Refuse a key or a value that is too large for an entry.
+def require_room(size_bytes: int, *, is_key: bool = False) -> None:
+    """Refuse a key or a value that is too large for an entry. The key of an entry includes namespace and map key.
 
     Flink's RocksDB backend lets a list state grow past this limit, writes it, and fails on the next read.
 
@@ -26,9 +26,11 @@ def require_room(size_bytes: int) -> None:
     """
     if size_bytes > MAX_VALUE_BYTES:
         raise ValueNotConvertible(
-            f"a value takes {size_bytes:,} bytes, but an entry holds at most {MAX_VALUE_BYTES:,}: Flink could not "
-            "read it back",
-            advice="spread the list over several keys, or shorten it in a converter",
+            f"a {'key' if is_key else 'value'} takes {size_bytes:,} bytes, but an entry holds at most"
+            f" {MAX_VALUE_BYTES:,}: Flink could not read it back",
+            advice="use a shorter key, such as a hash of it"
+            if is_key
+            else "spread the list over several keys, or shorten it in a converter",
         )
 
 

@@ -208,7 +208,7 @@ class KeyedStateBackend(ABC):
     def left_to_migrate(self) -> dict[str, int]:
         """Return the numbers of entries that are still in an old form, by state; they are counted now.
 
-        A state with 0 is not at the end yet: `migrate_some` moves its entries, as they are, to where Flink expects them.
+        With 0 the end is near: `migrate_some` moves its entries, as they are, to where Flink expects them.
         """
         return {}
 

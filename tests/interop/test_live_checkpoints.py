@@ -1,4 +1,4 @@
-"""Real Flink restores checkpoints of live backends: incremental ones of RocksDB, with its default options, and of the heap.
+"""Real Flink restores checkpoints of live backends: incremental ones of RocksDB, with its default options; heap ones.
 
 What Flink then checkpoints itself is read here again.
 """

@@ -103,12 +103,14 @@ class StateCodec:
         for address, value in held.items():
             try:
                 place = start + join(address)
+                require_room(len(place), is_key=True)
                 if is_single:
                     serialize(value, target)
                     require_room(len(target))
                     yield place, target.taken()
                 else:
                     for user_key, data in values(value):
+                        require_room(len(place) + len(user_key), is_key=True)
                         yield place + user_key, data
             except Exception as error:
                 key, _ = self._table.split(address)

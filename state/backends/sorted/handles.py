@@ -72,9 +72,9 @@ class _SortedState(State):
             self._refuse(len(data))
         self._table.put(address, data)
 
-    def _refuse(self, size: int) -> None:
+    def _refuse(self, size: int, *, is_key: bool = False) -> None:
         with located(state=self._name, key=shown(self._current.key)):
-            require_room(size)
+            require_room(size, is_key=is_key)
 
 
 class _SortedSingle(_SortedState):
@@ -261,7 +261,10 @@ class SortedMapState(_SortedState, MapState[Any, Any]):
         return None if data is None else self._value(data)
 
     def put(self, key: Any, value: Any) -> None:
-        self._put(self._address() + self._encode_key(key), self._encode_value((key, value)))
+        address = self._address() + self._encode_key(key)
+        if len(address) > MAX_VALUE_BYTES:
+            self._refuse(len(address), is_key=True)
+        self._put(address, self._encode_value((key, value)))
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
         for key, value in dict_value.items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ....serializers.errors import StateShiftError, ValueNotConvertible, shown
+from ....serializers.errors import StateShiftError, ValueNotConvertible, located, shown
 from ....serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
-from ....serializers.limits import require_room
+from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.primitives.numeric import NumberSerializer
 from ....serializers.views import DataInputView, DataOutputView
 from ...entry_keys import length_bytes
@@ -144,7 +144,9 @@ class CurrentKey:
             if found is not None:
                 return found
         data = self._encode(key)
-        require_room(len(data))
+        if len(data) > MAX_VALUE_BYTES:
+            with located(key=shown(key)):
+                require_room(len(data), is_key=True)
         group = self._group_of(key)
         require_own(key, group, self._key_groups)
         plain = group.to_bytes(self.prefix, "big") + data

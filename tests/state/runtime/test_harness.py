@@ -328,10 +328,9 @@ def test_checkpoints_of_rocksdb_remove_what_nobody_reads(tmp_path, in_background
     harness.close()
 
 
-@pytest.mark.parametrize("name", ["rocksdb", "sorted dict"])
-def test_a_sweep_is_bounded_and_goes_on_where_the_last_one_ended(name):
+def test_a_sweep_is_bounded_and_goes_on_where_the_last_one_ended():
     config = StateTtlConfig.new_builder(timedelta(milliseconds=10)).build()
-    harness = KeyedProcessHarness(Visits(config), first, int, backend=BACKENDS[name])
+    harness = KeyedProcessHarness(Visits(config), first, int, backend=BACKENDS["rocksdb"])
     harness.process_elements(*((key, 1) for key in range(2000)))
     harness.advance_processing_time(10)
     backend, left = harness._backend, []
