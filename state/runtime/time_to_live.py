@@ -240,7 +240,7 @@ class StateTtlConfigBuilder:
     def cleanup_in_rocksdb_compact_filter(
         self, query_time_after_num_entries: int, periodic_compaction_time: timedelta | None = None
     ) -> Self:
-        """Remove what has expired from RocksDB at checkpoints, some entries at each, since rocksdict has no such filter.
+        """Remove what has expired from RocksDB at checkpoints, some at each, since rocksdict has no such filter.
 
         It is the default, too. Called explicitly, savepoints and checkpoints of the heap leave out what has expired.
 
