@@ -22,17 +22,15 @@ from ...compat.description import StateKind
 from ...serializers.columns.encoded import join_pieces, number_bytes
 from ...serializers.columns.kinds import is_array
 from ...serializers.containers.optional import OptionalSerializer
-from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ..entry_keys import encode, is_ambiguous, length_bytes
-from ..key_groups import key_group, key_hasher, prefix_size
+from ..key_groups import prefix_size
 from ..transcode.entry_values import entry_values, map_value
 from ..user_code import called
-from .column_bytes import encode_column
 from .column_order import order_bytes
 from .column_values import python_values
-from .every_row import encode_lists, patched, refuse_null, required
-from .key_columns import hash_column, key_groups_of
+from .encoded_keys import encoded_keys, key_column
+from .every_row import encode_lists, refuse_null, required
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -156,19 +154,7 @@ class RowEncoder:
                     f"there is a null in the key column {name!r}, but a key cannot be null",
                     advice=f'remove such rows: .dropna(subset=["{name}"])',
                 )
-        encoded = encode_column(serializer, column)
-        data = encoded.join()
-        codes = hash_column(serializer, column, data)
-        groups = key_groups_of(codes, self.max_parallelism)
-        declined = np.flatnonzero(encoded.declined)
-        if len(declined):
-            hasher = key_hasher(serializer)
-            found = []
-            for value in python_values(serializer, column.take(pa.array(declined))):
-                with located(key=shown(value), path="key"):
-                    found.append(encode(serializer, value))
-                    groups[declined[len(found) - 1]] = key_group(hasher(value), self.max_parallelism)
-            data = patched(data, encoded.declined, found)
+        data, groups = encoded_keys(serializer, column, self.max_parallelism)
         prefix = number_bytes(groups, ">u1" if prefix_size(self.max_parallelism) == 1 else ">u2")
         return _Keys(groups, join_pieces([prefix, data, *self._namespaces(batch, data)]), column)
 
@@ -301,14 +287,7 @@ class _Mark(tuple[int, bytes, Any]):
 
 
 def _tuple_column(batch: pa.RecordBatch, names: tuple[str, ...], serializer: TypeSerializer[Any]) -> pa.Array:
-    """Return the column of a key: the named one, or a struct of several columns for a tuple."""
-    columns = [batch.column(name) for name in names]
-    is_whole = len(columns) == 1 and (
-        not isinstance(serializer, TupleSerializer) or pa.types.is_struct(columns[0].type)
-    )
-    if is_whole:
-        return columns[0]
-    return pa.StructArray.from_arrays(columns, names=[str(index) for index in range(len(columns))])
+    return key_column(serializer, [batch.column(name) for name in names])
 
 
 def _call(function: Callable[[Any], Any], argument: Any) -> Any:

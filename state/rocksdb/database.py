@@ -195,8 +195,15 @@ def open_live(
         The database, and the names of its column families without `default`; the caller closes it. Errors as in
         `open_database`.
     """
-    with _opened(folder, names, sizes, configure) as (opened, options, _):
-        return opened, frozenset(family.name for family in options.families) - {DEFAULT_FAMILY}
+    library = require_library()
+    # Checked first: a database that is open for writing may replace files by compaction at once.
+    with _opened(folder, names, sizes, access=library.AccessType.read_only()) as (checked, options, versions):
+        checked.close()
+    with _reported(versions):
+        loaded, families = library.Options.load_latest(str(folder))
+        configure(loaded, families)
+        opened = library.Rdict(str(folder), options=loaded, column_families=families)
+    return opened, frozenset(family.name for family in options.families) - {DEFAULT_FAMILY}
 
 
 @contextmanager
@@ -204,8 +211,7 @@ def _opened(
     folder: Path,
     names: FileNames,
     sizes: Mapping[str, int],
-    configure: Callable[[Any, Mapping[str, Any]], None] | None = None,
-    access: Any = None,
+    access: Any,
 ) -> Iterator[tuple[Any, DatabaseOptions, str]]:
     """Open a database, check it, and yield it with its options; it is closed only if the checks fail."""
     library = require_library()
@@ -213,9 +219,6 @@ def _opened(
     versions = f"RocksDB {options.version} wrote them, and rocksdict {version('rocksdict')} reads them"
     with _reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
-        if configure is not None:
-            configure(loaded, families)
-        access = library.AccessType.read_write() if access is None else access
         opened = library.Rdict(str(folder), options=loaded, column_families=families, access_type=access)
     try:
         with _reported(versions):

@@ -96,6 +96,21 @@ class StreamOperator:
             self.times.watermark = watermark
             self._fire(TimeDomain.EVENT_TIME, watermark)
 
+    @property
+    def watermarks(self) -> tuple[int, ...]:
+        """The watermark of each input in milliseconds."""
+        return tuple(self._watermarks)
+
+    def resume_event_time(self, watermarks: Sequence[int], current: int) -> None:
+        """Go on with the event time that the operator had; nothing fires.
+
+        Args:
+            watermarks: The watermark of each input.
+            current: That of the operator.
+        """
+        self._watermarks = list(watermarks)
+        self.times.watermark = current
+
     def process_time(self) -> None:
         """Fire the timers of processing time that the clock has reached."""
         self._fire(TimeDomain.PROCESSING_TIME, self.times.clock())

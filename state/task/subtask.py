@@ -164,9 +164,23 @@ class Subtask(ABC):
         lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in `restore`
     ) -> None:
         """Create what a start creates: the backends with what is restored, the context, the operator."""
-        task = self.task
         self.checkpoint_id = max((snapshot.checkpoint_id for snapshot in snapshots), default=self.checkpoint_id)
-        self._check = _check_of(snapshots, self._key, options, lazy) if snapshots else None
+        self._set_up(snapshots, check_of(snapshots, self._key, options, lazy) if snapshots else None)
+
+    def judge(self, check: RestoreCheck) -> None:
+        """Open and close the function without stored state, so that a check sees all states that it registers.
+
+        Raises:
+            RestoreRefused: The function cannot go on from what the check knows, or not without a migration.
+        """
+        self._set_up((), check)
+        try:
+            self.open()
+        finally:
+            self.close()
+
+    def _set_up(self, snapshots: Sequence[StoredOperator], check: RestoreCheck | None) -> None:
+        task, self._check = self.task, check
         key = self._key if self._check is None else self._check.key
         self._is_disposed = False
         self._backend: Any = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
@@ -277,7 +291,7 @@ class Subtask(ABC):
         )
 
 
-def _check_of(
+def check_of(
     snapshots: Sequence[StoredOperator],
     key: TypeSerializer[Any] | None,
     options: MigrationOptions,

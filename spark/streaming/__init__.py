@@ -1,0 +1,1 @@
+"""Functions with keyed state on Spark Structured Streaming."""

@@ -1,0 +1,212 @@
+"""How an operator is put into the plan of a query: its rows are packed, carried to its slots, and unpacked."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+import attrs
+import pyarrow as pa
+
+from ...serializers.errors import DeclarationError
+from ...serializers.hints import serializer_for
+from ...state.columnar.inferred import inferred_serializer
+from ...state.columnar.live_values import field_names
+from ...state.runtime.windows.windowed_stream import WindowOperation
+from ...state.streaming.slot import OperatorSpec
+from ..in_arrow import arrow_schema, mapped
+from ..shipping import shipped
+from ..worker import Settings, dumped
+from .carriers import Unpacking, carried
+from .elements import ElementReader, ResultWriter
+from .packing import BLOBS, Packing
+from .slot_runs import SlotRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from ...serializers.serializer import TypeSerializer
+    from ...state.runtime.output_tag import OutputTag
+    from ...state.streaming.slot import InputSpec
+    from ...state.task.subtask import BackendFactory
+    from .runs import RunFacts
+
+
+@attrs.frozen
+class Input:
+    """One input of an operator.
+
+    Attributes:
+        df: Its rows.
+        element_type: The type hint of its elements; None: what the function's annotation says, else `Row`.
+        timestamp: The column of the time stamps; "": there is none.
+        spec: Its event time.
+        key: The serializer of its keys; None: it has none.
+        key_columns: The columns of its keys.
+        to_all: Whether every slot gets every row.
+    """
+
+    df: DataFrame
+    element_type: Any
+    timestamp: str
+    spec: InputSpec
+    key: TypeSerializer[Any] | None = None
+    key_columns: tuple[str, ...] = ()
+    to_all: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        return arrow_schema(self.df.schema)
+
+    def reader(self, function: Any, index: int) -> ElementReader:
+        """Return what makes elements of its rows.
+
+        Raises:
+            DeclarationError: The columns do not fit the type of the elements or keys.
+        """
+        element = self._element(function, index)
+        wanted = field_names(element)
+        names = tuple(name for name in self.schema.names if name in wanted) or tuple(self.schema.names)
+        reader = ElementReader(element, names, self.key, self.key_columns, self.timestamp)
+        reader.check(self.schema)
+        return reader
+
+    def _element(self, function: Any, index: int) -> TypeSerializer[Any]:
+        hint = self.element_type
+        if hint is None:
+            method = _method(function, index)
+            name = next(iter(method.__code__.co_varnames[1:2]), "") if hasattr(method, "__code__") else ""
+            hint = _hints(method).get(name)
+        if hint is None or hint is Any:
+            return inferred_serializer(pa.struct(list(self.schema)), "the row")
+        return serializer_for(hint)
+
+
+@attrs.frozen
+class Plan:
+    """What all operators of a job share.
+
+    Attributes:
+        run: Where tasks read what holds for a start.
+        max_parallelism: The number of key groups.
+        backend: Creates the backends.
+        carrier: How Spark calls operators.
+        output_mode: The output mode of the query.
+        blob_bytes: The size at which packed rows are cut.
+    """
+
+    run: RunFacts
+    max_parallelism: int
+    backend: BackendFactory
+    carrier: str
+    output_mode: str
+    blob_bytes: int
+
+    def operator(
+        self,
+        inputs: Sequence[Input],
+        function: Any,
+        uid: str,
+        output_type: Any,
+        side_outputs: Sequence[OutputTag],
+        *,
+        in_order: bool,
+    ) -> tuple[OperatorSpec, DataFrame]:
+        """Return an operator, and its results.
+
+        Raises:
+            DeclarationError: The types of elements or results are not known, or do not fit the columns.
+        """
+        from pyspark.sql import DataFrame
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        spark = inputs[0].df.sparkSession
+        settings = Settings.of(spark)
+        readers = tuple(one.reader(function, index) for index, one in enumerate(inputs))
+        writer = ResultWriter(
+            serializer_for(output_hint(function, output_type)),
+            {tag.tag_id: serializer_for(_tag_hint(tag)) for tag in side_outputs},
+        )
+        specs = tuple(one.spec for one in inputs)
+        with shipped(spark, (function, readers, writer)):
+            spec = OperatorSpec(
+                uid, dumped(function), inputs[0].key, specs, self.max_parallelism, self.backend, in_order
+            )
+            runner = SlotRunner(self.run, settings, spec, readers, writer)
+            blobs = [self._packed(one, index, settings) for index, one in enumerate(inputs)]
+            packed = carried(reduce(DataFrame.unionByName, blobs), runner, self.carrier, self.output_mode)
+            return spec, mapped(packed, Unpacking(), from_arrow_schema(writer.schema))
+
+    def _packed(self, one: Input, index: int, settings: Settings) -> DataFrame:
+        packing = Packing(
+            self.run, settings, index, one.key, one.key_columns, one.timestamp, one.to_all, self.blob_bytes
+        )
+        return mapped(one.df, packing, BLOBS)
+
+
+def key_serializer(schema: pa.Schema, columns: tuple[str, ...], key_type: Any) -> TypeSerializer[Any]:
+    """Return the serializer of keys that are in some columns; several columns are a tuple.
+
+    Args:
+        schema: The columns of the rows.
+        columns: Those of the key.
+        key_type: The type hint or serializer of the keys; None: that of the columns.
+
+    Raises:
+        DeclarationError: A column is missing.
+    """
+    for name in columns:
+        if name not in schema.names:
+            raise DeclarationError(
+                f"there is no column {name!r} to key by", advice=f"name one of {', '.join(schema.names)}"
+            )
+    if not columns:
+        raise DeclarationError("a key needs at least one column")
+    if key_type is not None:
+        return serializer_for(key_type)
+    kinds = [schema.field(name).type for name in columns]
+    kind = kinds[0] if len(kinds) == 1 else pa.struct(list(zip(columns, kinds, strict=True)))
+    return inferred_serializer(kind, ", ".join(columns), is_key=True)
+
+
+def _method(function: Any, index: int) -> Any:
+    """Return the method of a function that takes the elements of an input."""
+    names = [f"process_element{index + 1}", f"map{index + 1}", f"flat_map{index + 1}", "map", "flat_map", "filter"]
+    names.insert(0, "process_broadcast_element" if index and hasattr(function, "process_broadcast_element") else "")
+    names.insert(1, "process_element")
+    found = next((getattr(function, name) for name in names if name and hasattr(function, name)), None)
+    return getattr(found, "__func__", found)
+
+
+def _hints(method: Any) -> dict[str, Any]:
+    try:
+        return {} if method is None else get_type_hints(method, include_extras=True)
+    except NameError:  # an annotation names something that is not there
+        return {}
+
+
+def output_hint(function: Any, output_type: Any) -> Any:
+    """Return the type hint of the results."""
+    if output_type is not None:
+        return output_type
+    method = None if isinstance(function, WindowOperation) else _method(function, 0)
+    hint = _hints(method).get("return")
+    if hint is not None and getattr(method, "__name__", "").startswith("map"):
+        return hint
+    if hint is not None and get_origin(hint) is not None and get_args(hint):
+        return get_args(hint)[0]
+    raise DeclarationError(
+        f"the type of the results of {type(function).__name__} is not known",
+        advice="annotate what it returns, such as -> Iterator[Balance], or pass output_type",
+    )
+
+
+def _tag_hint(tag: OutputTag) -> Any:
+    if tag.type_info is None:
+        raise DeclarationError(
+            f"the side output {tag.tag_id!r} has no type", advice=f'write OutputTag("{tag.tag_id}", …)'
+        )
+    return tag.type_info

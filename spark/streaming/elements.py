@@ -1,0 +1,135 @@
+"""Rows of Spark become the elements of a function, and its results rows of Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+
+from ...serializers.errors import DeclarationError, located
+from ...state.columnar.column_types import mismatches
+from ...state.columnar.encoded_keys import key_column
+from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
+from ...state.streaming.slot import Elements
+from .packing import milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from ...state.runtime.output_tag import OutputTag
+
+TAG = "side_output"
+"""The column with the name of the side output that a row is for; null for the main output."""
+
+
+@attrs.frozen
+class ElementReader:
+    """Makes elements of rows.
+
+    Attributes:
+        element: The serializer of the elements; a record or row takes the columns of its fields, another type the only
+            column.
+        columns: The columns of the elements.
+        key: The serializer of the keys; None: the input has no keys.
+        key_columns: The columns of the keys.
+        time_column: The column of the time stamps; "": there is none.
+    """
+
+    element: TypeSerializer[Any]
+    columns: tuple[str, ...]
+    key: TypeSerializer[Any] | None
+    key_columns: tuple[str, ...]
+    time_column: str
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise `DeclarationError` if the columns do not fit the type of the elements or keys."""
+        batch = pa.RecordBatch.from_pylist([], schema=schema)
+        parts = [("an element", self.element, self._column(batch))]
+        if self.key is not None:
+            parts.append(("a key", self.key, self._keys(batch)))
+        for what, serializer, column in parts:
+            for path, why in mismatches(serializer, column.type):
+                raise DeclarationError(
+                    f"the columns do not fit the type of {what}: {path}: {why}".replace(": : ", ": ")
+                )
+
+    def read(self, index: int, batch: pa.RecordBatch) -> Elements:
+        """Return the elements of some rows of an input."""
+        values = live_values(self.element, self._column(batch))
+        keys = None if self.key is None else live_values(self.key, self._keys(batch))
+        times = milliseconds(batch.column(self.time_column)).to_pylist() if self.time_column else None
+        return Elements(index, keys, values, times)
+
+    def _column(self, batch: pa.RecordBatch) -> pa.Array:
+        columns = [batch.column(name) for name in self.columns]
+        if not field_names(self.element):
+            return columns[0]
+        return pa.StructArray.from_arrays(columns, names=list(self.columns))
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        return key_column(self.key, [batch.column(name) for name in self.key_columns])  # type: ignore[arg-type]
+
+
+@attrs.frozen
+class ResultWriter:
+    """Makes rows of results.
+
+    Attributes:
+        output: The serializer of the results of the main output.
+        side: The serializers of those of side outputs, by the names of their tags.
+    """
+
+    output: TypeSerializer[Any]
+    side: dict[str, TypeSerializer[Any]] = attrs.field(factory=dict)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows: those of the results; with side outputs also the tag, and a column for each."""
+        fields = self._main_fields()
+        if self.side:
+            fields = [field.with_nullable(nullable=True) for field in fields]
+            fields.append(pa.field(TAG, pa.string()))
+            fields += [pa.field(name, result_kind(serializer)) for name, serializer in self.side.items()]
+        return pa.schema(fields)
+
+    def _main_fields(self) -> list[pa.Field]:
+        kind = result_kind(self.output)
+        if pa.types.is_struct(kind):
+            return [kind.field(index) for index in range(kind.num_fields)]
+        return [pa.field("value", kind)]
+
+    def write(self, results: Sequence[Any], side: Sequence[tuple[OutputTag, Any]]) -> pa.RecordBatch:
+        """Return the rows of some results.
+
+        Raises:
+            ValueNotConvertible: A result is not of the declared type.
+        """
+        with located(path="result"):
+            rows = self._main(results)
+        if not self.side:
+            return pa.RecordBatch.from_arrays(rows, schema=self.schema)
+        count, more = len(results), len(side)
+        schema = self.schema
+        columns = [pa.concat_arrays([column, pa.nulls(more, column.type)]) for column in rows]
+        columns.append(
+            pa.concat_arrays([pa.nulls(count, pa.string()), pa.array([t.tag_id for t, _ in side], pa.string())])
+        )
+        for name, serializer in self.side.items():
+            with located(path=f"side output {name}"):
+                column = result_columns(serializer, [value for tag, value in side if tag.tag_id == name])
+            rows_of = iter(range(len(column)))
+            places = [None] * count + [next(rows_of) if tag.tag_id == name else None for tag, _ in side]
+            columns.append(column.take(pa.array(places, pa.int64())))
+        unknown = {tag.tag_id for tag, _ in side} - self.side.keys()
+        if unknown:
+            raise DeclarationError(
+                f"the function wrote to the side output {min(unknown)!r}, which is not declared",
+                advice="name its tag in side_outputs=[…]",
+            )
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _main(self, results: Sequence[Any]) -> list[pa.Array]:
+        column = result_columns(self.output, results)
+        return column.flatten() if pa.types.is_struct(column.type) else [column]

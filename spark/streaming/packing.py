@@ -1,0 +1,154 @@
+"""Rows travel to the slots as blobs of Arrow rows: one or several for each task upstream and slot.
+
+A blob is a row of five columns: the integer of its slot, the number of the input, the task that packed it, the largest
+time stamp that the task has met so far, and the rows themselves. Every task sends every slot at least one blob, with
+its largest time stamp, so that all slots have the same watermark. Source: notes on Spark, sections 1 and 2.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...serializers.errors import ValueNotConvertible
+from ...state.columnar.encoded_keys import encoded_keys, key_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...serializers.serializer import TypeSerializer
+    from ..worker import Settings
+    from .runs import RunFacts
+
+BLOBS = "slot_group int, input int, origin long, highest_ms long, rows binary"
+"""The columns of packed rows."""
+
+_SCHEMA = pa.schema(
+    {
+        "slot_group": pa.int32(),
+        "input": pa.int32(),
+        "origin": pa.int64(),
+        "highest_ms": pa.int64(),
+        "rows": pa.binary(),
+    }
+)
+
+
+@attrs.frozen
+class Packing:
+    """Packs the rows of one input of an operator; used with `mapInArrow`.
+
+    Attributes:
+        run: Reads what holds for this start of the query.
+        settings: The settings of the workers.
+        index: The number of the input.
+        key: The serializer of the keys; None: the input has no keys.
+        key_columns: The columns of the key.
+        time_column: The column of the time stamps; "": there is none.
+        to_all: Whether every slot gets every row: the input is broadcast.
+        blob_bytes: The size at which a blob ends.
+    """
+
+    run: RunFacts
+    settings: Settings
+    index: int
+    key: TypeSerializer[Any] | None
+    key_columns: tuple[str, ...]
+    time_column: str
+    to_all: bool
+    blob_bytes: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        self.settings.begin()
+        run = self.run.read()
+        origin, task = _origin(), self.index
+        held: list[list[pa.RecordBatch]] = [[] for _ in run.groups]
+        sizes = [0] * len(run.groups)
+        highest: int | None = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            highest = self._highest(batch, highest)
+            for slot, part in self._parts(batch, len(run.groups), run.max_parallelism, origin):
+                held[slot].append(part)
+                sizes[slot] += part.nbytes
+                if sizes[slot] >= self.blob_bytes:
+                    yield _blob(run.groups[slot], task, origin, highest, held[slot])
+                    held[slot], sizes[slot] = [], 0
+        for group, parts in zip(run.groups, held, strict=True):
+            yield _blob(group, task, origin, highest, parts)
+
+    def _highest(self, batch: pa.RecordBatch, before: int | None) -> int | None:
+        if not self.time_column:
+            return before if before is not None else 0  # there are rows, which is all that is asked for
+        found = pc.max(milliseconds(batch.column(self.time_column))).as_py()
+        return before if found is None else found if before is None else max(before, found)
+
+    def _parts(
+        self, batch: pa.RecordBatch, slots: int, max_parallelism: int, origin: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows of each slot."""
+        if self.to_all:
+            yield from ((slot, batch) for slot in range(slots))
+            return
+        if self.key is None:
+            yield origin % slots, batch
+            return
+        for name in self.key_columns:
+            if batch.column(name).null_count:
+                raise ValueNotConvertible(
+                    f"there is a null in the key column {name!r}, but a key cannot be null",
+                    advice=f'remove such rows: .dropna(subset=["{name}"])',
+                )
+        if slots == 1:
+            yield 0, batch
+            return
+        column = key_column(self.key, [batch.column(name) for name in self.key_columns])
+        _, groups = encoded_keys(self.key, column, max_parallelism)
+        chosen = groups.astype(np.int64) * slots // max_parallelism
+        order = np.argsort(chosen, kind="stable")
+        taken = batch.take(pa.array(order))
+        ends = np.searchsorted(chosen[order], np.arange(slots + 1))
+        for slot in range(slots):
+            if count := int(ends[slot + 1] - ends[slot]):
+                yield slot, taken.slice(int(ends[slot]), count)
+
+
+def milliseconds(column: pa.Array) -> pa.Array:
+    """Return a column of times as milliseconds since 1970 UTC, rounded down; integers are milliseconds already."""
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    per_unit = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+    factor, divisor = per_unit[column.type.unit]
+    numbers = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return pa.array(numbers * factor // divisor, mask=pc.is_null(column).to_numpy(zero_copy_only=False))
+
+
+def _origin() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _blob(group: int, index: int, origin: int, highest: int | None, parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    rows = b""
+    if parts:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, parts[0].schema) as writer:
+            for part in parts:
+                writer.write_batch(part)
+        rows = sink.getvalue().to_pybytes()
+    return pa.RecordBatch.from_pydict(
+        {"slot_group": [group], "input": [index], "origin": [origin], "highest_ms": [highest], "rows": [rows]},
+        schema=_SCHEMA,
+    )
+
+
+def unpacked(rows: bytes) -> list[pa.RecordBatch]:
+    """Return the rows of a blob."""
+    return list(pa.ipc.open_stream(rows)) if rows else []

@@ -1,0 +1,76 @@
+"""What the tasks of a query learn from the state directory: what holds for this start."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+
+import attrs
+
+from ...serializers.errors import DeclarationError, SavepointNotFound
+from ...state.storage.files import Folder
+from ...state.streaming.directory import Epoch, StateDirectory
+
+
+@attrs.frozen(slots=False)
+class Run:
+    """One start of a query.
+
+    Attributes:
+        directory: The state directory.
+        epoch: The epoch.
+        retained: How many batches Spark keeps and may go back to.
+    """
+
+    directory: StateDirectory
+    epoch: Epoch
+    retained: int
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The integer that the rows of each slot are grouped by."""
+        return self.epoch.groups
+
+    @property
+    def max_parallelism(self) -> int:
+        """The number of key groups."""
+        return self.directory.max_parallelism
+
+    @cached_property
+    def slots(self) -> dict[int, int]:
+        """The slot of each integer."""
+        return {group: slot for slot, group in enumerate(self.groups)}
+
+
+@attrs.frozen
+class RunFacts:
+    """Where tasks read them.
+
+    Attributes:
+        place: The state directory.
+        token: The name of the start.
+    """
+
+    place: str
+    token: str
+
+    def read(self) -> Run:
+        """Read what holds; once in each process.
+
+        Raises:
+            DeclarationError: The query was not started by `StreamJob.start`.
+        """
+        return _read(self.place, self.token)
+
+
+@cache
+def _read(place: str, token: str) -> Run:
+    folder = Folder.at(place)
+    try:
+        directory = StateDirectory.open(folder)
+        facts = directory.run(token)
+    except SavepointNotFound as error:
+        raise DeclarationError(
+            "the query was not started by its job, so it is not known which state it goes on from",
+            advice="start it with StreamJob.start(writer) instead of writer.start()",
+        ) from error
+    return Run(directory, directory.epoch(facts["epoch"]), facts["retained"])

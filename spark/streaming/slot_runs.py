@@ -1,0 +1,162 @@
+"""What a worker does for a slot in a batch, however Spark calls it.
+
+    answer = SlotRunner(…)(group, manifest, blobs, now_ms)
+
+A slot's task is kept in its process, and goes on in the next batch if the manifest that Spark then has is its own. It
+is taken out before anything is processed, so a failed attempt leaves nothing that could be trusted. Source: notes on
+Spark, 2.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import MigrationFailed, located
+from ...state.streaming.manifest import Manifest
+from ...state.streaming.slot import SlotTask
+from ...state.task.subtask import StoredOperator
+from .packing import unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from ...state.streaming.slot import OperatorSpec
+    from ..worker import Settings
+    from .elements import ElementReader, ResultWriter
+    from .runs import Run, RunFacts
+
+_LIVE: dict[tuple[str, str, int], tuple[str, SlotTask]] = {}
+"""The tasks of this process, with the attempt of their last manifest; by directory, operator and slot."""
+
+
+@attrs.frozen
+class Blob:
+    """A packed row, without its slot."""
+
+    index: int
+    origin: int
+    highest_ms: int | None
+    rows: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Answer:
+    """What a slot returns for a batch.
+
+    Attributes:
+        manifest: Its manifest; None: the slot is not one of this epoch, and keeps what it has.
+        rows: The rows of its results; None: there are none.
+        wake_ms: When its first timer of processing time is due, in milliseconds; None: there is none.
+    """
+
+    manifest: bytes | None
+    rows: pa.RecordBatch | None = None
+    wake_ms: int | None = None
+
+
+@attrs.frozen
+class SlotRunner:
+    """Processes the batches of slots.
+
+    Attributes:
+        run: Reads what holds for this start.
+        settings: The settings of the workers.
+        spec: The operator.
+        readers: Make the elements of each input.
+        writer: Makes the rows of results.
+    """
+
+    run: RunFacts
+    settings: Settings
+    spec: OperatorSpec
+    readers: tuple[ElementReader, ...]
+    writer: ResultWriter
+
+    def __call__(self, group: int, stored: bytes | None, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
+        """Process a batch.
+
+        Args:
+            group: The integer of the slot.
+            stored: The manifest that Spark has; None: none.
+            blobs: The packed rows of the slot.
+            now_ms: The time of the batch.
+            batch: The number of the batch.
+        """
+        self.settings.begin()
+        run = self.run.read()
+        slot = run.slots.get(group)
+        if slot is None:
+            return Answer(None)
+        before = None if stored is None else Manifest.from_bytes(stored)
+        with located(operator=self.spec.uid):
+            task = self._task(run, slot, before, now_ms)
+            try:
+                answer = self._processed(task, run, blobs, now_ms, batch)
+            except BaseException:
+                task.close()
+                raise
+            _LIVE[self._place(run, slot)] = task.last_attempt, task
+            return answer
+
+    def _processed(self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
+        highest: list[int | None] = [None] * len(self.readers)
+        elements = []
+        for blob in sorted(blobs, key=lambda one: one.origin):  # the order in which they arrive is by chance
+            if blob.highest_ms is not None:
+                known = highest[blob.index]
+                highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
+            elements += [self.readers[blob.index].read(blob.index, part) for part in unpacked(blob.rows)]
+        task.process(elements, highest, now_ms)
+        results, side = task.take()
+        rows = self.writer.write(results, side) if results or side else None
+        directory = run.directory
+        manifest = task.checkpoint(
+            batch, directory=directory.id, epoch=run.epoch.number, folder=directory.folder, shared=directory.shared
+        )
+        manifest = directory.delete_obsolete(manifest, batch - run.retained - 1)
+        data = manifest.to_bytes()
+        directory.record(manifest, data)
+        task.keep(manifest)
+        return Answer(data, rows, task.next_processing_time())
+
+    def _place(self, run: Run, slot: int) -> tuple[str, str, int]:
+        return run.directory.id, self.spec.uid, slot
+
+    def _task(self, run: Run, slot: int, before: Manifest | None, now_ms: int) -> SlotTask:
+        """Return the task of a slot, with the state after the last committed batch."""
+        live = _LIVE.pop(self._place(run, slot), None)
+        if live is not None:
+            attempt, task = live
+            if before is not None and attempt == before.attempt and before.epoch == run.epoch.number:
+                task.committed()
+                return task
+            task.close()
+        if before is not None and before.directory != run.directory.id:
+            raise MigrationFailed(
+                "Spark's checkpoint has the manifest of another state directory",
+                advice="start the query with the state directory that its checkpoint belongs to",
+            )
+        if before is not None and before.epoch > run.epoch.number:
+            raise MigrationFailed(
+                f"the state is of epoch {before.epoch}, and the query was started for epoch {run.epoch.number}",
+                advice="start it again with StreamJob.start: another start has gone on in the meantime",
+            )
+        task = SlotTask(self.spec, slot, run.epoch.slots)
+        if before is not None and before.epoch == run.epoch.number:
+            task.resume(before, run.directory.folder, now_ms)
+            task.committed()
+            return task
+        base = run.directory.base_of(run.epoch)
+        operator = None if base is None else _operator_of(base, self.spec)
+        task.begin_epoch(operator, now_ms)
+        return task
+
+
+def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:
+    """Return the stored state of an operator in the base of an epoch; None: it has none there."""
+    found = next((one for one in base.operators if spec.uid in {one.uid, one.operator_id}), None)
+    return None if found is None else StoredOperator.of(base, found.operator_id)

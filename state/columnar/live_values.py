@@ -1,0 +1,194 @@
+"""Columns of rows as the values that a running function takes and returns: objects of the user's classes.
+
+`column_values` has the values that serializers accept, in which a record is generic. Here records are of their Python
+class, as serializers read them.
+
+numpy comes with the extra `spark`; nothing else imports this module.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...serializers.columns.bytes_at import PADDING
+from ...serializers.columns.codec import Cells
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.records.columns import column_of_field
+from ...serializers.records.serializers import DescribedRecordSerializer
+from ...serializers.rows.serializers import RowSerializer
+from ...serializers.rows.values import Row
+from ...serializers.views import DataInputView
+from ..entry_keys import encode
+from .column_bytes import encode_column, encode_values
+from .column_values import python_values
+from .json_codec import all_codecs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+
+Serializer = Any
+
+
+def field_names(serializer: TypeSerializer[Any]) -> tuple[str, ...]:
+    """Return the names of the fields of a record, or of the columns of a row with names; else none."""
+    if isinstance(serializer, DescribedRecordSerializer):
+        return tuple(field.name for field in serializer.fields)
+    return serializer.names if isinstance(serializer, RowSerializer) else ()
+
+
+def live_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
+    """Return the values of a column as a function takes them; nulls become None.
+
+    Raises:
+        ValueNotConvertible: A value does not fit the type.
+    """
+    if isinstance(serializer, OptionalSerializer):
+        return live_values(serializer.value, column)
+    if column.null_count:
+        found = iter(live_values(serializer, column.drop_null()))
+        return [next(found) if valid else None for valid in pc.is_valid(column).to_pylist()]
+    if _is_plain_record(serializer):
+        return _records(serializer, column)
+    if isinstance(serializer, RowSerializer) and serializer.names:
+        names = serializer.names
+        parts = [live_values(one.serializer, column.field(one.name)) for one in serializer.columns]
+        return [Row._of(values, names) for values in zip(*parts, strict=True)]  # noqa: SLF001 - its own package
+    if isinstance(serializer, TupleSerializer):
+        parts = [live_values(part, column.field(at)) for at, part in enumerate(serializer.fields)]
+        return list(zip(*parts, strict=True))
+    if not serializer.snapshot_configuration().children():
+        return python_values(serializer, column)
+    encoded = encode_column(serializer, column)
+    data = encoded.join().to_pylist()
+    declined = np.flatnonzero(encoded.declined).tolist()
+    for row, item in zip(declined, encode_values(serializer, column, declined), strict=True):
+        data[row] = item
+    return [serializer.deserialize(DataInputView(item)) for item in data]
+
+
+def _is_plain_record(serializer: Any) -> bool:
+    """Whether all values are of one class whose fields are known."""
+    return (
+        isinstance(serializer, DescribedRecordSerializer)
+        and serializer.python_class is not None
+        and not serializer.registered
+        and not serializer.unregistered
+    )
+
+
+def _records(serializer: Serializer, column: pa.Array) -> list[Any]:
+    there = [column.type.field(index).name for index in range(column.type.num_fields)]
+    parts: dict[str, list[Any]] = {}
+    for field in serializer.fields:
+        argument = field.init_name or field.attribute or field.name
+        if name := column_of_field(field, there):
+            values = live_values(field.serializer, column.field(name))
+            if not field.optional and None in values:
+                raise ValueNotConvertible(
+                    f"there is a null in the column {name!r}, and the field {field.name!r} may not be null",
+                    advice=f"declare it {field.name}: … | None, or remove such rows",
+                )
+            parts[argument] = values
+        else:
+            parts[argument] = [field.default.make() for _ in range(len(column))]
+    build = _builder(serializer.python_class, tuple(parts))
+    try:
+        return list(map(build, *parts.values())) if parts else [build() for _ in range(len(column))]
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise ValueNotConvertible(
+            f"{serializer.python_name} cannot be built from a row: {cause_text(error)}",
+            advice="let the class accept what the columns have",
+        ) from error
+
+
+def _builder(python_class: Any, names: tuple[str, ...]) -> Callable[..., Any]:
+    """Return what builds an object from the values of arguments in this order."""
+    parameters = signature(python_class).parameters.values()
+    positional = tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
+    if positional[: len(names)] == names:
+        built: Callable[..., Any] = python_class
+        return built
+    return lambda *values: python_class(**dict(zip(names, values, strict=True)))
+
+
+def result_kind(serializer: TypeSerializer[Any]) -> pa.DataType:
+    """Return the type of the column of results; the fields of a class are in the order in which it declares them."""
+    kind = all_codecs().of(serializer).kind
+    if not _is_plain_record(serializer):
+        return kind
+    fields = {field.name: kind.field(field.name) for field in serializer.fields}  # type: ignore[attr-defined]
+    return pa.struct([fields[field.name] for field in _in_order(serializer)])
+
+
+def _in_order(serializer: Serializer) -> list[Any]:
+    order = list(signature(serializer.python_class).parameters)
+    places = {name: place for place, name in enumerate(order)}
+    return sorted(
+        serializer.fields,
+        key=lambda field: places.get(field.init_name or field.attribute or field.name, len(places)),
+    )
+
+
+def result_columns(serializer: TypeSerializer[Any], values: Sequence[Any]) -> pa.Array:
+    """Return the column of results, of the type `result_kind`.
+
+    Raises:
+        ValueNotConvertible: A value is not of the type.
+    """
+    if _is_plain_record(serializer):
+        expected: Any = serializer
+        for value in values:
+            if type(value) is not expected.python_class:
+                raise ValueNotConvertible(f"{shown(value)} is not a {expected.python_name}")
+        kind = result_kind(serializer)
+        columns = [
+            _field_column(field, [getattr(value, field.attribute or field.name) for value in values])
+            for field in _in_order(serializer)
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(values), kind)
+    return _column(serializer, values)
+
+
+def _field_column(field: Any, values: list[Any]) -> pa.Array:
+    if not field.optional and None in values:
+        raise ValueNotConvertible(
+            f"found null in the field {field.name!r}, which is not declared optional", path=f"$.{field.name}"
+        )
+    return _column(field.serializer, values)
+
+
+def _column(serializer: Any, values: Sequence[Any]) -> pa.Array:
+    if isinstance(serializer, OptionalSerializer):
+        return _column(serializer.value, values)
+    codec = all_codecs().of(serializer)
+    if codec.is_plain and not pa.types.is_boolean(codec.kind):
+        try:
+            return pa.array(values, codec.kind)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            pass  # below the serializer says what is wrong
+    is_there = [value is not None for value in values]
+    data = [encode(serializer, value) for value in values if value is not None]
+    raw = b"".join(data)
+    ends = np.cumsum([len(item) for item in data], dtype=np.int64)
+    starts = ends - np.fromiter(map(len, data), np.int64, len(data))
+    padded = raw + bytes(PADDING)
+    decoded = codec.decode(Cells(padded, np.frombuffer(padded, np.uint8), starts, ends))
+    column = decoded.column
+    if decoded.odd.any():
+        read = [codec.tell(serializer.deserialize(DataInputView(item))) for item in data]
+        column = codec.array(read)
+    if all(is_there):
+        return column
+    rows = iter(range(len(data)))
+    return column.take(pa.array([next(rows) if there else None for there in is_there], pa.int64()))

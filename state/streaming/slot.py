@@ -1,0 +1,312 @@
+"""A slot: one subtask of an operator, which lives from batch to batch as long as its process and its state last.
+
+    task = SlotTask(spec, slot, directory)
+    task.resume(manifest)                    or task.begin_epoch(base): from what was stored
+    task.process(batches, now_ms)            elements, watermarks, due timers
+    manifest = task.checkpoint(batch)        its files are in the state directory; the engine commits the manifest
+
+Source: notes on Spark, sections 2.1 and 2.3.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import shown
+from ..backends.publishing import OperatorSnapshot
+from ..runtime.runtime_context import TaskInfo
+from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
+from ..savepoint.redistribution import Share
+from ..storage.commit import Commit
+from ..task.function_subtask import FunctionSubtask
+from ..task.subtask import StoredOperator
+from .manifest import MANIFESTS, Manifest, Obsolete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from ..runtime.output_tag import OutputTag
+    from ..storage.files import Folder
+    from ..task.subtask import BackendFactory
+
+
+@attrs.frozen
+class InputSpec:
+    """One input of an operator.
+
+    Attributes:
+        delay_ms: How far event time stays behind the largest time stamp; None: the elements have none.
+        idle_ms: After how long without rows the input no longer holds event time back; None: never.
+    """
+
+    delay_ms: int | None = None
+    idle_ms: int | None = None
+
+
+@attrs.frozen
+class OperatorSpec:
+    """An operator of a streaming query, as its tasks get it.
+
+    Attributes:
+        uid: The uid.
+        function: The function, or a `WindowOperation`, pickled: each slot has its own, as each subtask has in Flink.
+        key: The serializer of the keys; None: the operator is not keyed.
+        inputs: Its inputs.
+        max_parallelism: The number of key groups.
+        backend: Creates the keyed backends.
+        in_order: Whether the elements of a batch are processed in the order of their time stamps.
+    """
+
+    uid: str
+    function: bytes = attrs.field(repr=False)
+    key: TypeSerializer[Any] | None
+    inputs: tuple[InputSpec, ...]
+    max_parallelism: int
+    backend: BackendFactory
+    in_order: bool = True
+
+
+@attrs.frozen
+class Elements:
+    """The elements of a batch for a slot, of one input.
+
+    Attributes:
+        index: The number of the input.
+        keys: Their keys; None: the input has no keys.
+        values: The elements.
+        timestamps: Their time stamps in milliseconds; None: they have none.
+    """
+
+    index: int
+    keys: Sequence[Any] | None
+    values: Sequence[Any]
+    timestamps: Sequence[int | None] | None = None
+
+    def __iter__(self) -> Iterator[tuple[int | None, int, Any, Any]]:
+        """Yield time stamp, input, key and value of each element."""
+        count = len(self.values)
+        times = (None,) * count if self.timestamps is None else self.timestamps
+        keys = (None,) * count if self.keys is None else self.keys
+        for timestamp, key, value in zip(times, keys, self.values, strict=True):
+            yield timestamp, self.index, key, value
+
+
+class SlotTask(FunctionSubtask):
+    """One slot of an operator.
+
+    Args:
+        spec: The operator.
+        slot: The number of the slot.
+        slots: The number of slots: the parallelism of the operator.
+        attempt: The number of the attempt of the engine's task, for the runtime context.
+
+    Attributes:
+        results: The results of the main output since the last `take`.
+        side_results: Those of side outputs, with their tags.
+    """
+
+    def __init__(self, spec: OperatorSpec, slot: int, slots: int, *, attempt: int = 0) -> None:
+        self._spec = spec
+        self._key_now: Any = None
+        self._element: Any = None
+        self._selectors = tuple(None if spec.key is None else self._current for _ in spec.inputs)
+        self._now_ms = 0
+        self._last: Manifest | None = None
+        self._own = False
+        self._active_ms = [0] * len(spec.inputs)
+        self.results: list[Any] = []
+        self.side_results: list[tuple[OutputTag, Any]] = []
+        super().__init__(
+            pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
+            spec.key,
+            backend=spec.backend,
+            task=TaskInfo(
+                index=slot, parallelism=slots, max_parallelism=spec.max_parallelism, attempt=attempt, name=spec.uid
+            ),
+            uid=spec.uid,
+        )
+
+    def _current(self, _: Any) -> Any:
+        return self._key_now
+
+    def current_processing_time(self) -> int:
+        return self._now_ms
+
+    def _collect(self, value: Any, timestamp: int | None) -> None:
+        self.results.append(value)
+
+    def _collect_side(self, tag: OutputTag, value: Any, timestamp: int | None) -> None:
+        self.side_results.append((tag, value))
+
+    # Start
+
+    def resume(self, manifest: Manifest, folder: Folder, now_ms: int) -> None:
+        """Go on from this slot's own state after a batch, as when its process has died."""
+        self._now_ms = now_ms
+        self._own = True
+        self._begin((StoredOperator(manifest.operator, folder, manifest.batch + 1),))
+        self.open()
+        self._last = manifest
+        self._active_ms = list(manifest.active_ms)
+        self._running.resume_event_time(manifest.watermarks, manifest.watermark)
+
+    def begin_epoch(self, base: StoredOperator | None, now_ms: int) -> None:
+        """Start from the base of an epoch, of which this slot gets its key groups and its share; None: from nothing."""
+        self._now_ms = now_ms
+        self._own = False
+        self._active_ms = [now_ms] * len(self._active_ms)
+        self._begin(() if base is None else (base,))
+        self.open()
+
+    def _shares(self, snapshots: Sequence[StoredOperator], part: str) -> Iterator[tuple[StoredOperator, list[Share]]]:
+        """Yield the shares of operator state: all of this slot's own state, else what it gets at a start."""
+        if not self._own:
+            yield from super()._shares(snapshots, part)
+            return
+        for snapshot in snapshots:
+            (subtask,) = snapshot.stored.subtasks
+            if (handle := getattr(subtask, part)) is not None:
+                yield snapshot, [Share.whole(handle)]
+
+    # One batch
+
+    def process(self, batch: Sequence[Elements], highest: Sequence[int | None], now_ms: int) -> None:
+        """Process the elements of a batch, then what the watermarks and the time at its end make due.
+
+        Args:
+            batch: The elements of each input.
+            highest: The largest time stamp of each input in all slots; None: the input has no rows in this batch.
+            now_ms: The time of the batch: the processing time, the same if it is repeated.
+        """
+        self._now_ms = now_ms
+        self._element = None
+        try:
+            self._elements(batch)
+            self._element = None
+            self._finish_batch(highest)
+        except Exception as error:
+            error.add_note(self._whereabouts())
+            raise
+
+    def _elements(self, batch: Sequence[Elements]) -> None:
+        process, watermark = self._running.process_element, self._running.process_watermark
+        if not self._spec.in_order or all(elements.timestamps is None for elements in batch):
+            for elements in batch:
+                for timestamp, index, key, value in elements:
+                    self._key_now = key
+                    self._element = value
+                    process(value, timestamp, index)
+            return
+        rows = [row for elements in batch for row in elements]
+        rows.sort(key=_time_of)
+        delays, reached = [spec.delay_ms for spec in self._spec.inputs], [MIN_WATERMARK] * len(self._spec.inputs)
+        for timestamp, index, key, value in rows:
+            delay = delays[index]
+            if timestamp is not None and delay is not None and timestamp - delay - 1 > reached[index]:
+                # Whatever the batch ends with, no earlier element follows: so results do not depend on where it ends.
+                reached[index] = timestamp - delay - 1
+                self._element = None
+                watermark(reached[index], index)
+            self._key_now = key
+            self._element = value
+            process(value, timestamp, index)
+
+    def _whereabouts(self) -> str:
+        """Return what was processed when an error was raised."""
+        element = (
+            f"the element {shown(self._element)}" if self._element is not None else "a timer or the end of a batch"
+        )
+        key = "" if self._backend is None else f", key {shown(self._backend.current_key)}"
+        return f"in operator {self._spec.uid!r}{key}, at {element}"
+
+    def _finish_batch(self, highest: Sequence[int | None]) -> None:
+        running = self._running
+        for index, (spec, found) in enumerate(zip(self._spec.inputs, highest, strict=True)):
+            if found is not None:
+                self._active_ms[index] = self._now_ms
+                if spec.delay_ms is not None:
+                    running.process_watermark(found - spec.delay_ms - 1, index)
+        for index in self._idle():
+            others = [mark for other, mark in enumerate(running.watermarks) if other != index]
+            if others:
+                running.process_watermark(min(others), index)
+        running.process_time()
+
+    def _idle(self) -> list[int]:
+        """Return the inputs that do not hold event time back, because they have been silent for long enough."""
+        return [
+            index
+            for index, spec in enumerate(self._spec.inputs)
+            if spec.idle_ms is not None and self._now_ms - self._active_ms[index] >= spec.idle_ms
+        ]
+
+    def drain(self) -> None:
+        """Fire all timers of event time, as at the end of a bounded input."""
+        for index in range(len(self._spec.inputs)):
+            self._running.process_watermark(MAX_WATERMARK, index)
+
+    def take(self) -> tuple[list[Any], list[tuple[OutputTag, Any]]]:
+        """Return the results since the last call, and forget them."""
+        taken = self.results, self.side_results
+        self.results, self.side_results = [], []
+        return taken
+
+    # Its end
+
+    def checkpoint(self, batch: int, *, directory: str, epoch: int, folder: Folder, shared: Folder) -> Manifest:
+        """Write the state after a batch, and return its manifest, which is to be committed with the batch.
+
+        Args:
+            batch: The number of the batch.
+            directory: The id of the state directory.
+            epoch: The epoch of the query.
+            folder: The state directory.
+            shared: Its folder for files that several batches need.
+        """
+        attempt = uuid.uuid4().hex
+        written = self.write(batch + 1, Commit(folder, attempt), is_checkpoint=True, shared=shared)
+        task = self.task
+        stored = OperatorSnapshot(self.operator, task.max_parallelism, [written]).state()
+        (subtask,) = stored.subtasks
+        stored = attrs.evolve(stored, parallelism=task.parallelism, subtasks=(attrs.evolve(subtask, index=task.index),))
+        manifest = Manifest(
+            directory,
+            epoch,
+            batch,
+            task.index,
+            attempt,
+            stored,
+            self._running.times.watermark,
+            self._running.watermarks,
+            tuple(self._active_ms),
+        )
+        if self._last is not None:
+            needed = set(manifest.files())
+            gone = sorted(name for name in self._last.files() if name not in needed)
+            obsolete = Obsolete(batch, (*gone, f"{MANIFESTS}/{self._last.name}"))
+            manifest = attrs.evolve(manifest, obsolete=(*self._last.obsolete, obsolete))
+        return manifest
+
+    def keep(self, manifest: Manifest) -> None:
+        """Note the manifest of the last checkpoint as it was stored."""
+        self._last = manifest
+
+    @property
+    def last_attempt(self) -> str:
+        """The id of the attempt of the last manifest; "": there is none."""
+        return "" if self._last is None else self._last.attempt
+
+    def committed(self) -> None:
+        """Notify function and backend that the batch of the last checkpoint was committed."""
+        if self._last is not None:
+            self.notify_checkpoint_complete(self._last.batch + 1)
+
+
+def _time_of(row: tuple[int | None, int, Any, Any]) -> int:
+    timestamp = row[0]
+    return MIN_WATERMARK if timestamp is None else timestamp

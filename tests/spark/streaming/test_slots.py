@@ -1,0 +1,339 @@
+"""Slots from batch to batch: state, time, side outputs, and what the engine may do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from streaming_batches import Batches
+
+from stateshift import (
+    CheckpointedFunction,
+    CheckpointListener,
+    DeclarationError,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    OutputTag,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+)
+from stateshift.serializers.hints import serializer_for
+from stateshift.spark.streaming.packing import milliseconds
+from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
+
+
+@attrs.frozen
+class Visit:
+    user: str
+    amount: int
+    at: int = 0
+
+
+@attrs.frozen
+class Total:
+    user: str
+    total: int
+
+
+SCHEMA = {"user": pa.string(), "amount": pa.int64(), "at": pa.int64()}
+BIG = OutputTag("big", int)
+
+
+class Totals(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", int, default_value=0))
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[Total]:
+        self.total.update(self.total.value() + value.amount)
+        yield Total(value.user, self.total.value())
+        if value.amount > 100:
+            yield BIG, value.amount
+
+
+def visits(*pairs):
+    return [{"user": user, "amount": amount, "at": 0} for user, amount in pairs]
+
+
+def totals(place, backend, **options):
+    return Batches(place, Totals(), backend, schema=SCHEMA, key=("user",), element=Visit, side=[BIG], **options)
+
+
+def main_results(rows):
+    return sorted((row["user"], row["total"]) for row in rows if row["side_output"] is None)
+
+
+def test_state_goes_on_from_batch_to_batch_in_one_process_and_in_others(tmp_path, backend):
+    engine = totals(tmp_path, backend)
+
+    first = engine.batch(visits(("ann", 1), ("bob", 2), ("ann", 3)))
+    second = engine.batch(visits(("ann", 4), ("cy", 5)))
+    engine.new_process()
+    third = engine.batch(visits(("ann", 6), ("bob", 7), ("cy", 8)))
+
+    assert [("ann", 1), ("ann", 4), ("bob", 2)] == main_results(first)
+    assert [("ann", 8), ("cy", 5)] == main_results(second)
+    assert [("ann", 14), ("bob", 9), ("cy", 13)] == main_results(third)
+
+
+def test_a_batch_that_was_not_committed_is_as_if_it_had_not_been(tmp_path, backend):
+    engine = totals(tmp_path, backend)
+    engine.batch(visits(("ann", 1), ("bob", 2)))
+
+    once = engine.batch(visits(("ann", 10)), commits=False)
+    again = engine.batch(visits(("ann", 10)))
+
+    assert main_results(once) == main_results(again) == [("ann", 11)]
+
+
+def test_side_outputs_are_rows_with_a_tag(tmp_path, backend):
+    engine = totals(tmp_path, backend)
+
+    rows = engine.batch(visits(("ann", 500)))
+
+    assert [
+        {"user": "ann", "total": 500, "side_output": None, "big": None},
+        {"user": None, "total": None, "side_output": "big", "big": 500},
+    ] == rows
+
+
+def test_a_side_output_that_was_not_declared_is_refused(tmp_path, backend):
+    engine = Batches(tmp_path, Totals(), backend, schema=SCHEMA, key=("user",), element=Visit,
+                     side=[OutputTag("other", int)])  # fmt: skip
+    with pytest.raises(DeclarationError, match="side output 'big', which is not declared"):
+        engine.batch(visits(("ann", 500)))
+
+
+def test_a_null_key_is_refused_with_its_column(tmp_path, backend):
+    engine = totals(tmp_path, backend)
+    with pytest.raises(ValueNotConvertible, match="null in the key column 'user'"):
+        engine.batch([{"user": None, "amount": 1, "at": 0}])
+
+
+class Fails(Totals):
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[Total]:
+        yield from super().process_element(value, ctx)
+        if value.amount < 0:
+            raise ZeroDivisionError("below nothing")
+
+
+def test_after_an_exception_in_the_middle_of_a_batch_nothing_of_it_is_seen(tmp_path, backend):
+    engine = Batches(tmp_path, Fails(), backend, schema=SCHEMA, key=("user",), element=Visit, side=[BIG], slots=1)
+    engine.batch(visits(("ann", 1)))
+
+    with pytest.raises(ZeroDivisionError):
+        engine.batch(visits(("ann", 10), ("bob", -1)))
+
+    assert [("ann", 3)] == main_results(engine.batch(visits(("ann", 2))))
+
+
+def test_an_error_of_a_function_names_operator_key_and_element(tmp_path, backend):
+    engine = Batches(tmp_path, Fails(), backend, schema=SCHEMA, key=("user",), element=Visit, side=[BIG])
+    with pytest.raises(ZeroDivisionError) as raised:
+        engine.batch(visits(("bob", -1)))
+    (note,) = raised.value.__notes__
+    assert "operator 'operator', key 'bob'" in note
+    assert "Visit(user='bob', amount=-1, at=0)" in note
+
+
+class Windowed(KeyedProcessFunction):
+    """Counts the elements of a key until event time has passed them by 10 ms, then emits (key, count, time)."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", int, default_value=0))
+        self.times = runtime_context.get_list_state(ListStateDescriptor("times", int))
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[tuple[str, int, int]]:
+        self.count.update(self.count.value() + 1)
+        self.times.add(ctx.timestamp())
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() // 10 * 10 + 10)
+        return iter(())
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), self.count.value(), timestamp
+        self.count.clear()
+
+
+def windowed(place, backend, **options):
+    options = {"delay_ms": 0, "slots": 3, **options}
+    return Batches(place, Windowed(), backend, schema=SCHEMA, key=("user",), element=Visit, timestamp="at", **options)
+
+
+def at(user, time):
+    return {"user": user, "amount": 1, "at": time}
+
+
+def test_a_timer_fires_in_the_batch_whose_rows_pass_it_and_in_all_slots(tmp_path, backend):
+    engine = windowed(tmp_path, backend)
+
+    assert engine.batch([at("ann", 1), at("bob", 5), at("cy", 9)]) == []
+    fired = engine.batch([at("dan", 11)])
+
+    assert [("ann", 1, 10), ("bob", 1, 10), ("cy", 1, 10)] == sorted(tuple(row.values()) for row in fired)
+
+
+def test_rows_are_processed_in_the_order_of_their_times_and_timers_fire_between_them(tmp_path, backend):
+    engine = windowed(tmp_path, backend)
+
+    fired = engine.batch([at("ann", 25), at("ann", 3), at("ann", 11), at("ann", 4)])
+
+    assert [("ann", 2, 10), ("ann", 1, 20)] == [tuple(row.values()) for row in fired]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 7)), min_size=1, max_size=40),
+    cuts=st.lists(st.integers(0, 40), max_size=6),
+    restarts=st.sets(st.integers(0, 8)),
+)
+def test_the_same_rows_in_any_number_of_batches_have_the_same_results(tmp_path_factory, steps, cuts, restarts):
+    """Without late rows: the rows are in the order of their times, and are cut into batches anywhere."""
+    from stateshift import HashMapStateBackend
+
+    now, rows = 0, []
+    for user, step in steps:
+        now += step
+        rows.append(at(user, now))
+    rows.append(at("end", now + 100))
+    results = []
+    for places in ([], sorted({cut for cut in cuts if 0 < cut < len(rows)})):
+        engine = windowed(tmp_path_factory.mktemp("state"), HashMapStateBackend)
+        found = []
+        for number, (start, end) in enumerate(zip([0, *places], [*places, len(rows)], strict=True)):
+            if number in restarts:
+                engine.new_process()
+            found += [tuple(row.values()) for row in engine.batch(rows[start:end])]
+        results.append(sorted(found))
+    assert results[0] == results[1]
+
+
+class Alarm(KeyedProcessFunction):
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[tuple[str, int]]:
+        ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + 1000)
+        return iter(())
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp
+
+
+def test_a_timer_of_processing_time_says_when_the_slot_is_to_be_woken(tmp_path, backend):
+    engine = Batches(tmp_path, Alarm(), backend, schema=SCHEMA, key=("user",), element=Visit, slots=1)
+
+    engine.batch([at("ann", 0)], now_ms=5000)
+    (group,) = engine.wakes
+    assert engine.wakes == {group: 6000}
+    engine.new_process()
+    rows = engine.batch([], now_ms=6000, only=[group])
+
+    assert [("ann", 6000)] == [tuple(row.values()) for row in rows]
+    assert engine.wakes == {group: None}
+
+
+class Listens(Totals, CheckpointedFunction, CheckpointListener):
+    def __init__(self):
+        self.restored, self.complete, self.snapshots = None, [], 0
+
+    def initialize_state(self, context):
+        self.restored = context.is_restored()
+        self.seen = context.get_operator_state_store().get_list_state(ListStateDescriptor("seen", int))
+
+    def snapshot_state(self, context):
+        self.snapshots += 1
+        self.seen.update([context.get_checkpoint_id()])
+
+    def notify_checkpoint_complete(self, checkpoint_id):
+        self.complete.append(checkpoint_id)
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[tuple[bool, list[int], list[int]]]:
+        yield self.restored, list(self.complete), list(self.seen.get())
+
+
+def test_the_life_of_a_function(tmp_path, backend):
+    def listening():
+        return Batches(tmp_path, Listens(), backend, schema=SCHEMA, key=("user",), element=Visit, slots=1)
+
+    engine = listening()
+    first, second = (engine.batch(visits(("ann", 1)))[0] for _ in range(2))
+    engine.new_process()
+    other = listening()
+    other.committed, other.number = engine.committed, engine.number
+    (third,) = other.batch(visits(("ann", 1)))
+
+    assert [False, [], []] == list(first.values())
+    assert [False, [1], [1]] == list(second.values())
+    assert [True, [2], [2]] == list(third.values())
+
+
+def test_files_that_no_retained_batch_needs_are_deleted(tmp_path, backend):
+    engine = totals(tmp_path, backend, retained=3, slots=1)
+    for number in range(30):
+        engine.batch(visits(*((f"user {number % 5} {index}", index) for index in range(50))))
+        if not number % 7:
+            engine.new_process()
+
+    needed = {name for manifest in engine.manifests for name in manifest.files()}
+    there = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert needed <= there
+    assert len([name for name in there if name.startswith("manifests/")]) <= 6
+    files = [name for name in there if name.startswith("shared/") or ("-keyed-" in name and "manifests/" not in name)]
+    assert len(files) <= 6 * max(len(needed), 1)
+    engine.new_process()
+    assert len(engine.batch(visits(("user 0 1", 1)))) == 1
+
+
+def test_times_become_milliseconds_rounded_down():
+    micros = pa.array([1_999, -1, None, 0], pa.timestamp("us", "UTC"))
+    assert [1, -1, None, 0] == milliseconds(micros).to_pylist()
+    assert [3000] == milliseconds(pa.array([3], pa.timestamp("s"))).to_pylist()
+    assert [7] == milliseconds(pa.array([7], pa.int32())).to_pylist()
+
+
+@attrs.frozen
+class Inner:
+    name: str
+    ratio: float | None = None
+
+
+@attrs.frozen
+class Outer:
+    number: int
+    inner: Inner
+    many: list[Inner]
+    by_name: dict[str, int]
+    pair: tuple[int, str]
+    flag: bool = False
+
+
+@given(st.lists(st.builds(
+    Outer, st.integers(-(2**63), 2**63 - 1),
+    inner=st.builds(Inner, st.text(max_size=5), st.none() | st.floats(allow_nan=False)),
+    many=st.lists(st.builds(Inner, st.text(max_size=3)), max_size=3),
+    by_name=st.dictionaries(st.text(max_size=3), st.integers(-5, 5), max_size=3),
+    pair=st.tuples(st.integers(0, 9), st.text(max_size=2)), flag=st.booleans(),
+), max_size=6))  # fmt: skip
+@settings(deadline=None, max_examples=60)
+def test_results_as_columns_and_columns_as_elements_are_inverse(values):
+    serializer = serializer_for(Outer)
+    column = result_columns(serializer, values)
+    assert column.type == result_kind(serializer)
+    assert ["number", "inner", "many", "by_name", "pair", "flag"] == [field.name for field in column.type]
+    assert values == live_values(serializer, column)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Total("ann", "7"), "7"),
+        (Total("ann", 1 << 70), "1180591620717411303424"),
+        (Total("ann", None), "total"),
+        (Inner("x"), "is not a"),
+    ],
+    ids=repr,
+)
+def test_a_result_that_is_not_of_its_type_is_refused(value, words):
+    with pytest.raises(ValueNotConvertible, match=words):
+        result_columns(serializer_for(Total), [value])
