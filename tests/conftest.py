@@ -32,6 +32,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", spark_classes.OPTIONS)
 
 # Savepoints are flushed to the disk thousands of times. In memory that takes no time; a run needs about a gigabyte.
 MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there has names of its own
