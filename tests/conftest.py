@@ -23,8 +23,13 @@ from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_key
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.sources import InlineBytes
 
-# Machines of CI are slow and shared: how long a draw takes says nothing about the code.
-settings.register_profile("stateshift", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines of CI are slow and shared: how long a draw takes says nothing about the code. Each run draws other examples.
+settings.register_profile(
+    "stateshift",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("STATESHIFT_EXAMPLES") or 50),
+)
 settings.load_profile("stateshift")
 
 # Hundreds of processes are started, each of which would compile the package, and each run would compile the tests.
