@@ -23,8 +23,13 @@ from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_key
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.sources import InlineBytes
 
-# Machines of CI are slow and shared: how long a draw takes says nothing about the code.
-settings.register_profile("stateshift", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines of CI are slow and shared: how long a draw takes says nothing about the code. Each run draws other examples.
+settings.register_profile(
+    "stateshift",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("STATESHIFT_EXAMPLES") or 50),
+)
 settings.load_profile("stateshift")
 
 # Hundreds of processes are started, each of which would compile the package, and each run would compile the tests.
@@ -32,6 +37,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", spark_classes.OPTIONS)
 
 # Savepoints are flushed to the disk thousands of times. In memory that takes no time; a run needs about a gigabyte.
 MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there has names of its own

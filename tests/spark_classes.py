@@ -14,12 +14,13 @@ from pathlib import Path
 ARCHIVE = Path(__file__).parents[1] / ".cache" / "spark.jsa"
 
 # A JVM of the tests lives for seconds: code that is compiled at once is worth more to it than code that is fast.
-_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"
+"""Of every JVM of the tests, also the one that only puts together the command line of the other."""
 
 
 def java_options():
     """What the JVMs of the tests are started with."""
-    return f"{_OPTIONS} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else _OPTIONS
+    return f"{OPTIONS} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else OPTIONS
 
 
 def write():
@@ -29,7 +30,7 @@ def write():
 
     written = ARCHIVE.with_suffix(".part")  # Java would crash with a file that was cut off
     ARCHIVE.parent.mkdir(exist_ok=True)
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{_OPTIONS} -XX:ArchiveClassesAtExit={written}"
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{OPTIONS} -XX:ArchiveClassesAtExit={written}"
     spark = register(session("local[2,4]"))
     assert 3 == spark.range(5).selectExpr("id * 2 AS x").repartition(2).where("x > 3").count()
     assert 45 == spark.sparkContext.parallelize(range(10), 2).sum()

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound
 from ...serializers.wording import many
+from ..storage.identity import each_place_once
 from ..storage.stores import bare
 from ..storage.unchanged import version_of
 from .handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
-from .sources import file_of, path_of
+from .sources import file_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,11 +40,11 @@ def require_files(
     """
     missing: dict[str, str] = {}
     resized: dict[str, str] = {}
-    for stream in streams:
-        if not isinstance(stream, RelativeFileHandle | AbsoluteFileHandle | SegmentHandle):
-            continue
-        place, name = file_of(stream, folder)
-        found, file = version(place, name), path_of(stream, folder)
+    in_files = [one for one in streams if isinstance(one, RelativeFileHandle | AbsoluteFileHandle | SegmentHandle)]
+    with each_place_once():
+        places = [file_of(stream, folder) for stream in in_files]
+    for stream, (place, name) in zip(in_files, places, strict=True):
+        found, file = version(place, name), name if place == folder else f"{place.place}/{name}"
         if found is not None and found[0] < 0:
             place.size(name)  # raises why its version is not known: it is a folder, or the store does not answer
         if found is None:

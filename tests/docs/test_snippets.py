@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 import pytest
+from warm_commands import warm_commands
 
 from stateshift.serializers.registry import registry
 
@@ -127,7 +128,7 @@ def matches(shown: list[str], real: list[str]) -> bool:
 class Reader:
     """A user following a page: a folder, a shell, and a Python session."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commands: Path) -> None:
         self.folder = folder
         self.notes = folder.with_name("last-folder")
         self.status = 0
@@ -139,7 +140,7 @@ class Reader:
             if not name.startswith(("STATESHIFT_", "PYTHON")) and name not in {"CI", "BUILD_NUMBER"}
         }
         self.environment |= {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(map(str, (commands, Path(sys.executable).parent, os.environ["PATH"]))),
             "COLUMNS": "200",
             "NO_COLOR": "1",
         }
@@ -227,15 +228,21 @@ class _Shown(doctest.OutputChecker):
         return matches(want.splitlines(), got.splitlines())
 
 
+@pytest.fixture(scope="module")
+def commands():
+    with warm_commands() as folder:
+        yield folder
+
+
 @pytest.fixture
-def reader(tmp_path):
+def reader(tmp_path, commands):
     """A reader in a folder like a clone; what the session imports from there is forgotten afterwards."""
     clone = tmp_path / "stateshift"
     clone.mkdir()
     for name in ("tests", "examples"):
         (clone / name).symlink_to(ROOT / name)
     known, paths = set(sys.modules), list(sys.path)
-    person = Reader(clone)
+    person = Reader(clone, commands)
     sys.modules[person.module.__name__] = person.module
     sys.path.insert(0, "")
     with registry.restored():  # a page may register snapshots, whose modules go with it

@@ -6,7 +6,7 @@ import pytest
 from evolution.book import BITS
 from evolution.shapes import EnumOf, Leaf, ListOf, MapOf, Maybe, SetOf
 from evolution.shipped import values_of
-from hypothesis import find, settings
+from hypothesis import Phase, find, settings
 
 EDGES = {
     "empty list": (ListOf(Leaf("int")), ("list", ())),
@@ -24,7 +24,7 @@ WIDE = {
     "a big integer beyond 64 bits": ("bigint", lambda value: abs(value) > 1 << 63),
     "a double beyond a float": ("double", lambda value: abs(float.fromhex(value)) > 3.5e38),
 }
-many = settings(max_examples=3000, derandomize=True, database=None)
+many = settings(max_examples=3000, derandomize=True, database=None, phases=[Phase.generate])
 
 
 @pytest.mark.parametrize("edge", [*EDGES, *WIDE])

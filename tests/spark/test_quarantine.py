@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ QUARANTINE = MigrationOptions(bad_values=BadValues.QUARANTINE)
 CHILD = {
     name: value
     for name, value in os.environ.items()
-    if name == "SPARK_SUBMIT_OPTS" or not name.startswith(("PYTHON", "SPARK"))
+    if name in {"SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"} or not name.startswith(("PYTHON", "SPARK"))
 }
 
 
@@ -140,6 +141,22 @@ failing = job(WordSerializer(), converter=lambda text: text)
 """
 
 
+ON_ONE_SPARK = """
+import json, sys
+from stateshift.cli import main
+from stateshift.spark.session import own_driver
+
+statuses = []
+with own_driver("local[1,2]"):
+    for words in json.loads(sys.argv[1]):
+        try:
+            main(words)
+        except SystemExit as ended:
+            statuses.append(int(ended.code))
+print("ended with", statuses)
+"""
+
+
 @pytest.mark.slow
 def test_neither_spark_nor_its_workers_print_what_is_redacted(tmp_path, load):
     """Processes of their own, for what the JVM writes to stderr; a failed task is tried twice."""
@@ -149,21 +166,25 @@ def test_neither_spark_nor_its_workers_print_what_is_redacted(tmp_path, load):
         writer.put("op", "text", "plantedkey4711", "plantedvalue0815")
     folder = Path(sys.modules["planted_words"].__file__).parent
 
-    def run(job, *options):
-        command = [sys.executable, "-m", "stateshift", "migrate", tmp_path / "sp", tmp_path / job]
+    def run(*commands):
+        common = ("--master", "local[1,2]")
+        words = [
+            ["migrate", str(tmp_path / "sp"), str(tmp_path / job), "--job", f"planted_words:{job}", *common, *options]
+            for job, *options in commands
+        ]
         return subprocess.run(
-            [*map(str, command), "--job", f"planted_words:{job}", "--master", "local[1,2]", *options],
+            [sys.executable, "-c", ON_ONE_SPARK, json.dumps(words)],
             cwd=folder, env=CHILD, capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
 
-    told, redacted = run("failing"), run("failing", "--redact")
-    aside = run("refusing", "--redact", "--bad-values", "quarantine")
+    told = run(["failing"])
+    redacted = run(["failing", "--redact"], ["refusing", "--redact", "--bad-values", "quarantine"])
 
-    assert (6, 6, 0) == (told.returncode, redacted.returncode, aside.returncode)
+    assert told.stdout.endswith("ended with [6]\n")
+    assert redacted.stdout.endswith("ended with [6, 0]\n")
     assert "plantedvalue0815" in told.stderr
     assert "RuntimeError" in redacted.stderr
-    for ran in (redacted, aside):
-        assert "planted" not in (ran.stdout + ran.stderr).replace("planted_words", "")
+    assert "planted" not in (redacted.stdout + redacted.stderr).replace("planted_words", "")
     (value,) = Savepoint.open(tmp_path / "refusing").quarantine()
     assert ("<redacted>", "ValueError") == (value.key, value.cause)
     assert "planted" not in value.reason.replace("planted_words", "")

@@ -7,7 +7,7 @@ from typing import Annotated
 import attrs
 import pytest
 from by_executor import agreed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import (
@@ -190,7 +190,6 @@ def to_be_damaged(tmp_path_factory):
     return ready, place / handle.stream.path, min(filter(None, handle.offsets))
 
 
-@settings(max_examples=150)
 @given(
     st.lists(
         st.tuples(st.integers(0, 1 << 20), st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, None])), min_size=1, max_size=3
