@@ -27,7 +27,7 @@ from ...serializers.rows.values import Row
 from ...serializers.views import DataInputView
 from ..entry_keys import encode
 from .column_bytes import encode_column, encode_values
-from .column_values import python_values
+from .column_values import listed, python_values
 from .json_codec import all_codecs
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def live_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
         parts = [live_values(part, column.field(at)) for at, part in enumerate(serializer.fields)]
         return list(zip(*parts, strict=True))
     if not serializer.snapshot_configuration().children():
+        if all_codecs().of(serializer).is_plain:
+            return listed(column)
         return python_values(serializer, column)
     encoded = encode_column(serializer, column)
     data = encoded.join().to_pylist()

@@ -6,6 +6,7 @@ the time. Source: runtime notes, section 1.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     """Called with an element and the context; returns the results, or None."""
 
 
-class StreamOperator:
+class StreamOperator(ABC):
     """What all operators of one subtask have in common: their inputs' watermarks, their timers, their output.
 
     Args:
@@ -95,6 +96,16 @@ class StreamOperator:
         if watermark > self.times.watermark:
             self.times.watermark = watermark
             self._fire(TimeDomain.EVENT_TIME, watermark)
+
+    @abstractmethod
+    def process_element(self, value: Any, timestamp: int | None = None, index: int = 0) -> None:
+        """Process an element.
+
+        Args:
+            value: The element.
+            timestamp: Its time stamp in milliseconds since 1970 UTC; None: it has none.
+            index: The number of the input.
+        """
 
     @property
     def watermarks(self) -> tuple[int, ...]:
@@ -175,21 +186,17 @@ class FunctionOperator(StreamOperator):
         self.function.close()
 
     def process_element(self, value: Any, timestamp: int | None = None, index: int = 0) -> None:
-        """Call the function for an element.
-
-        Args:
-            value: The element.
-            timestamp: Its time stamp in milliseconds since 1970 UTC; None: it has none.
-            index: The number of the input.
-        """
         step, context, selector = self._inputs[index]
         if selector is not None:
             self.backend.set_current_key(selector(value))  # type: ignore[union-attr]  # keyed
         elif self.backend is not None:
             self.backend.unset_current_key()
         context.current_timestamp = timestamp
-        self.output.emit(step(value, context), timestamp)
-        self.runtime_context.clean_up()
+        results = step(value, context)
+        if results is not None:
+            self.output.emit(results, timestamp)
+        if self.runtime_context.cleaners:
+            self.runtime_context.clean_up()
 
     def _on_timer(self, domain: TimeDomain, timestamp: int, _: Any) -> None:
         context = self._at_timer

@@ -46,8 +46,9 @@ class Output:
         """Emit what a function returned: a generator or another iterable, or None."""
         if results is None:
             return
+        collect = self.collect
         for result in results:
             if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
                 self.collect_side(*result, timestamp)
             else:
-                self.collect(result, timestamp)
+                collect(result, timestamp)

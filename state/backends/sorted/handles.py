@@ -19,7 +19,7 @@ from ...entry_keys import is_ambiguous, length_bytes
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...savepoint.entries import each_separated
 from ...transcode.objects import SEPARATOR
-from .key_bytes import decoder, encoder, namespace_bytes
+from .key_bytes import VOID_BYTES, decoder, encoder, namespace_bytes
 from .store import prefix_end
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class _SortedState(State):
     """What all handles have in common: the address of the current key and namespace in a table."""
 
-    __slots__ = ("_current", "_is_framed", "_name", "_namespace", "_table", "_tail")
+    __slots__ = ("_current", "_is_framed", "_is_void", "_name", "_namespace", "_table", "_tail")
 
     def __init__(
         self, descriptor: StateDescriptor, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable
@@ -43,11 +43,13 @@ class _SortedState(State):
         self._namespace = descriptor.namespace
         self._is_framed = is_ambiguous(descriptor.kind, key, descriptor.namespace)
         self._tail = b""
+        self._is_void = False
         if descriptor.namespace.length == 0:
             self.set_current_namespace(None)
 
     def set_current_namespace(self, namespace: Any) -> None:
         self._tail = self._framed(namespace)
+        self._is_void = not self._is_framed and self._tail == VOID_BYTES
 
     def _framed(self, namespace: Any) -> bytes:
         data = namespace_bytes(self._namespace, namespace)
@@ -113,18 +115,17 @@ class SortedValueState(_SortedSingle, ValueState[Any]):
         self._default = descriptor.default_value
 
     def value(self) -> Any:
-        current = self._current
-        data = self._table.get((current.framed if self._is_framed else current.plain) + self._tail)
+        data = self._table.get(self._current.void if self._is_void else self._address())
         return self._default if data is None else self._decode(data)
 
     def update(self, value: Any) -> None:
         if value is None:
             self.clear()
             return
-        data, current = self._encode(value), self._current
+        data = self._encode(value)
         if len(data) > MAX_VALUE_BYTES:
             self._refuse(len(data))
-        self._table.put((current.framed if self._is_framed else current.plain) + self._tail, data)
+        self._table.put(self._current.void if self._is_void else self._address(), data)
 
 
 class SortedReducingState(_SortedSingle, ReducingState[Any]):
@@ -194,9 +195,9 @@ class SortedListState(_SortedState, ListState[Any]):
     def add(self, value: Any) -> None:
         if value is None:
             self._refuse_null()
-        data, current = self._encode(value), self._current
+        data = self._encode(value)
         try:
-            self._table.append((current.framed if self._is_framed else current.plain) + self._tail, data)
+            self._table.append(self._current.void if self._is_void else self._address(), data)
         except ValueNotConvertible as error:
             raise self._placed(error) from None
 

@@ -24,6 +24,10 @@ _REMEMBERED_TYPES = (int, str)
 """Types of which equal values have equal bytes; 0.0 and -0.0 are equal and have not."""
 
 
+VOID_BYTES = b"\0"
+"""The bytes of the void namespace."""
+
+
 class _Writer(Protocol):
     def serialize(self, value: Any, target: DataOutputView) -> None: ...
 
@@ -95,6 +99,9 @@ class _NoKey(bytes):
     def __add__(self, other: object) -> NoReturn:
         raise no_current_key()
 
+    def __hash__(self) -> NoReturn:
+        raise no_current_key()
+
 
 class CurrentKey:
     """The current key of a backend, as all its handles see it.
@@ -108,16 +115,29 @@ class CurrentKey:
         key: The key.
         plain: Its key group and its bytes.
         framed: The same and, where keys have variable length, that length: for states whose namespace has it, too.
+        void: The address of an entry in the void namespace: `plain` and the byte of that. It is made once for a key,
+            so that its hash is, too.
         prefix: The number of bytes of the key group.
     """
 
-    __slots__ = ("_encode", "_group_of", "_is_variable", "_key_groups", "_known", "framed", "key", "plain", "prefix")
+    __slots__ = (
+        "_encode",
+        "_group_of",
+        "_is_variable",
+        "_key_groups",
+        "_known",
+        "framed",
+        "key",
+        "plain",
+        "prefix",
+        "void",
+    )
 
     def __init__(self, serializer: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
         hashed = key_hasher(serializer)
         self._group_of: Callable[[Any], int] = lambda key: key_group(hashed(key), max_parallelism)
         self._encode, self._is_variable, self._key_groups = encoder(serializer), serializer.length < 0, key_groups
-        self._known: dict[Any, tuple[bytes, bytes]] = {}
+        self._known: dict[Any, tuple[bytes, bytes, bytes]] = {}
         self.prefix = prefix_size(max_parallelism)
         self.unset()
 
@@ -126,14 +146,15 @@ class CurrentKey:
         self.key: Any = None
         self.plain: bytes = _NoKey()
         self.framed: bytes = _NoKey()
+        self.void: bytes = _NoKey()
 
     def set(self, key: Any) -> None:
         """Change the current key; raises as `encoded`."""
-        self.plain, self.framed = self.encoded(key)
+        self.plain, self.framed, self.void = self.encoded(key)
         self.key = key
 
-    def encoded(self, key: Any) -> tuple[bytes, bytes]:
-        """Return `plain` and `framed` of a key.
+    def encoded(self, key: Any) -> tuple[bytes, bytes, bytes]:
+        """Return `plain`, `framed` and `void` of a key.
 
         Raises:
             ValueNotConvertible: The key does not fit its type, or is in no key group of this subtask.
@@ -150,7 +171,7 @@ class CurrentKey:
         group = self._group_of(key)
         require_own(key, group, self._key_groups)
         plain = group.to_bytes(self.prefix, "big") + data
-        found = plain, plain + length_bytes(len(data)) if self._is_variable else plain
+        found = plain, plain + length_bytes(len(data)) if self._is_variable else plain, plain + VOID_BYTES
         if is_remembered:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
