@@ -93,7 +93,7 @@ class _TtlState(State):
 
     @staticmethod
     def past_of(held: Iterable[tuple[Any, Any]], deadline: int) -> list[Any]:
-        """Return the keys that have a time stamp up to this one, in milliseconds, by what the backend holds for them."""
+        """Return the keys of which the backend holds something with a time stamp (ms) up to this one."""
         return [key for key, stamped in held if stamped.last_access_ms <= deadline]
 
     @abstractmethod
@@ -180,7 +180,7 @@ class TtlListState(_TtlState, ListState[Any]):
         self._stored.merge_namespaces(target, sources)
 
     @staticmethod
-    def past_of(held: Iterable[tuple[Any, list[TtlValue[Any]]]], deadline: int) -> list[Any]:
+    def past_of(held: Iterable[tuple[Any, Iterable[TtlValue[Any]]]], deadline: int) -> list[Any]:
         return [key for key, elements in held if any(element.last_access_ms <= deadline for element in elements)]
 
     def remove_expired(self, deadline: int) -> None:
