@@ -1,6 +1,6 @@
-"""What an access of PyFlink's value state costs: the difference of two jobs, one with `value` and `update` and one without.
+"""What an access of PyFlink's value state costs: a job with `value` and `update` beside the same job without.
 
-    VENV/bin/python benchmarks/pyflink_access.py [--keys 100000] [--accesses 200000] [--mode thread] [--backend hashmap]
+    VENV/bin/python benchmarks/pyflink_access.py [--keys 100000] [--accesses 500000] [--mode thread] [--backend hashmap]
 
 Runs in an environment with apache-flink, which stands apart from stateshift's (see the README beside this file), and
 prints one line of JSON: the microseconds of an access by the clock, and by the processor time of all its processes. The
@@ -66,10 +66,9 @@ def run(function: KeyedProcessFunction, chosen: argparse.Namespace) -> tuple[flo
 def _processor_s() -> float:
     """Return the processor time of this session's processes: Python, the JVM, and its Python workers that live."""
     session, ticks = os.getsid(0), 0
-    for process in filter(str.isdigit, os.listdir("/proc")):
+    for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            with open(f"/proc/{process}/stat", encoding="utf-8") as file:  # noqa: PTH123
-                fields = file.read().rpartition(")")[2].split()
+            fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session:
@@ -81,7 +80,7 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--accesses", type=int, default=200_000)
+    parser.add_argument("--accesses", type=int, default=500_000)
     parser.add_argument("--mode", choices=("process", "thread"), default="thread")
     parser.add_argument("--backend", choices=("hashmap", "rocksdb"), default="hashmap")
     parser.add_argument("--rounds", type=int, default=3)
