@@ -116,8 +116,8 @@ def measure(keys: int, checkpoints: int, changed: float, options: dict[str, Any]
             "last_bytes": last.all_bytes,
             "median": statistics.median(shares),
             "mean": statistics.mean(shares),
-            "largest": sorted(shares, reverse=True)[:3],
-            "full_rewrites": sum(share >= 1 / 2 for share in shares),
+            "largest": sorted(shares, reverse=True)[:6],
+            "full_rewrites": {number: share for number, share in enumerate(shares, 1) if share >= 1 / 2},
             "synchronous_ms": {"median": statistics.median(pauses) * 1000, "largest": max(pauses) * 1000},
             "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
@@ -139,7 +139,8 @@ def main() -> None:
     print(told(facts()))
     largest = ", ".join(f"{share:.1%}" for share in found["largest"])
     print(f"{found['first_bytes']:,} bytes; median {found['median']:.1%}, mean {found['mean']:.1%}, largest {largest}")
-    print(f"{found['full_rewrites']} of {found['checkpoints']} checkpoints wrote half of it or more")
+    rewrites = ", ".join(f"{share:.0%} in the {number}th" for number, share in found["full_rewrites"].items())
+    print(f"{found['checkpoints']} checkpoints; half of it or more: {rewrites or 'none'}")
     pause = found["synchronous_ms"]
     print(f"synchronous part {pause['median']:.0f} ms, at most {pause['largest']:.0f} ms")
     print(f"peak of the process {found['peak_mb']:.0f} MB")
