@@ -94,7 +94,7 @@ def pyflink_accesses(python: Path | None, backend: str, keys: int) -> list[dict[
         keys: The number of keys.
     """
     if python is None:
-        print("PyFlink was not measured: --pyflink names no interpreter with apache-flink (benchmarks/README.md)")
+        print("PyFlink was not measured: --pyflink names no interpreter of it (benchmarks/README.md)", file=sys.stderr)
         return []
     program, found = Path(__file__).with_name("pyflink_access.py"), []
     for mode, accesses, rounds in (("thread", 500_000, 3), ("process", 30_000, 1)):
@@ -102,7 +102,7 @@ def pyflink_accesses(python: Path | None, backend: str, keys: int) -> list[dict[
         command = [python, program, "--mode", mode, "--backend", backend, *counts]
         run = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=False, text=True)
         if run.returncode:
-            print(f"PyFlink, {mode}: the job failed with status {run.returncode}")
+            print(f"PyFlink, {mode}: the job failed with status {run.returncode}", file=sys.stderr)
         else:
             found.append(json.loads(run.stdout.splitlines()[-1]))
     return found
