@@ -40,7 +40,7 @@ T = TypeVar("T")
 _WORK_S = 0.002
 _REST = 1.0
 """The rest after each piece of work, as a part of the processor time that it took. Both threads share one interpreter:
-so the function keeps about two thirds of its throughput, and the snapshot takes three times as long as without it."""
+so the function keeps some 60 % of its throughput, and the snapshot takes at least three times as long as without it."""
 
 
 class SnapshotResources(Protocol):
