@@ -97,7 +97,7 @@ def pyflink_accesses(python: Path | None, backend: str, keys: int) -> list[dict[
         print("PyFlink was not measured: --pyflink names no interpreter of it (benchmarks/README.md)", file=sys.stderr)
         return []
     program, found = Path(__file__).with_name("pyflink_access.py"), []
-    for mode, accesses, rounds in (("thread", 2_000_000, 3), ("process", 30_000, 1)):
+    for mode, accesses, rounds in (("thread", 1_000_000, 3), ("process", 30_000, 1)):
         counts = "--accesses", accesses, "--rounds", rounds, "--keys", keys
         command = [python, program, "--mode", mode, "--backend", backend, *counts]
         run = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=False, text=True)
