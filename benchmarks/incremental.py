@@ -18,6 +18,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from stateshift import Operator, ValueStateDescriptor
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration
@@ -34,13 +36,16 @@ from .machine import arguments_of, facts, told
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stateshift.state.backends.keyed_backend import KeyedStateBackend
+
 GROUPS = 128
 VALUE_BYTES = 100
 OPERATOR = Operator("bench", key=int)
 
 
 @contextmanager
-def _backend(options: dict[str, Any]) -> Iterator[EmbeddedRocksDBStateBackend]:
+def rocksdb_backend(options: dict[str, Any]) -> Iterator[EmbeddedRocksDBStateBackend]:
+    """Make a backend with incremental checkpoints, and dispose of it."""
     values = {"execution.checkpointing.incremental": True, **options}
     configuration = Configuration.of(values, environment={})
     backend = EmbeddedRocksDBStateBackend(serializer_for(int), GROUPS, range(GROUPS), configuration=configuration)
@@ -50,49 +55,69 @@ def _backend(options: dict[str, Any]) -> Iterator[EmbeddedRocksDBStateBackend]:
         backend.dispose()
 
 
-def _taken(storage: CheckpointStorage, backend: EmbeddedRocksDBStateBackend) -> tuple[int, int, float]:
-    """Take a checkpoint; return its new bytes, all its bytes, and the seconds of its synchronous part."""
+@attrs.frozen
+class Taken:
+    """A checkpoint.
+
+    Attributes:
+        new_bytes: What it wrote.
+        all_bytes: All that it has.
+        synchronous_s: The seconds of its synchronous part.
+        asynchronous_s: The seconds of the other part.
+    """
+
+    new_bytes: int
+    all_bytes: int
+    synchronous_s: float
+    asynchronous_s: float
+
+
+def taken(storage: CheckpointStorage, backend: KeyedStateBackend) -> Taken:
+    """Take a checkpoint."""
     number = storage.next_id
     with storage.checkpoint(number) as folder:
         commit, begin = Commit(folder), time.perf_counter()
         target = SnapshotTarget(number, 0, commit, stream_name(OPERATOR.id, "keyed", 0), storage.shared)
         future = backend.checkpoint_strategy().snapshot(target)
         synchronous_s = time.perf_counter() - begin
+        begin = time.perf_counter()
         future.run()
         result = future.result()
+        asynchronous_s = time.perf_counter() - begin
         publish_snapshot(commit, [OperatorSnapshot(OPERATOR, GROUPS, [SubtaskSnapshot(result)])], number)
     backend.checkpoint_strategy().notify_checkpoint_complete(number)
     handle: Any = result.handle
-    return handle.checkpointed_bytes, handle.size, synchronous_s
+    size = handle.size
+    return Taken(getattr(handle, "checkpointed_bytes", size), size, synchronous_s, asynchronous_s)
 
 
 def measure(keys: int, checkpoints: int, changed: float, options: dict[str, Any]) -> dict[str, Any]:
     """Return the shares of the checkpoints, and what else is of interest."""
     chance, shares, pauses = random.Random(1), [], []  # noqa: S311 - no secret
-    with tempfile.TemporaryDirectory() as place, _backend(options) as backend:
+    with tempfile.TemporaryDirectory() as place, rocksdb_backend(options) as backend:
         state: Any = backend.get_or_create_keyed_state(ValueStateDescriptor("value", str))
         for key in range(keys):
             backend.set_current_key(key)
             state.update(chance.randbytes(VALUE_BYTES // 2).hex())
         with open_checkpoints(Folder.at(place)) as storage:
-            first, full, _ = _taken(storage, backend)
+            first = taken(storage, backend)
             for _ in range(checkpoints):
                 for key in chance.sample(range(keys), int(keys * changed)):
                     backend.set_current_key(key)
                     state.update(chance.randbytes(VALUE_BYTES // 2).hex())
-                written, size, pause_s = _taken(storage, backend)
-                shares.append(written / full)
-                pauses.append(pause_s)
+                last = taken(storage, backend)
+                shares.append(last.new_bytes / first.all_bytes)
+                pauses.append(last.synchronous_s)
         return {
             "keys": keys,
             "checkpoints": checkpoints,
             "changed": changed,
-            "first_bytes": first,
-            "last_bytes": size,
+            "first_bytes": first.new_bytes,
+            "last_bytes": last.all_bytes,
             "median": statistics.median(shares),
             "mean": statistics.mean(shares),
-            "largest": sorted(shares, reverse=True)[:3],
-            "full_rewrites": sum(share >= 1 / 2 for share in shares),
+            "largest": sorted(shares, reverse=True)[:6],
+            "full_rewrites": {number: share for number, share in enumerate(shares, 1) if share >= 1 / 2},
             "synchronous_ms": {"median": statistics.median(pauses) * 1000, "largest": max(pauses) * 1000},
             "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
@@ -114,7 +139,8 @@ def main() -> None:
     print(told(facts()))
     largest = ", ".join(f"{share:.1%}" for share in found["largest"])
     print(f"{found['first_bytes']:,} bytes; median {found['median']:.1%}, mean {found['mean']:.1%}, largest {largest}")
-    print(f"{found['full_rewrites']} of {found['checkpoints']} checkpoints wrote half of it or more")
+    rewrites = ", ".join(f"{share:.0%} in the {number}th" for number, share in found["full_rewrites"].items())
+    print(f"{found['checkpoints']} checkpoints; half of it or more: {rewrites or 'none'}")
     pause = found["synchronous_ms"]
     print(f"synchronous part {pause['median']:.0f} ms, at most {pause['largest']:.0f} ms")
     print(f"peak of the process {found['peak_mb']:.0f} MB")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -81,6 +83,37 @@ def peak_bytes(process: int | str = "self") -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def pyflink_accesses(python: Path | None, backend: str, keys: int) -> list[dict[str, Any]]:
+    """Measure accesses of PyFlink's state (`pyflink_access`) in threads and in processes, where there is a PyFlink.
+
+    Args:
+        python: The interpreter of an environment with apache-flink; None: there is none.
+        backend: Flink's name of the state backend.
+        keys: The number of keys.
+    """
+    if python is None:
+        print("PyFlink was not measured: --pyflink names no interpreter of it (benchmarks/README.md)", file=sys.stderr)
+        return []
+    program, found = Path(__file__).with_name("pyflink_access.py"), []
+    for mode, accesses, rounds in (("thread", 1_000_000, 3), ("process", 30_000, 1)):
+        counts = "--accesses", accesses, "--rounds", rounds, "--keys", keys
+        command = [python, program, "--mode", mode, "--backend", backend, *counts]
+        run = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=False, text=True)
+        if run.returncode:
+            print(f"PyFlink, {mode}: the job failed with status {run.returncode}", file=sys.stderr)
+        else:
+            found.append(json.loads(run.stdout.splitlines()[-1]))
+    return found
+
+
+def print_pyflink(found: list[dict[str, Any]], *, markdown: bool = False) -> None:
+    """Print what `pyflink_accesses` found."""
+    if found:
+        rows = [(f"{one['mode']}, {one['backend']}", f"{one['us']:.2f}", f"{one['cpu_us']:.2f}") for one in found]
+        title = f"PyFlink {found[0]['apache-flink']}, value and update of an access"
+        print_table(title, ("", "us", "us of CPU"), rows, markdown=markdown)
 
 
 def arguments_of(parser: argparse.ArgumentParser) -> argparse.Namespace:

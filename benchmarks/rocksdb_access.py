@@ -10,6 +10,11 @@ figures are CPU times for one access, medians of the rounds. The change of the k
     bare             `rocksdict` get, decode, encode, put: keys are bytes already
     add, add_all     an element of one key's list: added one by one, and all at once
 
+`--pyflink VENV/bin/python` puts PyFlink's state beside it (`pyflink_access`, which says how).
+
+Then it measures a restore from a second database, of values of 100 bytes: microseconds of CPU for an entry until all is
+in files, by files that are ingested, which is how it is done, and by batches, as for any other store.
+
 Then it measures what timers on the heap (`timer-service.factory: heap`) cost in the synchronous part of a checkpoint,
 in milliseconds: when all of them are new, and when one in a hundred has changed since the last one.
 """
@@ -22,6 +27,7 @@ import random
 import statistics
 import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,9 +38,10 @@ from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.timers import TimeDomain
 
-from .machine import arguments_of, facts, print_table, told
+from .machine import arguments_of, facts, print_pyflink, print_table, pyflink_accesses, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +130,37 @@ def measure(hint: Any, keys: list[Any], rounds: int) -> dict[str, float]:
     return {name: statistics.median(figures[1:]) for name, figures in found.items()}
 
 
+def measure_restore(entries: int) -> tuple[float, float]:
+    """Return the microseconds of CPU of an entry: by files that are ingested, and by batches."""
+
+    def new(key_groups: range) -> EmbeddedRocksDBStateBackend:
+        configuration = Configuration.of(environment={})
+        return EmbeddedRocksDBStateBackend(serializer_for(int), GROUPS, key_groups, configuration=configuration)
+
+    chance, stored = random.Random(1), new(range(GROUPS))  # noqa: S311 - no secret
+    state: Any = stored.get_or_create_keyed_state(ValueStateDescriptor("value", str))
+    for key in range(entries):
+        stored.set_current_key(key)
+        state.update(chance.randbytes(50).hex())
+    frozen: Any = stored.freeze()
+
+    def once(restore: Callable[[Any, Any], None]) -> float:
+        backend = new(range(GROUPS))
+        begin = time.process_time()
+        restore(backend, frozen)
+        backend.link_files()
+        used = time.process_time() - begin
+        backend.dispose()
+        return used / entries * 1e6
+
+    ways = EmbeddedRocksDBStateBackend.restore, SortedStateBackend.restore
+    rounds = [[once(way) for way in ways] for _ in range(3)]
+    frozen.release()
+    stored.dispose()
+    ingested, written = (statistics.median(figures) for figures in zip(*rounds, strict=True))
+    return ingested, written
+
+
 def measure_timers(count: int) -> tuple[float, float]:
     """Return the milliseconds of a flush of so many timers, and of one after a hundredth of them has changed."""
     configuration = Configuration.of({"state.backend.rocksdb.timer-service.factory": "heap"}, environment={})
@@ -144,14 +182,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--restored", type=int, default=1_000_000, help="entries of the restore")
+    parser.add_argument("--pyflink", type=Path, help="the interpreter of an environment with apache-flink")
     chosen = arguments_of(parser)
     chance = random.Random(1)  # noqa: S311 - no secret
     numbers = [chance.randrange(1 << 40) for _ in range(chosen.keys)]
     ways = {"long": (int, numbers), "string": (str, list(map(str, numbers)))}
     found = {name: measure(*way, chosen.rounds) for name, way in ways.items()}
+    restore = measure_restore(chosen.restored)
     timers = {count: measure_timers(count) for count in (1000, 1_000_000)}
+    pyflink = pyflink_accesses(chosen.pyflink, "rocksdb", chosen.keys)
     if chosen.json:
-        print(json.dumps({"figures": found, "timers": timers, **facts()}))
+        print(json.dumps({"figures": found, "restore": restore, "timers": timers, "pyflink": pyflink, **facts()}))
         return
     print(told(facts(rocksdict=rocksdict.__name__)))
     rows = [
@@ -162,6 +204,9 @@ def main() -> None:
     print_table("microseconds of CPU", ("keys", *found["long"], "to bare", "to add_all"), rows)
     cells = [(f"{count:,}", *(f"{ms:.1f}" for ms in both)) for count, both in timers.items()]
     print_table("timers on the heap, milliseconds of CPU", ("timers", "all new", "1 % changed"), cells)
+    cells = [(f"{chosen.restored:,}", *(f"{us:.2f}" for us in restore))]
+    print_table("restore, microseconds of CPU for an entry", ("entries", "ingested", "written"), cells)
+    print_pyflink(pyflink)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,10 @@ a round.
     plain dict       `held = state[key]; state[key] = held`
     value, update    `set_current_key(key)`, `value()`, `update(held)` of value state, TTL off
     change of key    `set_current_key(key)` alone
+    TTL              as value, update, of a state with TTL that is not cleaned up
+    TTL, clean-up    the same with the default clean-up: each access looks at five further keys
+
+`--pyflink VENV/bin/python` puts PyFlink's state beside it (`pyflink_access`, which says how).
 
 The snapshot is of value state with `--held` keys, strings under integers, written into memory as a checkpoint and as a
 savepoint. The function reads and updates random keys without a pause: while the snapshot is written, and
@@ -23,23 +27,26 @@ import random
 import statistics
 import threading
 import time
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotStrategy, SnapshotTarget
 from stateshift.state.descriptors import ValueStateDescriptor
+from stateshift.state.runtime.runtime_context import KeyedStateStore
+from stateshift.state.runtime.time_to_live import StateTtlConfig
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 
-from .machine import arguments_of, facts, print_table, scratch_folder, told
+from .machine import arguments_of, facts, print_pyflink, print_table, pyflink_accesses, scratch_folder, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 KEY_GROUPS = 128
-WAYS = ("plain dict", "value, update", "change of key")
+WAYS = ("plain dict", "value, update", "change of key", "TTL", "TTL, clean-up")
 _BATCH, _UNDISTURBED_S = 1000, 3.0
 
 
@@ -52,35 +59,48 @@ def accesses(make_key: Callable[[int], Any], key: type, count: int, rounds: int)
     """Measure accesses: nanoseconds by way, and ratios to the plain dict."""
     plain = {make_key(number): object() for number in range(count)}
     backend = new_backend(key)
-    state = backend.get_or_create_keyed_state(ValueStateDescriptor("value", str))
+    store, lives = KeyedStateStore(backend), StateTtlConfig.new_builder(timedelta(days=1))
+    states = {
+        "value, update": store.get_state(ValueStateDescriptor("value", str)),
+        "TTL, clean-up": store.get_state(ValueStateDescriptor("cleaned", str, time_to_live=lives.build())),
+    }
+    lives.disable_cleanup_in_background()
+    states["TTL"] = store.get_state(ValueStateDescriptor("lives", str, time_to_live=lives.build()))
     for known, held in plain.items():
         backend.set_current_key(known)
-        state.update(held)  # type: ignore[attr-defined]  # a value state
+        for state in states.values():
+            state.update(held)
 
     def dict_round(keys: list[Any]) -> None:
         for known in keys:
             held = plain[known]
             plain[known] = held
 
-    def state_round(keys: list[Any]) -> None:
-        set_current_key, value, update = backend.set_current_key, state.value, state.update  # type: ignore[attr-defined]
-        for known in keys:
-            set_current_key(known)
-            held = value()
-            update(held)
+    def round_of(state: Any) -> Callable[[list[Any]], None]:
+        def state_round(keys: list[Any]) -> None:
+            set_current_key, value, update = backend.set_current_key, state.value, state.update
+            for known in keys:
+                set_current_key(known)
+                held = value()
+                update(held)
+
+        return state_round
 
     def key_round(keys: list[Any]) -> None:
         set_current_key = backend.set_current_key
         for known in keys:
             set_current_key(known)
 
+    runs = {"plain dict": dict_round, "change of key": key_round} | {
+        way: round_of(state) for way, state in states.items()
+    }
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     chance = random.Random(1)  # noqa: S311 - the same keys in each run
     for _ in range(rounds):
-        for way, run in zip(WAYS, (dict_round, state_round, key_round), strict=True):
+        for way in WAYS:
             keys = [make_key(chance.randrange(count)) for _ in range(count)]
             begin = time.process_time()
-            run(keys)
+            runs[way](keys)
             found[way].append((time.process_time() - begin) / count * 1e9)
     ratios = {
         way: statistics.median(one / base for one, base in zip(times, found["plain dict"], strict=True))
@@ -145,6 +165,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=100_000, help="that are accessed")
     parser.add_argument("--held", type=int, default=1_000_000, help="keys in the snapshots")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--pyflink", type=Path, help="the interpreter of an environment with apache-flink")
     arguments = arguments_of(parser)
     found = {
         "integer keys": accesses(int, int, arguments.keys, arguments.rounds),
@@ -155,8 +176,10 @@ def main() -> None:
             "checkpoint": snapshot(arguments.held, HashMapStateBackend.checkpoint_strategy, folder / "checkpoint"),
             "savepoint": snapshot(arguments.held, SavepointStrategy, folder / "savepoint"),
         }
+    pyflink = pyflink_accesses(arguments.pyflink, "hashmap", arguments.keys)
     if arguments.json:
-        print(json.dumps({"machine": facts(), "accesses": found, "snapshots": snapshots}, indent=2))
+        all_found = {"machine": facts(), "accesses": found, "snapshots": snapshots, "pyflink": pyflink}
+        print(json.dumps(all_found, indent=2))
         return
     print(told(facts(keys=arguments.keys, held=arguments.held)), "\n")
     rows = [
@@ -179,6 +202,7 @@ def main() -> None:
         for name, one in snapshots.items()
     ]
     print_table("A snapshot", columns, rows, markdown=arguments.markdown)
+    print_pyflink(pyflink, markdown=arguments.markdown)
 
 
 if __name__ == "__main__":

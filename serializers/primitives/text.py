@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..snapshot import TypeSerializerConfigSnapshot
     from ..views import DataInputView, DataOutputView
 
+_SHORT = [bytes([size]) for size in range(0x80)]
+"""The sizes that take one byte."""
 _MOST_UNIT_BYTES, _LAST_UNIT = 3, "\uffff"
 _UNITS_AT_ONCE = 1 << 20
 """Units are converted in blocks, because a unit takes eight times its bytes while it is a Python number."""
@@ -40,6 +42,9 @@ def _append_varint(data: bytearray, value: int) -> None:
 
 def write_string(value: str | None, target: DataOutputView) -> None:
     """Write a string, or the null form."""
+    if value and len(value) < 0x7F and value.isascii():  # as most are
+        target.write(_SHORT[len(value) + 1] + value.encode("ascii"))
+        return
     data = bytearray()
     if value is None:
         data.append(0)

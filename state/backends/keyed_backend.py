@@ -149,6 +149,13 @@ class KeyedStateBackend(ABC):
     def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
         """Yield the keys that have a value in a state and a namespace, in no order; values may be changed meanwhile."""
 
+    def get_held(self, state: str) -> Iterator[tuple[Any, Any]]:
+        """Yield the keys of a state without namespaces, each with the object that the backend holds for it.
+
+        Values may be changed meanwhile. Only backends that clean up incrementally have any.
+        """
+        return iter(())
+
     @abstractmethod
     def freeze(self) -> FrozenState:
         """Return all that is held at this moment. It must be short: the function stands still meanwhile."""

@@ -79,6 +79,9 @@ class MutationGuard(KeyedStateBackend):
     def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
         return self._backend.get_keys(state, namespace)
 
+    def get_held(self, state: str) -> Iterator[tuple[Any, Any]]:
+        return self._backend.get_held(state)
+
     def freeze(self) -> FrozenState:
         return self._backend.freeze()
 

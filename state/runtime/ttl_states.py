@@ -15,7 +15,6 @@ import attrs
 
 from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import ValueNotConvertible
-from ...serializers.flink.windows import VOID_NAMESPACE
 from .functions import AggregateFunction
 from .states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from .time_to_live import StateTtlConfig
@@ -91,6 +90,11 @@ class _TtlState(State):
     def clean_up_at_accesses(self, cleaner: Cleaner) -> None:
         """Clean up at accesses: each of them looks at some further keys."""
         self._cleaner = cleaner
+
+    @staticmethod
+    def past_of(held: Iterable[tuple[Any, Any]], deadline: int) -> list[Any]:
+        """Return the keys of which the backend holds something with a time stamp (ms) up to this one."""
+        return [key for key, stamped in held if stamped.last_access_ms <= deadline]
 
     @abstractmethod
     def remove_expired(self, deadline: int) -> None:
@@ -175,6 +179,10 @@ class TtlListState(_TtlState, ListState[Any]):
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         self._stored.merge_namespaces(target, sources)
 
+    @staticmethod
+    def past_of(held: Iterable[tuple[Any, Iterable[TtlValue[Any]]]], deadline: int) -> list[Any]:
+        return [key for key, elements in held if any(element.last_access_ms <= deadline for element in elements)]
+
     def remove_expired(self, deadline: int) -> None:
         stored = self._stored.get()
         living = [element for element in stored if element.last_access_ms > deadline]
@@ -226,6 +234,11 @@ class TtlMapState(_TtlState, MapState[Any, Any]):
 
     def is_empty(self) -> bool:
         return next(self.items(), None) is None
+
+    @staticmethod
+    def past_of(held: Iterable[tuple[Any, dict[Any, TtlValue[Any]]]], deadline: int) -> list[Any]:
+        found = ((key, entries.values()) for key, entries in held)
+        return TtlListState.past_of(found, deadline)
 
     def remove_expired(self, deadline: int) -> None:
         for key, stamped in list(self._stored.items()):
@@ -363,6 +376,8 @@ class TtlAggregatingState(_TtlMergingState, AggregatingState[Any, Any]):
 class Cleaner:
     """Looks for expired values of any keys, some at a time, again and again. The state has no namespaces.
 
+    It looks at what the backend holds, and goes by way of the key only to what has expired: so a look costs little.
+
     Args:
         backend: Has the keys.
         name: The name of the state.
@@ -371,24 +386,24 @@ class Cleaner:
         count: How many keys are looked at in a step.
     """
 
-    __slots__ = ("_backend", "_count", "_expiry", "_keys", "_name", "_state")
+    __slots__ = ("_backend", "_count", "_expiry", "_held", "_name", "_state")
 
     def __init__(self, backend: KeyedStateBackend, name: str, state: _TtlState, expiry: Expiry, count: int) -> None:
         self._backend, self._name, self._state, self._expiry, self._count = backend, name, state, expiry, count
-        self._keys: Iterator[Any] = iter(())
+        self._held: Iterator[tuple[Any, Any]] = iter(())
 
     def step(self) -> None:
         """Look at the next keys; the current key stays."""
         current = self._backend.current_key
         if current is None:
             return
-        keys = list(islice(self._keys, self._count))
-        if len(keys) < self._count:
-            self._keys = self._backend.get_keys(self._name, VOID_NAMESPACE)
-        deadline, remove_expired, set_current_key = (
-            self._expiry.deadline(), self._state.remove_expired, self._backend.set_current_key
-        )  # fmt: skip
-        for key in keys:
-            set_current_key(key)
-            remove_expired(deadline)
-        set_current_key(current)
+        found = list(islice(self._held, self._count))
+        if len(found) < self._count:
+            self._held = self._backend.get_held(self._name)
+        deadline = self._expiry.deadline()
+        past = self._state.past_of(found, deadline)
+        if past:
+            for key in past:
+                self._backend.set_current_key(key)
+                self._state.remove_expired(deadline)  # looks again: the key may have another value by now
+            self._backend.set_current_key(current)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
-from ...serializers.limits import require_room
+from ...serializers.limits import MAX_VALUE_BYTES, require_room
 from ..transcode.choice import ExecutorName
 from ..transcode.framed import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 
@@ -78,29 +78,36 @@ class Block:
     @classmethod
     def of(cls, key_group: int, state_id: int, items: Iterable[tuple[bytes, bytes]]) -> Block:
         """Return a block of pairs of key bytes and value bytes, in the given order."""
-        data, last, count = bytearray(), -1, 0
+        pieces, size, last, pack = list[bytes](), 0, -1, _LENGTH.pack
         for key, value in items:
             if not key or key[0] & LAST_FLAG:
                 raise ValueNotConvertible("the bytes of a key do not begin with a key group")
-            require_room(len(value))
-            last = len(data)
-            data += _LENGTH.pack(len(key)) + key + _LENGTH.pack(len(value)) + value
-            count += 1
-        return cls(key_group, state_id, bytes(data), count, last)
+            key_size, value_size = len(key), len(value)
+            if value_size > MAX_VALUE_BYTES:
+                require_room(value_size)
+            pieces += pack(key_size), key, pack(value_size), value
+            last = size
+            size += key_size + value_size + 2 * _LENGTH_BYTES
+        return cls(key_group, state_id, b"".join(pieces), len(pieces) // 4, last)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries as pairs of key bytes and value bytes; raises as `refuse_oversized`."""
         self.refuse_oversized()
-        are_long, at = len(self.data) > self.entries * _LONG_BYTES, 0
+        are_long, at, size = len(self.data) > self.entries * _LONG_BYTES, 0, len(self.data)
         data = self.data if are_long else bytes(self.data)
+        unpack = _LENGTH.unpack_from
         for _ in range(self.entries):
-            key_at = at + _LENGTH_BYTES
-            value_at = key_at + _length(data, at) + _LENGTH_BYTES
-            at = value_at + _length(data, value_at - _LENGTH_BYTES)
-            if at > len(data):
+            try:
+                key_at = at + _LENGTH_BYTES
+                key_end = key_at + unpack(data, at)[0]
+                value_at = key_end + _LENGTH_BYTES
+                at = value_at + unpack(data, key_end)[0]
+            except struct.error:
+                raise _broken(self) from None
+            if not key_at <= key_end < value_at <= at <= size:
                 raise _broken(self)
-            yield bytes(data[key_at : value_at - _LENGTH_BYTES]), bytes(data[value_at:at])
-        if at != len(data):
+            yield bytes(data[key_at:key_end]), bytes(data[value_at:at])
+        if at != size:
             raise _broken(self)
 
     def find_last_entry(self) -> int:

@@ -20,7 +20,7 @@ from .snappy import FrameWriter
 from .state_kinds import entry_key_format, keyed_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
@@ -36,8 +36,8 @@ _NULL = b"\x01"
 class _Form(Protocol):
     """The entries of one state in one key group."""
 
-    def add(self, key: bytes, value: bytes) -> None:
-        """Add a canonical entry."""
+    def add(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add canonical entries."""
         ...
 
     def take(self) -> tuple[int, bytes]:
@@ -53,16 +53,19 @@ class _Whole:
         self._end = -space.size if isinstance(space, Fixed) and not keys.is_ambiguous else 0
         self._count, self._data = 0, bytearray()
 
-    def add(self, key: bytes, value: bytes) -> None:
-        self._count += 1
-        if self._end:  # the namespace is found from the end, whatever the key is
-            self._data += key[self._end :]
-            self._data += key[self._keys.prefix : self._end]
-        else:
-            place = self._keys.split(key)
-            self._data += place.namespace
-            self._data += place.key
-        self._data += self._value(value)
+    def add(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        pieces, prefix, end, split, stored = list[bytes](), self._keys.prefix, self._end, self._keys.split, self._value
+        for key, value in entries:
+            if end:  # the namespace is found from the end, whatever the key is
+                pieces += key[end:], key[prefix:end], stored(value)
+            else:
+                place = split(key)
+                pieces += place.namespace, place.key, stored(value)
+        self._extend(pieces, len(pieces) // 3)
+
+    def _extend(self, pieces: list[bytes], count: int) -> None:
+        self._count += count
+        self._data += b"".join(pieces)
 
     def _value(self, value: bytes) -> bytes:
         return value
@@ -96,9 +99,9 @@ class _List(_Whole):
 class _Timers(_Whole):
     """Timers: time, key and namespace in their order."""
 
-    def add(self, key: bytes, value: bytes) -> None:
-        self._count += 1
-        self._data += key[self._keys.prefix :]
+    def add(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        timers = [key[self._keys.prefix :] for key, _ in entries]
+        self._extend(timers, len(timers))
 
 
 class _Map:
@@ -108,10 +111,11 @@ class _Map:
         self._keys = keys
         self._maps: dict[bytes, list[bytes]] = {}
 
-    def add(self, key: bytes, value: bytes) -> None:
-        place = self._keys.split(key)
-        pairs = self._maps.setdefault(place.namespace + place.key, [])
-        pairs += place.user_key, _NULL if value[:1] == _NULL else value
+    def add(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in entries:
+            place = self._keys.split(key)
+            pairs = self._maps.setdefault(place.namespace + place.key, [])
+            pairs += place.user_key, _NULL if value[:1] == _NULL else value
 
     def take(self) -> tuple[int, bytes]:
         maps, self._maps = self._maps, {}
@@ -181,8 +185,7 @@ class NativeStreamWriter:
             self._end_key_group()
         form = self._forms[block.state_id]
         with located(state=self.header.states[block.state_id].name):
-            for key, value in block.items():
-                form.add(key, value)
+            form.add(block.items())
         self.entries[block.state_id] += block.entries
 
     def finish(self) -> tuple[int, ...]:

@@ -139,6 +139,10 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
             for key in dict.fromkeys(part.key for part in parts if part.namespace == wanted):
                 yield decode(self.key, key)
 
+    def get_held(self, state: str) -> Iterator[tuple[Any, Any]]:
+        held = self._states.get(state)
+        return held.table.held() if isinstance(held, _Live) else iter(())
+
     def freeze(self) -> FrozenHeap:
         infos = tuple(held.info for held in self._states.values())
         header = KeyedStreamHeader(self.key.snapshot_configuration(), infos)

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ....compat.description import StateKind
 from ....serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
-from ....serializers.limits import require_room
+from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.views import DataOutputView
 from ...entry_keys import EntryKeyFormat, is_ambiguous, length_bytes
 from ...key_groups import prefix_size
 from ...savepoint.entries import read_stored
 from ...transcode.entry_values import entry_values, map_value
+from ..sorted.key_bytes import encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ....serializers.serializer import TypeSerializer
     from ...descriptors import StateDescriptor
@@ -47,7 +48,7 @@ class _Keys:
     """Keys and namespaces as bytes."""
 
     def __init__(self, kind: StateKind, backend: CurrentKey, namespace: TypeSerializer[Any], table: StateTable) -> None:
-        self._identity, self._namespaces = backend.identity, table.namespaces
+        self._identity, self._namespaces, self._serializer = backend.identity, table.namespaces, backend.key
         self._format = EntryKeyFormat.of(kind, backend.key, namespace, backend.max_parallelism)
         self._prefix = prefix_size(backend.max_parallelism)
         self._is_ambiguous = is_ambiguous(kind, backend.key, namespace)
@@ -56,8 +57,14 @@ class _Keys:
     def group(self, key_group: int) -> bytes:
         return key_group.to_bytes(self._prefix, "big")
 
-    def join(self, address: Any) -> bytes:
-        """Return key and namespace of an address."""
+    def joiner(self) -> Callable[[Any], bytes]:
+        """Return what turns addresses into keys and namespaces, for one thread."""
+        if self._namespaces is not None or self._identity.by_bytes is not None:
+            return self._join
+        encode = encoder(self._serializer)
+        return lambda address: encode(address) + _VOID
+
+    def _join(self, address: Any) -> bytes:
         if self._namespaces is None:
             return self._identity.to_bytes(address) + _VOID
         key, namespace = self._identity.to_bytes(address[1]), self._namespaces.to_bytes(address[0])
@@ -97,17 +104,20 @@ class StateCodec:
         Raises:
             ValueNotConvertible: A value does not fit its type; the error has the key and the path.
         """
-        start, join, values = self._keys.group(key_group), self._keys.join, self._values
+        start, join, values = self._keys.group(key_group), self._keys.joiner(), self._values
         is_single = self._kind not in {StateKind.LIST, StateKind.MAP}
         target, serialize = DataOutputView(), self._serializer.serialize
+        taken = target.taken
         for address, value in held.items():
             try:
                 place = start + join(address)
                 require_room(len(place), is_key=True)
                 if is_single:
                     serialize(value, target)
-                    require_room(len(target))
-                    yield place, target.taken()
+                    data = taken()
+                    if len(data) > MAX_VALUE_BYTES:
+                        require_room(len(data))
+                    yield place, data
                 else:
                     for user_key, data in values(value):
                         require_room(len(place) + len(user_key), is_key=True)
@@ -158,9 +168,9 @@ class TimerCodec:
 
     def entries(self, key_group: int, held: dict[Any, Any]) -> Iterator[tuple[bytes, bytes]]:
         """Yield the timers of a key group."""
-        start = self._keys.group(key_group)
+        start, join = self._keys.group(key_group), self._keys.joiner()
         for timestamp, address in held:
-            yield start + (timestamp + _SIGN).to_bytes(_TIME_BYTES, "big") + self._keys.join(address), b""
+            yield start + (timestamp + _SIGN).to_bytes(_TIME_BYTES, "big") + join(address), b""
 
     def read(self, slot: int, key: bytes, value: bytes) -> None:
         """Add a timer to the queue; raises `CorruptSavepoint` where it does not fit the types."""

@@ -9,6 +9,7 @@ all snapshots have been released by then. A list or map in a copied dict is itse
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ....serializers.flink.windows import VOID_NAMESPACE
@@ -143,6 +144,16 @@ class StateTable:
                     yield identity.value(address)
                 elif address[0] == wanted:
                     yield identity.value(address[1])
+
+    def held(self) -> Iterator[tuple[Any, Any]]:
+        """Yield the keys of plain state with their values, which may be changed meanwhile."""
+        # Two lists have no object for each entry, as one of pairs has: those would set off Python's garbage collection.
+        groups = (self.groups[slot] for slot in range(len(self.groups)))
+        entries = chain.from_iterable(zip(list(group), list(group.values()), strict=True) for group in groups)
+        identity = self._backend.identity
+        if identity.by_bytes is None:
+            return entries
+        return ((identity.value(address), value) for address, value in entries)
 
     def _address(self) -> Any:
         """Return the address of the current key and namespace."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ....serializers.serializer import TypeSerializer
     from ...savepoint.handles import KeyedHandle
+    from ...savepoint.keyed_readers import KeyedReader
     from ...storage.files import Folder
     from .options import RocksDBOptionsFactory
 
@@ -105,6 +106,15 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         if chosen.key_groups == self.key_groups:
             self._strategy.take_over(chosen)
         return [handle for handle in handles if handle is not chosen]
+
+    def restore(self, stored: KeyedReader) -> None:
+        states = stored.header.states
+        for info in states:
+            self.add_stored(info)
+            self._database.table(info.name)
+        with self._database.loading() as add:
+            for block in stored.blocks(self.key_groups):
+                add(states[block.state_id].name, block)
 
     def dispose(self) -> None:
         super().dispose()

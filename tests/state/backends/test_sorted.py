@@ -20,6 +20,7 @@ from stateshift import (
 )
 from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.sorted.backend import SortedStateBackend
+from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_readers import keyed_reader
 from stateshift.state.savepoint.keyed_stream import write_keyed_stream
@@ -122,6 +123,30 @@ def test_a_frozen_state_is_restored_by_another_backend(backend_of):
     backend.restore(frozen)
     with pytest.raises(DeclarationError, match="restored"):
         backend.get_or_create_keyed_state(ListStateDescriptor("v", int))
+
+
+@pytest.mark.parametrize("order", [sorted, lambda items: sorted(items, reverse=True), lambda items: deal(items, 7)])
+def test_many_entries_are_restored_in_whatever_order_they_come(backend_of, order):
+    """RocksDB takes files of entries in order; Flink's heap writes savepoints in none, and entries of a few megabytes
+    come in several blocks."""
+    first, second = backend_of(), backend_of()
+    value = first.get_or_create_keyed_state(ValueStateDescriptor("v", str))
+    for key in range(3000):
+        first.set_current_key(key)
+        value.update(f"value {key}")
+    frozen = first.freeze()
+    blocks = [Block.of(one.key_group, one.state_id, order(list(one.items()))) for one in frozen.blocks()]
+    for stored in blocks[:2], blocks[2:]:
+        data, offsets = write_keyed_stream(frozen.header, range(4), stored)
+        handle = KeyGroupsHandle(CANONICAL, 0, offsets, InlineHandle("", data))
+        second.restore(keyed_reader(InlineBytes(data), handle, 4))
+
+    assert contents(frozen) == contents(second.freeze())
+    assert 3000 == sum(block.entries for block in blocks)
+
+
+def deal(items, hands):
+    return [item for hand in range(hands) for item in items[hand::hands]]
 
 
 def test_key_and_namespace_of_variable_length_are_told_apart(backend_of):
