@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from .streaming.job import StreamJob as StreamJob
+
+__all__ = ["StreamJob", "register"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "StreamJob":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .streaming.job import StreamJob
+
+    return StreamJob
 
 
 def register(session: SparkSession) -> SparkSession:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import attrs
@@ -14,7 +16,15 @@ from ...state.backends.restore_check import RestoreCheck, RestoreRefused
 from ...state.job import Operator
 from ...state.savepoint.metadata import METADATA, write_metadata
 from ...state.storage.files import Folder
-from ...state.streaming.commit_log import last_committed, last_planned, pinned_settings
+from ...state.storage.target_lock import claimed
+from ...state.streaming.commit_log import (
+    CheckpointNote,
+    last_committed,
+    last_planned,
+    pinned_settings,
+    read_note,
+    write_note,
+)
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
 from ...state.streaming.slot import OperatorSpec, SlotTask
 from .grouping import slot_groups
@@ -46,16 +56,25 @@ class Start:
         self._folder = Folder.at(job.state_dir)
 
     def query(self, *, available_now: bool) -> StreamingQuery:
-        """Check, decide on the epoch, and start the query."""
-        directory = self._directory()
-        epoch = self._epoch(directory)
-        retained = int(self._spark.conf.get(_RETAINED) or 100)
-        directory.begin_run(self._job.token, {"epoch": epoch.number, "retained": retained})
-        writer = self._writer.option("checkpointLocation", self._job.checkpoint).outputMode(self._job.plan.output_mode)
+        """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
+        with ExitStack() as claims:
+            self._folder.create()
+            claims.enter_context(claimed(self._folder))
+            directory = self._directory()
+            epoch = self._epoch(directory)
+            retained = int(self._spark.conf.get(_RETAINED) or 100)
+            directory.begin_run(self._job.token, {"epoch": epoch.number, "retained": retained})
+            query = self._started(available_now=available_now)
+            threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True).start()
+        return query
+
+    def _started(self, *, available_now: bool) -> StreamingQuery:
+        writer = self._writer.option("checkpointLocation", self._job.checkpoint)
+        writer = writer.outputMode(self._job.plan.output_mode)
         if not available_now:
             return writer.start()
         before = self._spark.conf.get(_NO_DATA)
-        self._spark.conf.set(_NO_DATA, "false")
+        self._spark.conf.set(_NO_DATA, "false")  # else Spark goes on to wake the slots for ever
         try:
             return writer.trigger(availableNow=True).start()
         finally:
@@ -63,26 +82,40 @@ class Start:
 
     def _directory(self) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
-        is_new_checkpoint = last_planned(self._checkpoint) is None
+        job, place = self._job, self._checkpoint.place
+        note = read_note(self._checkpoint)
         if not self._folder.exists(STREAM_FILE):
-            if not is_new_checkpoint:
+            if note is not None or last_planned(self._checkpoint) is not None:
+                where = f"; its state was in {note.state_dir}" if note is not None else ""
                 raise DeclarationError(
-                    f"the checkpoint {self._checkpoint} has batches, but there is no state in {self._folder}",
+                    f"the checkpoint {place} has batches, but there is no state in {self._folder}{where}",
                     advice="pass the state directory that belongs to the checkpoint, or a new checkpoint",
                     written="Nothing was written.",
                 )
-            return StateDirectory.create(self._folder, self._checkpoint.place, self._job.plan.max_parallelism)
+            directory = StateDirectory.create(self._folder, place, job.plan.max_parallelism)
+            write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))
+            return directory
         directory = StateDirectory.open(self._folder)
-        if directory.checkpoint != self._checkpoint.place:
+        if note is None or note.id != directory.id:
+            has = "has the state of another query" if note is not None else "has no state of a query like this"
             raise DeclarationError(
-                f"the state in {self._folder} belongs to the checkpoint {directory.checkpoint}, and not to"
-                f" {self._checkpoint}",
-                advice="pass that checkpoint; or start from a savepoint of it with a new state directory",
+                f"the state in {self._folder} belongs to the checkpoint {directory.checkpoint}, and {place} {has}",
+                advice="pass that checkpoint; or start from a savepoint of it, with a new state directory",
                 written="Nothing was written.",
             )
-        if directory.max_parallelism != self._job.plan.max_parallelism:
+        if note.checkpoint != place:
+            if read_note(Folder.at(note.checkpoint)) is not None:
+                raise DeclarationError(
+                    f"the checkpoint {place} is a copy of {note.checkpoint}, which the state in {self._folder} is of",
+                    advice="two queries cannot share state: start one from a savepoint, in a state directory of its own",
+                    written="Nothing was written.",
+                )
+            write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))  # it was moved
+            directory = attrs.evolve(directory, checkpoint=place)
+            directory.write_facts()
+        if directory.max_parallelism != job.plan.max_parallelism:
             raise DeclarationError(
-                f"the state has {directory.max_parallelism} key groups, and the job {self._job.plan.max_parallelism}",
+                f"the state has {directory.max_parallelism} key groups, and the job {job.plan.max_parallelism}",
                 advice=f"pass max_parallelism={directory.max_parallelism}",
                 written="Nothing was written.",
             )
@@ -165,6 +198,12 @@ class Start:
                 session=self._spark,
                 allow_roots=[directory.folder.place],
             )
+
+
+def _release_at_end(query: StreamingQuery, claims: ExitStack) -> None:
+    """Release the state directory when the query has ended, however it did."""
+    with claims, suppress(Exception):  # the caller of the query learns how it ended
+        query.awaitTermination()
 
 
 def _probe(spec: OperatorSpec) -> SlotTask:

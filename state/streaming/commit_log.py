@@ -11,26 +11,50 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import attrs
+
 from ...serializers.errors import CorruptFile, SavepointNotFound
 
 if TYPE_CHECKING:
     from ..storage.files import Folder
 
+NOTE = "_stateshift-state.json"
 _NUMBER = re.compile(r"\d+")
 
 
-def query_id(checkpoint: Folder) -> str | None:
-    """Return the id of the query; None: the checkpoint is new.
+@attrs.frozen
+class CheckpointNote:
+    """What a checkpoint says of its state.
+
+    Attributes:
+        id: The id of the state directory.
+        state_dir: Its place.
+        checkpoint: The place of the checkpoint when this was written: a copy says where its original is.
+    """
+
+    id: str
+    state_dir: str
+    checkpoint: str
+
+
+def read_note(checkpoint: Folder) -> CheckpointNote | None:
+    """Return what a checkpoint says of its state; None: nothing.
 
     Raises:
-        CorruptFile: The file with the id is damaged.
+        CorruptFile: The note is damaged.
     """
-    if not checkpoint.exists("metadata"):
+    if not checkpoint.exists(NOTE):
         return None
     try:
-        return str(json.loads(checkpoint.read("metadata"))["id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFile(f"the id of the query in {checkpoint.place}/metadata is damaged: {error}") from error
+        return CheckpointNote(**json.loads(checkpoint.read(NOTE)))
+    except (ValueError, TypeError) as error:
+        raise CorruptFile(f"the note is damaged: {error}", file=f"{checkpoint.place}/{NOTE}") from error
+
+
+def write_note(checkpoint: Folder, note: CheckpointNote) -> None:
+    """Write what a checkpoint says of its state."""
+    checkpoint.create()
+    checkpoint.write(NOTE, json.dumps(attrs.asdict(note)).encode())
 
 
 def last_planned(checkpoint: Folder) -> int | None:
