@@ -115,7 +115,7 @@ class SlotRunner:
         rows = self.writer.write(results, side) if results or side else None
         directory = run.directory
         manifest = task.checkpoint(
-            batch, directory=directory.id, epoch=run.epoch.number, folder=directory.folder, shared=directory.shared
+            batch, directory=directory.id, epoch=run.epoch.number, folder=directory.files, shared=directory.shared
         )
         manifest = directory.delete_obsolete(manifest, batch - run.retained - 1)
         data = manifest.to_bytes()
@@ -147,7 +147,7 @@ class SlotRunner:
             )
         task = SlotTask(self.spec, slot, run.epoch.slots)
         if before is not None and before.epoch == run.epoch.number:
-            task.resume(before, run.directory.folder, now_ms)
+            task.resume(before, run.directory.stored(before), now_ms)
             task.committed()
             return task
         base = run.directory.base_of(run.epoch)

@@ -107,7 +107,7 @@ class Start:
             if read_note(Folder.at(note.checkpoint)) is not None:
                 raise DeclarationError(
                     f"the checkpoint {place} is a copy of {note.checkpoint}, which the state in {self._folder} is of",
-                    advice="two queries cannot share state: start one from a savepoint, in a state directory of its own",
+                    advice="two queries cannot share state: start one from a savepoint, in another state directory",
                     written="Nothing was written.",
                 )
             write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))  # it was moved
@@ -143,7 +143,7 @@ class Start:
         slots = self._job.slots or of_state.slots
         if wants is None and slots == of_state.slots:
             return of_state
-        base = f"base-{before.number + 1}"
+        base = str(before.number + 1)
         self._write_base(directory, savepoint, base, wants)
         epoch = Epoch(before.number + 1, slots, partitions, slot_groups(slots, partitions), carriers, batch, base)
         directory.begin_epoch(epoch)
@@ -185,7 +185,7 @@ class Start:
         self, directory: StateDirectory, savepoint: Savepoint, name: str, wants: JobDescription | None
     ) -> None:
         """Write the savepoint that a new epoch begins with; with new types by a migration."""
-        was = directory.folder.folder(f"{name}-was" if wants is not None else name)
+        was = directory.base(f"{name}-was" if wants is not None else name)
         was.create()
         was.write(METADATA, write_metadata(savepoint.metadata))
         if wants is not None:
@@ -193,7 +193,7 @@ class Start:
 
             migrate(
                 was.place,
-                directory.folder.folder(name).place,
+                directory.base(name).place,
                 wants,
                 session=self._spark,
                 allow_roots=[directory.folder.place],

@@ -2,10 +2,10 @@
 
     _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups
     epochs/N.json               what holds for the batches after a start that changed something: slots, grouping, base
-    base-N/_metadata            the savepoint that epoch N began with
+    bases/N/_metadata           the savepoint that epoch N began with
     runs/TOKEN.json             the epoch of one start of the query
     manifests/NAME              the manifests of all attempts; which ones hold is said by the engine's state
-    shared/UUID, OPERATOR-…     the files that manifests name
+    files/NAME, shared/UUID     the files that manifests name: of one batch alone, and of several
 
 Names of files are unique for each attempt, so nothing is overwritten, and what a dead attempt wrote does no harm.
 Source: notes on Spark, section 2.
@@ -27,7 +27,8 @@ from ..savepoint.metadata import SavepointMetadata
 from ..savepoint.reader import Savepoint
 from ..storage.publish import now
 from ..storage.roots import uri_of
-from .manifest import MANIFESTS, Manifest
+from ..task.subtask import StoredOperator
+from .manifest import FILES, MANIFESTS, SHARED, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +51,7 @@ class Epoch:
         groups: The integer that Spark groups the rows of each slot by.
         carriers: How Spark calls each operator, by uid.
         after_batch: The last batch that was committed before; None: none was.
-        base: The name of the folder of the savepoint that it began with; "": it began with no state.
+        base: The name of the folder in `bases` with the savepoint that it began with; "": it began with no state.
     """
 
     number: int
@@ -83,7 +84,7 @@ class StateDirectory:
         """Make a folder the state directory of a query with this checkpoint."""
         made = cls(folder, uuid.uuid4().hex, checkpoint, max_parallelism)
         folder.create()
-        for name in ("epochs", "runs", MANIFESTS, "shared"):
+        for name in ("epochs", "runs", MANIFESTS, FILES, SHARED, "bases"):
             folder.folder(name).create()
         made.write_facts()
         return made
@@ -120,7 +121,12 @@ class StateDirectory:
     @cached_property
     def shared(self) -> Folder:
         """The folder of files that several batches need."""
-        return self.folder.folder("shared")
+        return self.folder.folder(SHARED)
+
+    @cached_property
+    def files(self) -> Folder:
+        """The folder of files that one batch needs."""
+        return self.folder.folder(FILES)
 
     # Epochs and runs
 
@@ -167,6 +173,10 @@ class StateDirectory:
                 (self.folder.folder(folder) if folder else self.folder).delete(file)
         return attrs.evolve(manifest, obsolete=tuple(one for one in manifest.obsolete if one not in gone))
 
+    def stored(self, manifest: Manifest) -> StoredOperator:
+        """Return the operator of a manifest, whose files are in this directory."""
+        return StoredOperator(with_places(manifest.operator, self.files), self.folder, manifest.batch + 1)
+
     def savepoint(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> Savepoint:
         """Return the state after a batch, as a savepoint that can be read like any other.
 
@@ -182,7 +192,7 @@ class StateDirectory:
         found: dict[bytes, dict[int, OperatorState]] = {}
         for manifest in manifests:
             if manifest.epoch == epoch.number:
-                operator = with_places(manifest.operator, self.folder)
+                operator = with_places(manifest.operator, self.files)
                 found.setdefault(operator.operator_id, {})[manifest.slot] = operator
         base = self.base_of(epoch)
         kept = [] if base is None else [one for one in base.metadata.operators if one.operator_id not in found]
@@ -203,11 +213,15 @@ class StateDirectory:
             operators += [with_places(one, base.folder) for one in kept]
         return SavepointMetadata.new(tuple(operators), batch + 1)
 
+    def base(self, name: str) -> Folder:
+        """Return the folder of the savepoint of an epoch's beginning."""
+        return self.folder.folder("bases").folder(name)
+
     def base_of(self, epoch: Epoch) -> Savepoint | None:
         """Return the savepoint that an epoch began with; None: it began with no state."""
         if not epoch.base:
             return None
-        return Savepoint.open(self.folder.folder(epoch.base).place, allow_roots=[self.folder.place])
+        return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place])
 
 
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MANIFESTS = "manifests"
 """The folder of the files with manifests, in the state directory."""
 
+FILES, SHARED = "files", "shared"
+"""The folders of the files that manifests name: of one batch alone, and of several."""
+
 _FORMAT = 1
 _LENGTH_BYTES = 4
 
@@ -80,7 +83,7 @@ class Manifest:
         """Yield the names of the files that the state consists of, below the state directory."""
         for stream in self.operator.streams:
             if isinstance(stream, RelativeFileHandle):
-                yield stream.path
+                yield f"{FILES}/{stream.path}"
             elif isinstance(stream, AbsoluteFileHandle):
                 yield "/".join(stream.uri.rsplit("/", 2)[1:])
 

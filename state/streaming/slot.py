@@ -23,7 +23,6 @@ from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ..savepoint.redistribution import Share
 from ..storage.commit import Commit
 from ..task.function_subtask import FunctionSubtask
-from ..task.subtask import StoredOperator
 from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..runtime.output_tag import OutputTag
     from ..storage.files import Folder
-    from ..task.subtask import BackendFactory
+    from ..task.subtask import BackendFactory, StoredOperator
 
 
 @attrs.frozen
@@ -145,11 +144,17 @@ class SlotTask(FunctionSubtask):
 
     # Start
 
-    def resume(self, manifest: Manifest, folder: Folder, now_ms: int) -> None:
-        """Go on from this slot's own state after a batch, as when its process has died."""
+    def resume(self, manifest: Manifest, stored: StoredOperator, now_ms: int) -> None:
+        """Go on from this slot's own state after a batch, as when its process has died.
+
+        Args:
+            manifest: The manifest of the batch.
+            stored: Its operator, in the state directory.
+            now_ms: The time of the batch.
+        """
         self._now_ms = now_ms
         self._own = True
-        self._begin((StoredOperator(manifest.operator, folder, manifest.batch + 1),))
+        self._begin((stored,))
         self.open()
         self._last = manifest
         self._active_ms = list(manifest.active_ms)
