@@ -79,7 +79,7 @@ class Input:
         if hint is None:
             method = _method(function, index)
             name = next(iter(method.__code__.co_varnames[1:2]), "") if hasattr(method, "__code__") else ""
-            hint = _hints(method).get(name)
+            hint = _hint(method, name, "element_type to stream(…)")
         if hint is None or hint is Any:
             return inferred_serializer(pa.struct(list(self.schema)), "the row")
         return serializer_for(hint)
@@ -181,11 +181,23 @@ def _method(function: Any, index: int) -> Any:
     return getattr(found, "__func__", found)
 
 
-def _hints(method: Any) -> dict[str, Any]:
+def _hint(method: Any, name: str, instead: str) -> Any:
+    """Return what a parameter of a method, or "return", is annotated with; None: it is not.
+
+    Raises:
+        DeclarationError: The annotation names something that is not there at run time.
+    """
+    annotations = getattr(method, "__annotations__", {})
+    if name not in annotations:
+        return None
+    holder = type("Holder", (), {"__annotations__": {name: annotations[name]}})
     try:
-        return {} if method is None else get_type_hints(method, include_extras=True)
-    except NameError:  # an annotation names something that is not there
-        return {}
+        return get_type_hints(holder, globalns=method.__globals__, include_extras=True)[name]
+    except NameError as error:
+        raise DeclarationError(
+            f"the annotation {annotations[name]!r} of {method.__qualname__} cannot be read: {error}",
+            advice=f"import the name at the top of its module, and not for type checkers alone; or pass {instead}",
+        ) from error
 
 
 def output_hint(function: Any, output_type: Any) -> Any:
@@ -193,7 +205,7 @@ def output_hint(function: Any, output_type: Any) -> Any:
     if output_type is not None:
         return output_type
     method = None if isinstance(function, WindowOperation) else _method(function, 0)
-    hint = _hints(method).get("return")
+    hint = _hint(method, "return", "output_type to process(…)")
     if hint is not None and getattr(method, "__name__", "").startswith("map"):
         return hint
     if hint is not None and get_origin(hint) is not None and get_args(hint):

@@ -23,6 +23,7 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.serializers.hints import serializer_for
+from stateshift.spark.streaming.building import output_hint
 from stateshift.spark.streaming.packing import milliseconds
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
 
@@ -337,3 +338,19 @@ def test_results_as_columns_and_columns_as_elements_are_inverse(values):
 def test_a_result_that_is_not_of_its_type_is_refused(value, words):
     with pytest.raises(ValueNotConvertible, match=words):
         result_columns(serializer_for(Total), [value])
+
+
+class Unreadable(Totals):
+    def process_element(self, value: "Nowhere", ctx: Any) -> Iterator[Total]:  # noqa: F821, UP037
+        yield Total("", 0)
+
+
+def test_an_annotation_that_cannot_be_read_is_refused_with_what_to_do():
+    with pytest.raises(DeclarationError, match=r"(?s)Nowhere.*cannot be read.*pass output_type"):
+        output_hint(type("F", (), {"process_element": Returns.process_element})(), None)
+    assert output_hint(Unreadable(), None) is Total
+
+
+class Returns:
+    def process_element(self, value: Any, ctx: Any) -> "Iterator[Nowhere]":  # noqa: F821, UP037
+        return iter(())

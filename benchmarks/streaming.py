@@ -1,0 +1,241 @@
+"""Keyed state on Spark streaming: ours beside Spark's own aggregation and `transformWithState`.
+
+    python -m benchmarks.streaming [--rows 1000000] [--keys 100000] [--batches 4] [--ways native,ours] [--json]
+
+Word count: each batch has `rows` rows with one of `keys` words. Every way is a query of its own in a process of its
+own, with two partitions on two cores. The figure is the CPU time of the whole process tree (JVM and workers) for a
+batch: the median of all batches but the first, with the wall time beside it.
+
+    native      groupBy("word").count(): no Python
+    ours        a KeyedProcessFunction with a ValueState, RocksDB, no output for each row
+    each        the same with one result for each row, as in Flink
+    record      five fields of a class as the state, one result for each row
+    tws         transformWithState with the row API: one get and one update for each key
+    tws-record  the same with a struct of five fields
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from .machine import arguments_of, facts, print_table, scratch_folder
+
+WAYS = ("native", "ours", "each", "record", "tws", "tws-record")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def cpu_of_tree(root: int) -> float:
+    """Return the CPU seconds of a process and of all that it has started."""
+    parents, used = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            used[int(entry.name)] = sum(map(int, fields[11:15]))  # with the ended children of each
+    total, wanted = 0, {root}
+    for process in sorted(parents):
+        if process in wanted or parents[process] in wanted:
+            wanted.add(process)
+            total += used[process]
+    return total / _TICKS
+
+
+def main() -> int:
+    """Measure the ways in turn, and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--ways", default=",".join(WAYS), help="the ways to measure, with commas between")
+    parser.add_argument("--way", help=argparse.SUPPRESS)
+    parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
+    arguments = arguments_of(parser)
+    if arguments.way:
+        print(json.dumps(run(arguments.way, arguments.place, arguments.batches)))
+        return 0
+    with scratch_folder() as folder:
+        write_input(folder / "input", arguments.rows, arguments.keys, arguments.batches)
+        found = {}
+        for way in arguments.ways.split(","):
+            found[way] = _in_process(way, folder, arguments)
+            print(way, found[way], file=sys.stderr)
+    rows = []
+    for way, batches in found.items():
+        later = batches[1:] or batches
+        cpu, wall = (statistics.median(batch[part] for batch in later) for part in ("cpu", "wall"))
+        rows.append({"way": way, "cpu_s": round(cpu, 2), "wall_s": round(wall, 2)})
+    base = {row["way"]: row["cpu_s"] for row in rows}
+    for row in rows:
+        for other in ("native", "tws", "tws-record"):
+            row[f"of_{other}"] = round(row["cpu_s"] / base[other], 2) if base.get(other) else None
+    shown = {**facts(), "rows": arguments.rows, "keys": arguments.keys}
+    if arguments.json:
+        print(json.dumps({"machine": shown, "ways": rows}, indent=1))
+    else:
+        print(*(f"{name} {value}" for name, value in shown.items()), sep=", ")
+        print_table("Word count, a batch", list(rows[0]), [[str(value) for value in row.values()] for row in rows])
+    return 0
+
+
+def _in_process(way: str, folder: Path, arguments: argparse.Namespace) -> list[dict[str, float]]:
+    command = [sys.executable, "-m", "benchmarks.streaming", "--way", way, "--place", str(folder)]
+    command += ["--batches", str(arguments.batches)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: list[dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def write_input(place: Path, rows: int, keys: int, batches: int) -> None:
+    """Write a file of words for each batch, in two parts: Spark then reads it in two tasks."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    random = np.random.default_rng(1)
+    for batch in range(batches):
+        for part in range(2):
+            numbers = random.integers(0, keys, rows // 2)
+            words = pa.DictionaryArray.from_arrays(numbers, pa.array([f"word {key:06d}" for key in range(keys)]))
+            folder = place / "rows"
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table({"word": words.cast(pa.string())}), folder / f"{batch:03d}-{part}.parquet")
+
+
+def run(way: str, folder: Path, batches: int) -> list[dict[str, float]]:
+    """Run a query over all batches; return CPU and wall seconds of each."""
+    from stateshift.spark.session import session
+
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "2g"}
+    if way.startswith("tws"):
+        conf["spark.sql.streaming.stateStore.providerClass"] = _ROCKSDB
+    spark = session("local[2]", conf=conf)
+    place = str(folder / way)
+    rows = spark.readStream.schema("word string").option("maxFilesPerTrigger", 2).parquet(str(folder / "input/rows"))
+    seen = [(cpu_of_tree(os.getpid()), time.perf_counter())]
+
+    def note(df: Any, _: int) -> None:
+        df.write.format("noop").mode("overwrite").save()
+        seen.append((cpu_of_tree(os.getpid()), time.perf_counter()))
+
+    if way in {"ours", "each", "record"}:
+        from stateshift.spark import StreamJob
+
+        job = StreamJob(f"{place}-state", f"{place}-checkpoint", slots=2)
+        results = job.stream(rows).key_by("word").process(_FUNCTIONS[way](), uid="count", output_type=_OUTPUTS[way])
+        query = job.start(results.writeStream.foreachBatch(note), available_now=True)
+    else:
+        writer = _plain(way, rows).writeStream.outputMode("update").option("checkpointLocation", f"{place}-checkpoint")
+        query = writer.foreachBatch(note).trigger(availableNow=True).start()
+    query.awaitTermination()
+    if query.exception() is not None:
+        raise RuntimeError(str(query.exception()))
+    pairs = islice(pairwise(seen), batches)
+    return [{"cpu": after[0] - before[0], "wall": after[1] - before[1]} for before, after in pairs]
+
+
+def _plain(way: str, rows: Any) -> Any:
+    if way == "native":
+        return rows.groupBy("word").count()
+    processor, schema = (Counter(), "word string, count long") if way == "tws" else (Recorder(), "word string, n long")
+    return rows.groupBy("word").transformWithState(processor, schema, "update", "none")
+
+
+@attrs.frozen
+class Record:
+    """A state of five fields."""
+
+    word: str
+    count: int
+    first: int
+    total: float
+    even: bool
+
+
+def _functions() -> tuple[dict[str, Any], dict[str, Any]]:
+    from stateshift import KeyedProcessFunction, ValueStateDescriptor
+
+    class Count(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", int, 0))
+
+        def process_element(self, value: str, ctx: Any) -> Any:
+            self.count.update(self.count.value() + 1)
+
+    class Each(Count):
+        def process_element(self, value: str, ctx: Any) -> Iterator[int]:
+            count = self.count.value() + 1
+            self.count.update(count)
+            yield count
+
+    class Records(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.record = runtime_context.get_state(ValueStateDescriptor("record", Record))
+
+        def process_element(self, value: str, ctx: Any) -> Iterator[Record]:
+            found = self.record.value() or Record(value, 0, 0, 0.0, even=True)
+            count = found.count + 1
+            after = Record(value, count, found.first, found.total + 0.5, count % 2 == 0)
+            self.record.update(after)
+            yield after
+
+    return {"ours": Count, "each": Each, "record": Records}, {"ours": int, "each": int, "record": Record}
+
+
+_FUNCTIONS, _OUTPUTS = _functions()
+
+
+def _processors() -> tuple[Any, Any]:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Counter(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.count = handle.getValueState("count", "count long")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803 - Spark's
+            count = (self.count.get()[0] if self.count.exists() else 0) + sum(1 for _ in rows)
+            self.count.update((count,))
+            yield Row(word=key[0], count=count)
+
+        def close(self) -> None:
+            pass
+
+    class Recorder(Counter):
+        def init(self, handle: Any) -> None:
+            schema = "word string, count long, first long, total double, even boolean"
+            self.count = handle.getValueState("record", schema)
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803 - Spark's
+            found = self.count.get() if self.count.exists() else (key[0], 0, 0, 0.0, True)
+            for _ in rows:
+                found = (key[0], found[1] + 1, found[2], found[3] + 0.5, found[1] % 2 == 1)
+                yield Row(word=key[0], n=found[1])
+            self.count.update(found)
+
+    return Counter, Recorder
+
+
+try:
+    Counter, Recorder = _processors()
+except ImportError:  # without Spark only the help is shown
+    Counter = Recorder = None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
