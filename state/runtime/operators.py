@@ -195,8 +195,7 @@ class FunctionOperator(StreamOperator):
         results = step(value, context)
         if results is not None:
             self.output.emit(results, timestamp)
-        if self.runtime_context.cleaners:
-            self.runtime_context.clean_up()
+        self.runtime_context.clean_up()
 
     def _on_timer(self, domain: TimeDomain, timestamp: int, _: Any) -> None:
         context = self._at_timer
