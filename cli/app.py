@@ -33,6 +33,8 @@ _COMMANDS = {
     "show": "histories",
     "stamp": "histories",
     "quarantine": "quarantining",
+    "savepoint": "taking",
+    "gc": "collecting",
     "clean": "cleaning",
     "warm-up": "warming",
     "rules": "rules",

@@ -191,6 +191,13 @@ class Inspected:
         return [error for operator in self.operators for error in operator.errors()]
 
 
+def writer_of(savepoint: Savepoint) -> str:
+    """Return the name of the program that wrote a savepoint, with its release if that is known."""
+    if savepoint.lineage is not None:
+        return f"stateshift {savepoint.lineage.stateshift}"
+    return "Flink" if savepoint.query is None else "stateshift"
+
+
 def share_of(part: int, whole: int) -> float | None:
     """Return the share of the part in the whole, from 0 to 1; None if the whole is 0."""
     return part / whole if whole else None
@@ -221,8 +228,10 @@ def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
         "savepoint": savepoint.place,
         **fields_of(savepoint.metadata, "version checkpoint_id"),
         "master_states": len(savepoint.metadata.master_states),
-        "written_by": "flink" if lineage is None else f"stateshift {lineage.stateshift}",
+        "written_by": writer_of(savepoint).lower(),
         "source": None if lineage is None else lineage.source,
+        "query": None if savepoint.query is None else fields_of(savepoint.query, "checkpoint batch epoch"),
+        "position": savepoint.position,
         "quarantined": 0 if lineage is None else lineage.quarantined,
         "bytes": inspected.size_bytes,
         "missing_timers": savepoint.missing_timers or None,

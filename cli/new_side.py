@@ -67,10 +67,16 @@ def new_side_options(function: F) -> F:
 
 
 def types_stay(savepoint: str, job_place: str, like: str, options: MigrationOptions) -> bool:
-    """Whether a migration keeps the types: it changes something else, or a native snapshot becomes canonical."""
+    """Whether a migration keeps the types: it changes something else, or a native snapshot becomes canonical.
+
+    The state of a query may be kept as it is, too: it becomes a savepoint.
+    """
     if job_place or like:
         return False
-    return options.changes_without_types or any(one.is_native for one in open_savepoint(savepoint).operators)
+    if options.changes_without_types:
+        return True
+    opened = open_savepoint(savepoint)
+    return opened.query is not None or any(one.is_native for one in opened.operators)
 
 
 def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:

@@ -66,3 +66,15 @@ def start_lines(
     if with_orphans:
         lines.append("  (an operator of the savepoint is not in the job; Flink drops its state only with this option)")
     return lines
+
+
+def query_start_lines(place: str) -> list[str]:
+    """Return how a query goes on from its state directory, and what a Flink job starts on instead.
+
+    Args:
+        place: The state directory, as the user wrote it.
+    """
+    return [
+        "start the query: StreamJob.start goes on from it",
+        f"  a Flink job starts on a savepoint of it: stateshift savepoint {shell_word(place)} NEW_SAVEPOINT",
+    ]

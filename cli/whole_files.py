@@ -231,6 +231,7 @@ def _holds_state(folder: Path) -> bool:
     from ..state.savepoint.metadata import METADATA
     from ..state.storage.lineage import LINEAGE
     from ..state.storage.target_lock import CLAIM_NAME
+    from ..state.streaming.directory import STREAM_FILE
 
     if folder.name in {"shared", "taskowned"} and any(map(_mode, folder.parent.glob(f"chk-*/{METADATA}"))):
         return True
@@ -239,4 +240,7 @@ def _holds_state(folder: Path) -> bool:
     except OSError:
         return False
     journal = re.compile(r"[0-9a-f]{12,}.*" + re.escape(SUFFIX))
-    return any(name in {METADATA, LINEAGE} or CLAIM_NAME.fullmatch(name) or journal.fullmatch(name) for name in names)
+    return any(
+        name in {METADATA, LINEAGE, STREAM_FILE} or CLAIM_NAME.fullmatch(name) or journal.fullmatch(name)
+        for name in names
+    )

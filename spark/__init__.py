@@ -8,16 +8,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .streaming.job import StreamJob as StreamJob
+    from .streaming.savepoints import take_savepoint as take_savepoint
 
-__all__ = ["StreamJob", "register"]
+__all__ = ["StreamJob", "register", "take_savepoint"]
+
+_PLACES = {"StreamJob": ".streaming.job", "take_savepoint": ".streaming.savepoints"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "StreamJob":
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .streaming.job import StreamJob
+    from importlib import import_module
 
-    return StreamJob
+    return getattr(import_module(_PLACES[name], __name__), name)
 
 
 def register(session: SparkSession) -> SparkSession:

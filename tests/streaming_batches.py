@@ -5,8 +5,12 @@ A test says what the engine may do: take a slot to another process, repeat a bat
 
 from __future__ import annotations
 
+import uuid
+from functools import partial
+
 import pyarrow as pa
 
+from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.registry import registry
 from stateshift.spark.streaming import slot_runs
@@ -18,27 +22,49 @@ from stateshift.spark.streaming.packing import Packing, unpacked
 from stateshift.spark.streaming.runs import RunFacts
 from stateshift.spark.streaming.slot_runs import Blob, SlotRunner
 from stateshift.spark.worker import Settings, dumped
+from stateshift.state.backends.configuration import Configuration
 from stateshift.state.columnar.live_values import field_names
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import Epoch, StateDirectory
 from stateshift.state.streaming.manifest import Manifest
 from stateshift.state.streaming.slot import InputSpec, OperatorSpec
 
+INCREMENTAL = Configuration.of({"execution.checkpointing.incremental": True}, environment={})
+BACKENDS = {
+    "hashmap": HashMapStateBackend,
+    "rocksdb": partial(EmbeddedRocksDBStateBackend, configuration=INCREMENTAL),
+}
+
+
+def close_slots():
+    """Close what this process keeps of all queries."""
+    for _, task in slot_runs._LIVE.values():
+        task.close()
+    slot_runs._LIVE.clear()
+
 
 class Batches:
     """An operator with one keyed input, or several, that runs batch after batch."""
 
     def __init__(self, place, function, backend, *, schema, key, element=None, timestamp="", delay_ms=0, slots=2,
-                 key_groups=8, uid="operator", output=None, side=(), retained=100, idle_ms=None, inputs=1):  # fmt: skip
+                 key_groups=8, uid="operator", output=None, side=(), retained=100, idle_ms=None, inputs=1,
+                 before=None, base=""):  # fmt: skip
+        self.checkpoint = place.parent / f"{place.name}-checkpoint"
         self.directory = (
             StateDirectory.open(Folder.at(place)) if (place / "epochs").exists()
-            else StateDirectory.create(Folder.at(place), "checkpoint", key_groups)
+            else StateDirectory.create(Folder.at(place), str(self.checkpoint), key_groups)
         )  # fmt: skip
-        last = self.directory.last_epoch
-        if last is None:
-            self.directory.begin_epoch(Epoch(1, slots, 2, slot_groups(slots, 2), {}))
-        self.run = RunFacts(self.directory.folder.place, f"run-{id(self)}-{len(list(place.rglob('*')))}")
-        self.directory.begin_run(self.run.token, {"epoch": 1 if last is None else last.number, "retained": retained})
+        self.committed: dict[int, bytes] = {} if before is None else dict(before.committed)
+        self.number = 0 if before is None else before.number
+        self.wakes: dict[int, int] = {}
+        epoch, after = self.directory.last_epoch, self.number - 1 if self.number else None
+        if epoch is None or base:
+            number = 1 if epoch is None else epoch.number + 1
+            epoch = Epoch(number, slots, 2, slot_groups(slots, 2), {uid: "none"}, after, base)
+            self.directory.begin_epoch(epoch)
+        self.run = RunFacts(self.directory.folder.place, uuid.uuid4().hex)
+        self.directory.begin_run(self.run.token, epoch=epoch.number, retained=retained, after_batch=after,
+                                 attempts=[one.attempt for one in self.manifests])  # fmt: skip
         self.settings = Settings(registry.additions(), redacted=False, attempts=1)
         self.schema = pa.schema(schema)
         keys = key_serializer(self.schema, key, None)
@@ -56,9 +82,6 @@ class Batches:
         )
         self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, key_groups, backend)
         self.runner = SlotRunner(self.run, self.settings, self.spec, (reader,) * inputs, writer)
-        self.committed: dict[int, bytes] = {}
-        self.number = 0
-        self.wakes: dict[int, int] = {}
 
     def batch(self, *inputs, now_ms=0, commits=True, only=None):
         """Run a batch of rows (dicts) and return its results; one that is not committed can be run again.
@@ -69,6 +92,7 @@ class Batches:
             commits: Whether it is committed.
             only: The groups that run, such as those that a timer wakes; None: all.
         """
+        self._log("offsets", f'v1\n{{"conf":{{}}}}\n{{"read":{self.number}}}')
         blobs: dict[int, list[Blob]] = {}
         for packing, rows in zip(self.packing, inputs, strict=False):
             for packed_rows in packing(iter([pa.RecordBatch.from_pylist(rows, schema=self.schema)])):
@@ -86,14 +110,17 @@ class Batches:
             results += [row for part in (unpacked(rows) if rows else []) for row in part.to_pylist()]
         if commits:
             self.committed.update(written)
+            self._log("commits", "v1\n{}")
             self.number += 1
         return results
 
+    def _log(self, folder, text):
+        (self.checkpoint / folder).mkdir(parents=True, exist_ok=True)
+        (self.checkpoint / folder / str(self.number)).write_text(text, encoding="utf-8")
+
     def new_process(self):
         """All slots are opened again from their manifests."""
-        for _, task in slot_runs._LIVE.values():
-            task.close()
-        slot_runs._LIVE.clear()
+        close_slots()
 
     @property
     def manifests(self):

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from ...serializers.escaping import shell_word
 from ..new_side import new_side, new_side_options
-from ..next_steps import options_given, start_lines
+from ..next_steps import options_given, query_start_lines, start_lines
 from ..options import (
     all_option,
     common_options,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ...compat.policy import Policy
     from ...compat.repartition import Repartition
     from ...compat.report import CheckReport
+    from ...state.savepoint.reader import Savepoint
 
 
 @contextmanager
@@ -136,7 +137,7 @@ def command(
         print_styled(map(_block, explain.blocks(report, everything=everything)))
     else:
         print_lines(explain.text_lines(report, everything=everything))
-    print_lines(["", *_next_steps(report, savepoint, stored.moved_from)])
+    print_lines(["", *_next_steps(report, savepoint, stored)])
     return status
 
 
@@ -172,7 +173,7 @@ def _block(block: Words | Differences) -> Line | Table:
     return Table([Column("")] * 4, rows, block.indent)
 
 
-def _next_steps(report: CheckReport, savepoint: str, moved_from: tuple[str, ...]) -> list[str]:
+def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[str]:
     """Return the lines on what to do next."""
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
@@ -180,12 +181,20 @@ def _next_steps(report: CheckReport, savepoint: str, moved_from: tuple[str, ...]
 
     if report.decision is Decision.REFUSE:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
+    command = f"stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given(migrate)}"
+    if report.decision is Decision.MIGRATE and stored.query is not None:
+        return [
+            'next: start the query with StreamJob.start(…, on_incompatible="migrate")',
+            f"  or write a savepoint with the new types: {command}",
+        ]
     if report.decision is Decision.MIGRATE:
-        return [f"next: stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given(migrate)}"]
+        return [f"next: {command}"]
+    if stored.query is not None:
+        return query_start_lines(savepoint)
     matched = [operator for operator in report.operators if operator.status is Status.MATCHED]
     return start_lines(
         savepoint,
-        moved_from=moved_from,
+        moved_from=stored.moved_from,
         flink_restorable=all(operator.flink_restorable_after is not False for operator in matched),
         with_orphans=any(operator.status is Status.ORPHANED for operator in report.operators),
     )

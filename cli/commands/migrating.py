@@ -124,7 +124,7 @@ def command(
     else:
         stays = types_stay(source, job_place, like, options)
         description = None if stays else new_side(job_place, like, or_else=OTHER_CHANGES).describe()
-    with watched() as progress, _failures_told(target_place):
+    with watched() as progress, failures_told(target_place):
         report = migrate(
             source,
             target_place,
@@ -135,7 +135,7 @@ def command(
             dry_run=dry_run,
             expected=plan,
             target_exists=IfTargetExists(target_exists),
-            announce=_announce,
+            announce=announce_run,
             progress=progress,
             allow_roots=allowed_roots(),
         )
@@ -152,7 +152,7 @@ def command(
     return Status.DONE
 
 
-def _announce(report: MigrationReport) -> None:
+def announce_run(report: MigrationReport) -> None:
     """Print the expected work and time before a run."""
     expected = report.estimate
     if expected is not None and not report.copied_only:
@@ -185,7 +185,7 @@ def _engine(expected: Estimate) -> str:
 
 
 @contextmanager
-def _failures_told(target_place: str) -> Iterator[None]:
+def failures_told(target_place: str) -> Iterator[None]:
     """Turn errors of the target's store, and of Spark itself, into the error that the run failed."""
     from ...spark.migrate import NOTHING_PUBLISHED
     from ...state.storage.files import Folder
@@ -209,7 +209,8 @@ def _failures_told(target_place: str) -> Iterator[None]:
         ) from error
 
 
-def _start_lines(report: MigrationReport) -> list[str]:
+def report_start_lines(report: MigrationReport) -> list[str]:
+    """Return how a Flink job starts on the result, or why it cannot."""
     operators = report.plan.operators
     return start_lines(
         report.target,
@@ -220,7 +221,7 @@ def _start_lines(report: MigrationReport) -> list[str]:
 
 def start_command(report: MigrationReport) -> str | None:
     """Return how a Flink job starts on the result; None after a dry run, and if Flink cannot restore it."""
-    command = _start_lines(report)[0].removeprefix("start the job: ")
+    command = report_start_lines(report)[0].removeprefix("start the job: ")
     return command if command.startswith("flink ") and not report.dry_run else None
 
 
@@ -371,7 +372,7 @@ def _ending(report: MigrationReport) -> Iterator[str]:
         places = f"{shell_word(report.source)} {shell_word(report.target)}"
         options = options_given(diff, only=("--allow-root", "--checkpoint-root"))
         yield f"  and that nothing is missing: stateshift diff {places} {options}".rstrip()
-    yield from _start_lines(report)
+    yield from report_start_lines(report)
 
 
 def _quarantine_lines(report: MigrationReport) -> Iterator[str]:

@@ -115,7 +115,7 @@ def _new_types(side: NewSide | None) -> NewTypes:
         return NewTypes(stay=True)
     if side.job:
         return NewTypes(job=side.job)
-    return NewTypes(probe=StoredPlace.of(open_savepoint(side.like).folder, side.like))
+    return NewTypes(probe=StoredPlace.of(open_savepoint(side.like), side.like))
 
 
 def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str, str]]]:

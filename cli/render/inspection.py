@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...compat.plan import StateAction
 from ...serializers.errors import shown
 from ...serializers.wording import many
-from ..inspect_data import share_of
+from ...state.streaming.commit_log import source_offsets
+from ..inspect_data import share_of, writer_of
 from ..output import Column, is_terminal, size_text, styled_table, text_width
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
 def _heading(inspected: Inspected) -> Iterator[Line]:
     savepoint, operators = inspected.savepoint, inspected.operators
     metadata, lineage = savepoint.metadata, savepoint.lineage
-    writer = "Flink" if lineage is None else f"stateshift {lineage.stateshift}"
+    writer = writer_of(savepoint)
     if lineage is not None and lineage.source is not None:
         how = "from rows and" if any(count.action == StateAction.WRITE for count in lineage.states) else "migrated from"
         writer += f", {how} {lineage.source.get('place', 'another savepoint')}"
@@ -73,13 +75,29 @@ def _heading(inspected: Inspected) -> Iterator[Line]:
     states = many(sum(len(view.states) for view in operators), "state")
     if len(operators) < len(savepoint.operators):
         states = f"{len(operators)} shown with {states}"
-    yield [(f"savepoint {savepoint.place}", "bold")]
+    what = "savepoint" if savepoint.query is None else "state of a query in"
+    yield [(f"{what} {savepoint.place}", "bold")]
+    if savepoint.query is not None:
+        yield [(f"  after batch {savepoint.query.batch}, in epoch {savepoint.query.epoch}", "")]
     yield [(f"  written by {writer}; metadata version {metadata.version}, checkpoint {metadata.checkpoint_id}", "")]
     yield [(f"  {held}, {states}, {size_text(inspected.size_bytes)} of state{masters}", "")]
+    yield from _position(savepoint.position)
     if savepoint.missing_timers:
         yield [(f"  {savepoint.missing_timers}", "yellow")]
     if lineage is not None and lineage.quarantined:
         yield [(f"  {many(lineage.quarantined, 'value')} in quarantine: `stateshift quarantine` lists them", "yellow")]
+
+
+def _position(position: Any) -> Iterator[Line]:
+    """Yield the position of the state in its sources, if it is known."""
+    if position is None:
+        return
+    if not isinstance(position, dict) or not isinstance(position.get("offsets"), str):
+        yield [(f"  position: {json.dumps(position, ensure_ascii=False)}", "")]
+        return
+    yield [(f"  sources as of batch {position.get('batch')} of the checkpoint {position.get('checkpoint')}:", "")]
+    for number, offset in enumerate(source_offsets(position["offsets"]), start=1):
+        yield [(f"    {number}: {offset}", "")]
 
 
 def _title(view: OperatorView) -> str:

@@ -9,7 +9,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ...serializers.errors import StateShiftError, redact_values
 from ...serializers.registry import registry
 from ...state.columnar.listing import listing
-from ...state.savepoint.reader import Savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...serializers.registry import Additions
     from ...state.columnar.table import Slice, StateTable
-    from ...state.storage.files import Root
+    from ...state.savepoint.reader import SavepointOperator
 
 
 class StatePartition(InputPartition):
@@ -90,17 +89,11 @@ class ListingReader(DataSourceReader):
     """Lists the states of some operators, each in a task of its own.
 
     Args:
-        place: The savepoint.
-        allow_roots: The folders that may contain files of the savepoint, as in `Savepoint.open`.
-        operators: The ids of the operators.
+        operators: The operators; opened once, because the state of a query that runs changes from batch to batch.
         registered: What was registered in the driver.
     """
 
-    def __init__(
-        self, place: str, allow_roots: tuple[Root, ...], operators: tuple[str, ...], registered: Additions
-    ) -> None:
-        self._place = place
-        self._allow_roots = allow_roots
+    def __init__(self, operators: tuple[SavepointOperator, ...], registered: Additions) -> None:
         self._operators = operators
         self._registered = registered
 
@@ -110,4 +103,4 @@ class ListingReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         registry.add(self._registered)
         if partition.value is not None:
-            yield listing([Savepoint.open(self._place, allow_roots=self._allow_roots).operator(partition.value)])
+            yield listing([partition.value])

@@ -69,9 +69,7 @@ class SavepointDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         table = self._table()
         if table is None:
-            return ListingReader(
-                self._place(), self._allowed(), tuple(one.operator_id for one in self._operators()), self.registered
-            )
+            return ListingReader(self._operators(), self.registered)
         return StateReader(table, number(self.options, "tasks") or self.tasks, self.registered, self.redacted)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - as Spark calls it

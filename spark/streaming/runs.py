@@ -18,11 +18,13 @@ class Run:
     Attributes:
         directory: The state directory.
         epoch: The epoch.
+        number: The number of the start.
         retained: How many batches Spark keeps and may go back to.
     """
 
     directory: StateDirectory
     epoch: Epoch
+    number: int
     retained: int
 
     @property
@@ -67,10 +69,10 @@ def _read(place: str, token: str) -> Run:
     folder = Folder.at(place)
     try:
         directory = StateDirectory.open(folder)
-        facts = directory.run(token)
+        begun = directory.run(token)
     except SavepointNotFound as error:
         raise DeclarationError(
             "the query was not started by its job, so it is not known which state it goes on from",
             advice="start it with StreamJob.start(writer) instead of writer.start()",
         ) from error
-    return Run(directory, directory.epoch(facts["epoch"]), facts["retained"])
+    return Run(directory, directory.epoch(begun.epoch), begun.number, begun.retained)

@@ -115,7 +115,12 @@ class SlotRunner:
         rows = self.writer.write(results, side) if results or side else None
         directory = run.directory
         manifest = task.checkpoint(
-            batch, directory=directory.id, epoch=run.epoch.number, folder=directory.files, shared=directory.shared
+            batch,
+            directory=directory.id,
+            epoch=run.epoch.number,
+            run=run.number,
+            folder=directory.files,
+            shared=directory.shared,
         )
         manifest = directory.delete_obsolete(manifest, batch - run.retained - 1)
         data = manifest.to_bytes()

@@ -54,6 +54,7 @@ class Start:
         self._spark: SparkSession = writer._spark  # noqa: SLF001 - there is no public way to the session of a writer
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
+        self._attempts: tuple[str, ...] = ()
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
@@ -63,7 +64,13 @@ class Start:
             directory = self._directory()
             epoch = self._epoch(directory)
             retained = int(self._spark.conf.get(_RETAINED) or 100)
-            directory.begin_run(self._job.token, {"epoch": epoch.number, "retained": retained})
+            directory.begin_run(
+                self._job.token,
+                epoch=epoch.number,
+                retained=retained,
+                after_batch=last_committed(self._checkpoint),
+                attempts=self._attempts,
+            )
             query = self._started(available_now=available_now)
             threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True).start()
         return query
@@ -136,6 +143,7 @@ class Start:
             return epoch
         self._require_same_carriers(before, carriers)
         manifests = committed_manifests(self._spark, self._checkpoint, directory)
+        self._attempts = tuple(manifest.attempt for manifest in manifests)
         written = max((manifest.epoch for manifest in manifests), default=before.number)
         of_state = before if written == before.number else directory.epoch(written)
         savepoint = directory.savepoint(manifests, of_state, batch)

@@ -10,7 +10,6 @@ Sentences are not compared: they explain facts that are, and another release may
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -20,7 +19,6 @@ from ...compat.json_files import parse_document, print_document
 from ...compat.structuring import plain
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
 from ...serializers.stored_names import in_known_names
-from ..savepoint.metadata import METADATA
 from .options import MigrationOptions
 from .options_data import options_from_data, options_to_data
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.structuring import Fields
-    from ..storage.files import Folder
+    from ..savepoint.reader import Savepoint
 
 FORMAT, VERSION = "stateshift plan", 1
 JOB, PROBE, SAME = "job", "probe", "same types"
@@ -60,9 +58,9 @@ class StoredPlace:
     metadata_sha256: str
 
     @classmethod
-    def of(cls, folder: Folder, place: str = "") -> StoredPlace:
-        """Return the identity of the savepoint in a folder; `place` is the location to show."""
-        return cls(place or folder.place, hashlib.sha256(folder.read(METADATA)).hexdigest())
+    def of(cls, savepoint: Savepoint, place: str = "") -> StoredPlace:
+        """Return the identity of a savepoint; `place` is the location to show."""
+        return cls(place or savepoint.place, savepoint.metadata_sha256)
 
 
 @attrs.frozen
@@ -169,13 +167,13 @@ class PlanFile:
             facts.require_empty()
             return found
 
-    def require_same_source(self, folder: Folder) -> None:
+    def require_same_source(self, savepoint: Savepoint) -> None:
         """Check that a savepoint is the one that was planned for.
 
         Raises:
             PlanChanged: Its `_metadata` differs.
         """
-        found = StoredPlace.of(folder).metadata_sha256
+        found = savepoint.metadata_sha256
         if found != self.source.metadata_sha256:
             raise PlanChanged(
                 f"the plan is for another savepoint: the one at {self.source.place}, whose _metadata has a different "
@@ -183,7 +181,7 @@ class PlanFile:
                 differences=(f"source: sha256 of _metadata: {self.source.metadata_sha256} in the plan, {found} here",),
                 advice="migrate the savepoint that the plan was made for, or make the plan again",
                 written=_NOTHING_WRITTEN,
-                savepoint=folder.place,
+                savepoint=savepoint.place,
             )
 
     def require_same_options(self, options: MigrationOptions) -> None:

@@ -131,7 +131,7 @@ def plan_of(
     }
     return PlanFile(
         stateshift=__version__,
-        source=StoredPlace.of(savepoint.folder, place),
+        source=StoredPlace.of(savepoint, place),
         new_types=new_types,
         options=options,
         summary=summary,
@@ -171,7 +171,7 @@ def prepare_as_planned(
     """
     if expected is None:
         return prepare(savepoint, job, options, resumed=resumed)
-    expected.require_same_source(savepoint.folder)
+    expected.require_same_source(savepoint)
     if options == MigrationOptions():
         options = expected.options
     expected.require_same_options(options)
@@ -206,7 +206,7 @@ def new_side_of(
         return None
     if new_types.probe is not None:
         probe = Savepoint.open(like or new_types.probe.place, allow_roots=allow_roots)
-        if StoredPlace.of(probe.folder).metadata_sha256 != new_types.probe.metadata_sha256:
+        if probe.metadata_sha256 != new_types.probe.metadata_sha256:
             raise PlanChanged(
                 f"the probe {probe.place} is not the savepoint that the plan was made with",
                 advice="pass that savepoint with --like, or make the plan again",

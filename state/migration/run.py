@@ -313,7 +313,7 @@ def publish_result(
         source=source_facts(savepoint.place, write_metadata(savepoint.metadata)),
         plan=to_data(plan),
         history=before.as_history() if before is not None else (),
-        position=before.position if before is not None else None,
+        position=savepoint.position,
     )
 
 

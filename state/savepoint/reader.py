@@ -7,6 +7,7 @@ for entry in savepoint.operator("account-state").state("account").read_entries()
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from contextlib import suppress
@@ -31,7 +32,14 @@ from ..storage.roots import moved_from, require_reachable, with_moved
 from ..storage.stores import is_uri, parted
 from .carried import carried_states
 from .heap_timers import missing_timers
-from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
+from .metadata import (
+    METADATA,
+    OperatorState,
+    SavepointMetadata,
+    operator_id_of_uid,
+    read_metadata,
+    write_metadata,
+)
 from .quarantine import read_quarantine
 from .sources import require_digest
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..streaming.reading import QueryFacts
     from .carried import CarriedState
     from .quarantine import QuarantinedValue
     from .sizes import OperatorSizes
@@ -306,16 +315,20 @@ class Savepoint:
         metadata: The content of `_metadata`.
         lineage: The content of `_stateshift.json`; None where that file does not exist.
         metadata_digest: The digest of the bytes that `metadata` was read from; None where it was not read from a file.
+        query: The query whose state this is, read from its state directory; None for a savepoint or checkpoint.
     """
 
     folder: Folder
     metadata: SavepointMetadata = attrs.field(repr=False)
     lineage: Lineage | None = attrs.field(default=None, repr=False)
     metadata_digest: FileDigest | None = attrs.field(default=None, repr=False)
+    query: QueryFacts | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def open(cls, place: str | os.PathLike[str], *, allow_roots: Iterable[AllowedRoot] = ()) -> Savepoint:
         """Open a savepoint or checkpoint: read `_metadata` and the lineage; state is read later.
+
+        The state directory of a streaming query is opened as the state after its last committed batch.
 
         Args:
             place: A local path, or a URI of any store (s3:, gs:, hdfs:); the folder, or `_metadata` in it.
@@ -334,12 +347,38 @@ class Savepoint:
         folder = attrs.evolve(Folder.at(str(place).removesuffix("/" + METADATA)), roots=roots)
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
-                raise _not_found(folder)
+                return cls._of_query(folder)
             data = folder.read(METADATA)
             metadata = read_metadata(data)
             folder = with_moved(metadata, folder)
             require_reachable(metadata, folder)
             return cls(folder, metadata, read_lineage(folder, data), FileDigest.of(data))
+
+    @classmethod
+    def _of_query(cls, folder: Folder) -> Savepoint:
+        """Open the state of a query; raise the error for a folder that has neither that nor a savepoint."""
+        from ..streaming.directory import STREAM_FILE  # state directories are built on savepoints
+        from ..streaming.reading import read_state
+
+        if not folder.exists(STREAM_FILE):
+            raise _not_found(folder)
+        metadata, query = read_state(folder)
+        folder = with_moved(metadata, folder)
+        require_reachable(metadata, folder)
+        return cls(folder, metadata, query=query)
+
+    @property
+    def metadata_sha256(self) -> str:
+        """The SHA-256 of `_metadata` in hexadecimal, which identifies the state."""
+        data = write_metadata(self.metadata) if self.query is not None else self.folder.read(METADATA)
+        return hashlib.sha256(data).hexdigest()
+
+    @property
+    def position(self) -> Any:
+        """The position of the state in its sources, if it is known; else None."""
+        if self.query is not None:
+            return self.query.position
+        return None if self.lineage is None else self.lineage.position
 
     @property
     def has_digests(self) -> bool:

@@ -67,9 +67,27 @@ def last_committed(checkpoint: Folder) -> int | None:
     return _last(checkpoint, "commits")
 
 
+def offsets(checkpoint: Folder, batch: int) -> str:
+    """Return how far the sources are read in a planned batch, as the engine wrote it.
+
+    Raises:
+        SavepointNotFound: The batch is not planned, or too old.
+        CorruptFile: The file is no text.
+    """
+    try:
+        return checkpoint.folder("offsets").read(str(batch)).decode()
+    except UnicodeDecodeError as error:
+        raise CorruptFile(f"the offsets of batch {batch} in {checkpoint.place} are damaged: {error}") from error
+
+
+def source_offsets(text: str) -> list[str]:
+    """Return the offset of each source in the text of a batch's offsets, as the source wrote it."""
+    return text.splitlines()[2:]  # the first two lines are the version and the settings
+
+
 def pinned_settings(checkpoint: Folder, batch: int) -> dict[str, str]:
     """Return the settings of Spark SQL that a planned batch has recorded."""
-    lines = checkpoint.folder("offsets").read(str(batch)).decode().splitlines()
+    lines = offsets(checkpoint, batch).splitlines()
     try:
         found: dict[str, str] = json.loads(lines[1])["conf"]
     except (ValueError, KeyError, TypeError, IndexError) as error:

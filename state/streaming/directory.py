@@ -3,9 +3,10 @@
     _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups
     epochs/N.json               what holds for the batches after a start that changed something: slots, grouping, base
     bases/N/_metadata           the savepoint that epoch N began with
-    runs/TOKEN.json             the epoch of one start of the query
-    manifests/NAME              the manifests of all attempts; which ones hold is said by the engine's state
+    runs/TOKEN.json             one start of the query: its number, its epoch, what was committed before
+    manifests/NAME              the manifests of all attempts; `reading` chooses those that hold
     files/NAME, shared/UUID     the files that manifests name: of one batch alone, and of several
+    holds/ID.json               a batch whose files are not deleted, because they are being copied
 
 Names of files are unique for each attempt, so nothing is overwritten, and what a dead attempt wrote does no harm.
 Source: notes on Spark, section 2.
@@ -23,11 +24,12 @@ import attrs
 from ... import __version__
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from ..savepoint.metadata import SavepointMetadata
+from ..savepoint.metadata import SavepointMetadata, operator_id_of_uid
 from ..savepoint.reader import Savepoint
 from ..storage.publish import now
 from ..storage.roots import uri_of
 from ..task.subtask import StoredOperator
+from .holds import HOLDS, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, Manifest
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ..storage.files import Folder
 
 STREAM_FILE = "_stateshift-stream.json"
+EPOCHS, RUNS, BASES = "epochs", "runs", "bases"
 _FORMAT = 1
 
 
@@ -63,6 +66,25 @@ class Epoch:
     base: str = ""
 
 
+@attrs.frozen
+class BegunRun:
+    """One start of a query.
+
+    Attributes:
+        number: Its number, from 1; a later one is greater.
+        epoch: The epoch in which it runs.
+        retained: How many batches the engine keeps and may go back to.
+        after_batch: The last batch that was committed before; None: none was.
+        attempts: The attempts whose manifests the engine had committed by then.
+    """
+
+    number: int
+    epoch: int
+    retained: int
+    after_batch: int | None = None
+    attempts: tuple[str, ...] = ()
+
+
 @attrs.frozen(slots=False)
 class StateDirectory:
     """The state directory of a query.
@@ -84,7 +106,7 @@ class StateDirectory:
         """Make a folder the state directory of a query with this checkpoint."""
         made = cls(folder, uuid.uuid4().hex, checkpoint, max_parallelism)
         folder.create()
-        for name in ("epochs", "runs", MANIFESTS, FILES, SHARED, "bases"):
+        for name in (EPOCHS, RUNS, MANIFESTS, FILES, SHARED, BASES, HOLDS):
             folder.folder(name).create()
         made.write_facts()
         return made
@@ -109,6 +131,11 @@ class StateDirectory:
             SavepointNotFound: The folder is none.
             CorruptFile: Its file is damaged, or of a later version.
         """
+        if not folder.exists(STREAM_FILE):
+            raise SavepointNotFound(
+                f"{folder} is not the state directory of a query: it has no {STREAM_FILE}",
+                advice="name the folder that the query's job was created with, as its state_dir",
+            )
         facts = _read_json(folder, STREAM_FILE)
         if facts.get("format") != _FORMAT:
             raise CorruptFile(
@@ -133,30 +160,46 @@ class StateDirectory:
     @property
     def last_epoch(self) -> Epoch | None:
         """The last epoch; None: there is none."""
-        names = self.folder.folder("epochs").names()
+        names = self.folder.folder(EPOCHS).names()
         number = max((int(name.removesuffix(".json")) for name in names if name.endswith(".json")), default=0)
         return self.epoch(number) if number else None
 
     def epoch(self, number: int) -> Epoch:
         """Read an epoch."""
-        facts = _read_json(self.folder.folder("epochs"), f"{number}.json")
+        facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
         return Epoch(**{**facts, "groups": tuple(facts["groups"])})
 
     def begin_epoch(self, epoch: Epoch) -> None:
         """Record an epoch."""
-        _write_json(self.folder.folder("epochs"), f"{epoch.number}.json", attrs.asdict(epoch))
+        _write_json(self.folder.folder(EPOCHS), f"{epoch.number}.json", attrs.asdict(epoch))
 
-    def begin_run(self, token: str, facts: dict[str, Any]) -> None:
-        """Record what the tasks of one start need to know."""
-        _write_json(self.folder.folder("runs"), f"{token}.json", facts)
+    def begin_run(
+        self,
+        token: str,
+        *,
+        epoch: int,
+        retained: int,
+        after_batch: int | None = None,
+        attempts: Iterable[str] = (),
+    ) -> None:
+        """Record one start, for its tasks and for those who look for the committed manifests; see `BegunRun`."""
+        number = 1 + max((run.number for run in self.runs().values()), default=0)
+        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts)))
+        _write_json(self.folder.folder(RUNS), f"{token}.json", facts)
 
-    def run(self, token: str) -> dict[str, Any]:
-        """Read what the tasks of one start need to know.
+    def run(self, token: str) -> BegunRun:
+        """Read one start.
 
         Raises:
             SavepointNotFound: The query was not started by its job.
         """
-        return _read_json(self.folder.folder("runs"), f"{token}.json")
+        facts = _read_json(self.folder.folder(RUNS), f"{token}.json")
+        return BegunRun(**{**facts, "attempts": tuple(facts["attempts"])})
+
+    def runs(self) -> dict[str, BegunRun]:
+        """Return all starts, by token."""
+        names = (name for name in self.folder.folder(RUNS).names() if name.endswith(".json"))
+        return {(token := name.removesuffix(".json")): self.run(token) for name in names}
 
     # What was written
 
@@ -165,8 +208,13 @@ class StateDirectory:
         self.folder.folder(MANIFESTS).write(manifest.name, data)
 
     def delete_obsolete(self, manifest: Manifest, oldest: int) -> Manifest:
-        """Delete the files that no batch from `oldest` on needs; return the manifest without them."""
+        """Delete the files that no batch from `oldest` on needs; return the manifest without them.
+
+        Files that are held stay (`holds`).
+        """
         gone = [one for one in manifest.obsolete if one.batch <= oldest]
+        if gone and (first := oldest_held(self.folder)) is not None:
+            gone = [one for one in gone if one.batch <= first]
         for one in gone:
             for name in one.names:
                 folder, _, file = name.rpartition("/")
@@ -195,9 +243,8 @@ class StateDirectory:
                 operator = with_places(manifest.operator, self.files)
                 found.setdefault(operator.operator_id, {})[manifest.slot] = operator
         base = self.base_of(epoch)
-        kept = [] if base is None else [one for one in base.metadata.operators if one.operator_id not in found]
-        missing = [slot for slot in range(epoch.slots) if any(slot not in slots for slots in found.values())]
-        if base is not None and (missing or (kept and found)):
+        wanted = {operator_id_of_uid(uid) for uid in epoch.carriers} | found.keys()
+        if base is not None and found and any(len(found.get(one, ())) < epoch.slots for one in wanted):
             raise DeclarationError(
                 f"some slots have not run since epoch {epoch.number} began, so there is no state after a single batch",
                 advice="run the query until a batch with rows is committed: it runs all slots",
@@ -210,18 +257,19 @@ class StateDirectory:
             for slots in found.values()
         ]
         if base is not None:
-            operators += [with_places(one, base.folder) for one in kept]
+            others = (one for one in base.metadata.operators if one.operator_id not in found)
+            operators += [with_places(one, base.folder) for one in others]
         return SavepointMetadata.new(tuple(operators), batch + 1)
 
     def base(self, name: str) -> Folder:
         """Return the folder of the savepoint of an epoch's beginning."""
-        return self.folder.folder("bases").folder(name)
+        return self.folder.folder(BASES).folder(name)
 
     def base_of(self, epoch: Epoch) -> Savepoint | None:
         """Return the savepoint that an epoch began with; None: it began with no state."""
         if not epoch.base:
             return None
-        return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place])
+        return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
 
 
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:

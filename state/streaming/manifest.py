@@ -1,6 +1,7 @@
 """The manifest of a slot: what an engine keeps of its state after a batch, and commits with the batch.
 
-    i32 length, JSON        the facts: state directory, epoch, batch, slot, attempt, times, files that became obsolete
+    i32 length, JSON        the facts: state directory, epoch, run, batch, slot, attempt, the manifest before, times,
+                            files that became obsolete
     _metadata               of a savepoint with this operator and this subtask alone: its handles name the files
 
 The files lie in the state directory, under names that no other attempt uses. So a manifest that was not committed does
@@ -10,6 +11,7 @@ no harm, and one that was committed can be read by all that reads savepoints. So
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -31,6 +33,40 @@ FILES, SHARED = "files", "shared"
 
 _FORMAT = 1
 _LENGTH_BYTES = 4
+_NAME = re.compile(r"([0-9a-f]{32})-(\d+)-(\d+)-(\d+)-([0-9a-f]{32})")
+
+
+@attrs.frozen(order=True)
+class ManifestName:
+    """The name of the file of a manifest; it says what is needed to choose among manifests without reading them.
+
+    Attributes:
+        operator_id: The operator's id in 32 hexadecimal digits.
+        slot: The number of the slot.
+        batch: The number of the batch.
+        run: The number of the start of the query.
+        attempt: The id of the attempt that wrote it; unique.
+    """
+
+    operator_id: str
+    slot: int
+    batch: int
+    run: int
+    attempt: str
+
+    @classmethod
+    def parse(cls, name: str) -> ManifestName | None:
+        """Return the parts of a name; None: it is not the name of a manifest."""
+        found = _NAME.fullmatch(name)
+        return None if found is None else cls(found[1], int(found[2]), int(found[3]), int(found[4]), found[5])
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The operator's id, and the slot."""
+        return self.operator_id, self.slot
+
+    def __str__(self) -> str:
+        return f"{self.operator_id}-{self.slot}-{self.batch}-{self.run}-{self.attempt}"
 
 
 @attrs.frozen
@@ -53,9 +89,11 @@ class Manifest:
     Attributes:
         directory: The id of the state directory.
         epoch: The epoch of the query in which it was written.
+        run: The number of the start of the query.
         batch: The number of the batch.
         slot: The number of the slot.
         attempt: The id of the attempt that wrote it; unique.
+        parent: The attempt of the committed manifest that it goes on from; "": it began the epoch.
         operator: The operator as in `_metadata`, with this slot as its only subtask.
         watermark: The event time of the operator in milliseconds.
         watermarks: That of each of its inputs.
@@ -65,9 +103,11 @@ class Manifest:
 
     directory: str
     epoch: int
+    run: int
     batch: int
     slot: int
     attempt: str
+    parent: str
     operator: OperatorState = attrs.field(repr=False)
     watermark: int
     watermarks: tuple[int, ...]
@@ -77,7 +117,7 @@ class Manifest:
     @property
     def name(self) -> str:
         """The name of the file with this manifest, in the folder of manifests."""
-        return f"{self.operator.operator_id.hex()}-{self.slot}-{self.batch}-{self.attempt}"
+        return str(ManifestName(self.operator.operator_id.hex(), self.slot, self.batch, self.run, self.attempt))
 
     def files(self) -> Iterator[str]:
         """Yield the names of the files that the state consists of, below the state directory."""
@@ -93,9 +133,11 @@ class Manifest:
             "format": _FORMAT,
             "directory": self.directory,
             "epoch": self.epoch,
+            "run": self.run,
             "batch": self.batch,
             "slot": self.slot,
             "attempt": self.attempt,
+            "parent": self.parent,
             "watermark": self.watermark,
             "watermarks": self.watermarks,
             "active_ms": self.active_ms,
@@ -126,9 +168,11 @@ class Manifest:
             return cls(
                 facts["directory"],
                 facts["epoch"],
+                facts["run"],
                 facts["batch"],
                 facts["slot"],
                 facts["attempt"],
+                facts["parent"],
                 operator,
                 facts["watermark"],
                 tuple(facts["watermarks"]),

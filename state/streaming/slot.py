@@ -263,13 +263,16 @@ class SlotTask(FunctionSubtask):
 
     # Its end
 
-    def checkpoint(self, batch: int, *, directory: str, epoch: int, folder: Folder, shared: Folder) -> Manifest:
+    def checkpoint(
+        self, batch: int, *, directory: str, epoch: int, run: int, folder: Folder, shared: Folder
+    ) -> Manifest:
         """Write the state after a batch, and return its manifest, which is to be committed with the batch.
 
         Args:
             batch: The number of the batch.
             directory: The id of the state directory.
             epoch: The epoch of the query.
+            run: The number of its start.
             folder: The state directory.
             shared: Its folder for files that several batches need.
         """
@@ -282,9 +285,11 @@ class SlotTask(FunctionSubtask):
         manifest = Manifest(
             directory,
             epoch,
+            run,
             batch,
             task.index,
             attempt,
+            self.last_attempt,
             stored,
             self._running.times.watermark,
             self._running.watermarks,

@@ -25,7 +25,7 @@ from stateshift import (
     load_job,
     migrate,
 )
-from stateshift.cli.commands.migrating import _announce
+from stateshift.cli.commands.migrating import announce_run
 from stateshift.state.migration.engine import Engine
 from stateshift.state.migration.estimate import Estimate
 from stateshift.state.transcode import choice
@@ -466,6 +466,6 @@ def test_nothing_to_write_is_not_announced_as_a_size(size, told, savepoint_of, t
     expected = Estimate(6144, size, None, Engine.PROCESS, 1.0, 1)
     report = migrate(savepoint_of("rocksdb-account-v1"), tmp_path / "new", None, DROPPING, dry_run=True)
 
-    _announce(attrs.evolve(report, estimate=expected))
+    announce_run(attrs.evolve(report, estimate=expected))
 
     assert f"{told} about 1 s in this process" in capsys.readouterr().err

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
-
-from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
-from stateshift.spark.streaming import slot_runs
-from stateshift.state.backends.configuration import Configuration
-
-INCREMENTAL = Configuration.of({"execution.checkpointing.incremental": True}, environment={})
-BACKENDS = {
-    "hashmap": HashMapStateBackend,
-    "rocksdb": partial(EmbeddedRocksDBStateBackend, configuration=INCREMENTAL),
-}
+from streaming_batches import BACKENDS, close_slots
 
 
 @pytest.fixture(params=sorted(BACKENDS))
@@ -25,6 +14,4 @@ def backend(request):
 @pytest.fixture(autouse=True)
 def _no_slots():
     yield
-    for _, task in slot_runs._LIVE.values():
-        task.close()
-    slot_runs._LIVE.clear()
+    close_slots()

@@ -1,0 +1,68 @@
+"""A savepoint of a streaming query, written from its state directory while the query runs or stands still."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...state.storage.files import Folder
+from ...state.streaming.directory import StateDirectory
+from ...state.streaming.holds import held
+from ...state.streaming.reading import committed_batch
+from ..migrate import migrate
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from ...state.migration.report import MigrationReport
+    from ...state.progress import Progress
+    from ...state.savepoint.reader import AllowedRoot
+
+
+def take_savepoint(
+    state_dir: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    session: SparkSession | None = None,
+    master: str | None = None,
+    py_files: Iterable[str | Path] = (),
+    announce: Callable[[MigrationReport], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    allow_roots: Iterable[AllowedRoot] = (),
+) -> MigrationReport:
+    """Write the state of a streaming query after its last committed batch as a canonical savepoint, which Flink reads.
+
+    All operators are cut at that batch; its source offsets stand in the savepoint's `_stateshift.json`. The query may
+    run meanwhile: the files are held against deletion.
+
+    Args:
+        state_dir: The state directory of the query.
+        target: A folder that is empty or does not exist.
+        session: The Spark session to use; by default little state needs none. As in `migrate`, like all that follow.
+        master: The master of Spark.
+        py_files: Further files for Spark's workers.
+        announce: A function that is called once before anything is written.
+        progress: A function that is called regularly with the progress so far.
+        allow_roots: Further folders that may contain files of the state, such as those of a savepoint it began with.
+
+    Raises:
+        SavepointNotFound: There is no state directory, or its query has no committed batch; or only Spark knows which
+            of two attempts was committed.
+        DeclarationError: Some slots have not run since the last change of the query.
+        StateShiftError: As in `migrate`.
+    """
+    directory = StateDirectory.open(Folder.at(state_dir))
+    with held(directory.folder, committed_batch(directory)):
+        return migrate(
+            state_dir,
+            target,
+            session=session,
+            master=master,
+            py_files=py_files,
+            announce=announce,
+            progress=progress,
+            allow_roots=allow_roots,
+        )
