@@ -130,7 +130,7 @@ class Plan:
             serializer_for(output_hint(function, output_type)),
             {tag.tag_id: serializer_for(_tag_hint(tag)) for tag in side_outputs},
         )
-        specs = tuple(one.spec for one in inputs)
+        specs = tuple(attrs.evolve(one.spec, has_keys=one.key is not None) for one in inputs)
         with shipped(spark, (function, readers, writer)):
             spec = OperatorSpec(
                 uid, dumped(function), inputs[0].key, specs, self.max_parallelism, self.backend, in_order

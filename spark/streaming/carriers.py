@@ -14,6 +14,7 @@ import attrs
 import pyarrow as pa
 
 from .packing import unpacked
+from .runs import local_property
 from .slot_runs import Answer, Blob, SlotRunner
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 APPLY_IN_PANDAS, TRANSFORM = "apply_in_pandas_with_state", "transform_with_state"
+VARIABLE = "stateshift_manifest"
+"""The name of the only state that Spark has for an operator with `transformWithState`."""
+
 CARRIERS = (APPLY_IN_PANDAS, TRANSFORM)
 
 _ROWS = "rows binary"
@@ -75,11 +79,7 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
 
 def batch_number() -> int:
     """Return the number of the batch that this task is of."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    found = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    return 0 if found is None else int(found)
+    return int(local_property("streaming.sql.batchId"))
 
 
 def packed(answer: Answer) -> bytes | None:

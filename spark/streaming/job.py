@@ -62,6 +62,7 @@ class StreamJob:
 
     Attributes:
         operators: The operators so far, by uid.
+        functions: Their functions.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class StreamJob:
         values = {**Configuration.of(_DEFAULTS, environment={}).values, **given.values}
         self.configuration = Configuration(values)
         self.operators: dict[str, OperatorSpec] = {}
+        self.functions: dict[str, Function] = {}
         self.token = uuid.uuid4().hex
         self.plan = Plan(
             RunFacts(self.state_dir, self.token),
@@ -163,7 +165,7 @@ class StreamJob:
                 advice=f'create the job with carrier="{TRANSFORM}"',
             )
         spec, results = self.plan.operator(inputs, function, uid, output_type, side_outputs, in_order=in_order)
-        self.operators[uid] = spec
+        self.operators[uid], self.functions[uid] = spec, function
         return results
 
 

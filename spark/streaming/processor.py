@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from .carriers import batch_number, packed
+from .carriers import VARIABLE, batch_number, packed
 from .slot_runs import Blob
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SlotProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Declare the state: one manifest for each slot."""
         self._handle = handle
-        self._manifest = handle.getValueState("manifest", "manifest binary")
+        self._manifest = handle.getValueState(VARIABLE, "manifest binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803 - Spark's
         """Process the blobs of a slot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 
 import attrs
 
@@ -56,16 +56,24 @@ class RunFacts:
     token: str
 
     def read(self) -> Run:
-        """Read what holds; once in each process.
+        """Read what holds; once in each process and run: a job whose query was stopped may be started again.
 
         Raises:
             DeclarationError: The query was not started by `StreamJob.start`.
         """
-        return _read(self.place, self.token)
+        return _read(self.place, self.token, local_property("spark.jobGroup.id"))
 
 
-@cache
-def _read(place: str, token: str) -> Run:
+def local_property(name: str) -> str:
+    """Return a property that Spark sets for the tasks of a batch; "": there is none."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return "" if context is None else context.getLocalProperty(name) or ""
+
+
+@lru_cache(maxsize=16)
+def _read(place: str, token: str, _: str) -> Run:
     folder = Folder.at(place)
     try:
         directory = StateDirectory.open(folder)

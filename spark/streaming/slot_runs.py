@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .elements import ElementReader, ResultWriter
     from .runs import Run, RunFacts
 
-_LIVE: dict[tuple[str, str, int], tuple[str, SlotTask]] = {}
-"""The tasks of this process, with the attempt of their last manifest; by directory, operator and slot."""
+_LIVE: dict[tuple[str, str, int], tuple[Run, SlotTask]] = {}
+"""The tasks of this process, with the run that they are of; by directory, operator and slot."""
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class Answer:
     """What a slot returns for a batch.
 
     Attributes:
-        manifest: Its manifest; None: the slot is not one of this epoch, and keeps what it has.
+        manifest: Its manifest; None: what Spark has holds on.
         rows: The rows of its results; None: there are none.
         wake_ms: When its first timer of processing time is due, in milliseconds; None: there is none.
     """
@@ -92,6 +92,8 @@ class SlotRunner:
         if slot is None:
             return Answer(None)
         before = None if stored is None else Manifest.from_bytes(stored)
+        if before is not None and before.epoch == run.epoch.number and before.batch == batch:
+            return Answer(None)  # a timer of Spark expired, and the slot has run in this batch because it had rows
         with located(operator=self.spec.uid):
             task = self._task(run, slot, before, now_ms)
             try:
@@ -99,7 +101,7 @@ class SlotRunner:
             except BaseException:
                 task.close()
                 raise
-            _LIVE[self._place(run, slot)] = task.last_attempt, task
+            _LIVE[self._place(run, slot)] = run, task
             return answer
 
     def _processed(self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
@@ -135,8 +137,9 @@ class SlotRunner:
         """Return the task of a slot, with the state after the last committed batch."""
         live = _LIVE.pop(self._place(run, slot), None)
         if live is not None:
-            attempt, task = live
-            if before is not None and attempt == before.attempt and before.epoch == run.epoch.number:
+            of_run, task = live
+            # Another run may have other code, or other types.
+            if before is not None and task.last_attempt == before.attempt and of_run.number == run.number:
                 task.committed()
                 return task
             task.close()

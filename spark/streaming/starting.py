@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, suppress
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -27,10 +28,13 @@ from ...state.streaming.commit_log import (
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
 from ...state.streaming.slot import OperatorSpec, SlotTask
+from .carriers import TRANSFORM
 from .grouping import slot_groups
 from .manifests import committed_manifests
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -40,6 +44,11 @@ if TYPE_CHECKING:
 
 _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+_PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_RELEASES: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
+"""The last query of this process on each state directory, and the thread that releases the directory after it."""
 
 
 class Start:
@@ -58,6 +67,8 @@ class Start:
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
+        self._require_allowed()
+        _await_release(self._folder.place)
         with ExitStack() as claims:
             self._folder.create()
             claims.enter_context(claimed(self._folder))
@@ -72,20 +83,39 @@ class Start:
                 attempts=self._attempts,
             )
             query = self._started(available_now=available_now)
-            threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True).start()
+            release = threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True)
+            release.start()
+            _RELEASES[self._folder.place] = query, release
         return query
 
     def _started(self, *, available_now: bool) -> StreamingQuery:
         writer = self._writer.option("checkpointLocation", self._job.checkpoint)
         writer = writer.outputMode(self._job.plan.output_mode)
-        if not available_now:
+        settings = {}
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+            settings[_NO_DATA] = "false"  # else Spark goes on to wake the slots for ever
+        if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
+            settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
+        with _settings(self._spark, settings):
             return writer.start()
-        before = self._spark.conf.get(_NO_DATA)
-        self._spark.conf.set(_NO_DATA, "false")  # else Spark goes on to wake the slots for ever
+
+    def _require_allowed(self) -> None:
+        """Refuse what Spark would refuse, before anything is written."""
+        from pyspark.errors import AnalysisException
+
+        plan = self._writer._df._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
+        jvm: Any = self._spark._jvm  # noqa: SLF001 - only Java has the check
+        mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, self._job.plan.output_mode.capitalize())()
         try:
-            return writer.trigger(availableNow=True).start()
-        finally:
-            self._spark.conf.set(_NO_DATA, before or "true")
+            jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
+        except AnalysisException as error:
+            others = f'; with carrier="{TRANSFORM}" more is allowed' if self._job.plan.carrier != TRANSFORM else ""
+            raise DeclarationError(
+                f"Spark refuses the query: {str(error).splitlines()[0]}",
+                advice=f"change the query or its output_mode{others}",
+                written="Nothing was written.",
+            ) from error
 
     def _directory(self) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
@@ -103,6 +133,9 @@ class Start:
             write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))
             return directory
         directory = StateDirectory.open(self._folder)
+        if note is None and directory.last_epoch is None:  # the first start ended before it wrote the note
+            note = CheckpointNote(directory.id, self._folder.place, place)
+            write_note(self._checkpoint, note)
         if note is None or note.id != directory.id:
             has = "has the state of another query" if note is not None else "has no state of a query like this"
             raise DeclarationError(
@@ -136,9 +169,8 @@ class Start:
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
         carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
         if before is None or batch is None:
-            number = 1 if before is None else before.number + 1
             slots = self._job.slots or self._spark.sparkContext.defaultParallelism
-            epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers)
+            epoch = Epoch(directory.next_epoch, slots, partitions, slot_groups(slots, partitions), carriers)
             directory.begin_epoch(epoch)
             return epoch
         self._require_same_carriers(before, carriers)
@@ -151,9 +183,10 @@ class Start:
         slots = self._job.slots or of_state.slots
         if wants is None and slots == of_state.slots:
             return of_state
-        base = str(before.number + 1)
+        number = directory.next_epoch
+        base = str(number)
         self._write_base(directory, savepoint, base, wants)
-        epoch = Epoch(before.number + 1, slots, partitions, slot_groups(slots, partitions), carriers, batch, base)
+        epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers, batch, base)
         directory.begin_epoch(epoch)
         return epoch
 
@@ -181,7 +214,7 @@ class Start:
             stored = next((one for one in described.operators if one.operator_id == identity), None)
             check = RestoreCheck(described.origin, stored or OperatorDescription(identity, spec.uid), spec.key)
             try:
-                _probe(spec).judge(check)
+                _probe(spec, self._job.functions[spec.uid]).judge(check)
             except RestoreRefused as refused:
                 if refused.report.decision is Decision.REFUSE or not self._may_migrate:
                     raise
@@ -208,12 +241,39 @@ class Start:
             )
 
 
+def _await_release(place: str) -> None:
+    """Wait until the last query of this process on a state directory has released it, if that query has ended."""
+    if place in _RELEASES:
+        query, release = _RELEASES[place]
+        with suppress(Exception):  # Java is gone, and the query with it
+            if query.isActive:
+                return
+        release.join()
+
+
 def _release_at_end(query: StreamingQuery, claims: ExitStack) -> None:
     """Release the state directory when the query has ended, however it did."""
     with claims, suppress(Exception):  # the caller of the query learns how it ended
         query.awaitTermination()
 
 
-def _probe(spec: OperatorSpec) -> SlotTask:
-    """Return a task of the operator that has no files, for its states alone."""
-    return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1)
+@contextmanager
+def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """Change settings of a session while a query starts, which takes a copy of them."""
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            spark.conf.set(name, was or "")
+
+
+def _probe(spec: OperatorSpec, function: Any) -> SlotTask:
+    """Return a task of the operator that has no files, for its states alone.
+
+    Its function is a copy, and not the pickled one: where a class was pickled by value, reading it in the same process
+    would replace the methods of the user's class.
+    """
+    return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=deepcopy(function))

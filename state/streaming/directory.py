@@ -169,6 +169,15 @@ class StateDirectory:
         facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
         return Epoch(**{**facts, "groups": tuple(facts["groups"])})
 
+    @property
+    def next_epoch(self) -> int:
+        """The number of the next epoch: a start that died may have left files of a base, which are not touched."""
+        number = 1 if self.last_epoch is None else self.last_epoch.number + 1
+        bases = {name.removesuffix("-was") for name in self.folder.folder(BASES).names()}
+        while str(number) in bases:
+            number += 1
+        return number
+
     def begin_epoch(self, epoch: Epoch) -> None:
         """Record an epoch."""
         _write_json(self.folder.folder(EPOCHS), f"{epoch.number}.json", attrs.asdict(epoch))
@@ -183,7 +192,10 @@ class StateDirectory:
         attempts: Iterable[str] = (),
     ) -> None:
         """Record one start, for its tasks and for those who look for the committed manifests; see `BegunRun`."""
-        number = 1 + max((run.number for run in self.runs().values()), default=0)
+        runs = self.runs()
+        if (before := runs.get(token)) is not None:  # the job is started again, and the batches before stay those of it
+            _write_json(self.folder.folder(RUNS), f"{token}-{before.number}.json", attrs.asdict(before))
+        number = 1 + max((run.number for run in runs.values()), default=0)
         facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts)))
         _write_json(self.folder.folder(RUNS), f"{token}.json", facts)
 

@@ -41,10 +41,12 @@ class InputSpec:
     Attributes:
         delay_ms: How far event time stays behind the largest time stamp; None: the elements have none.
         idle_ms: After how long without rows the input no longer holds event time back; None: never.
+        has_keys: Whether its elements have keys; those of a broadcast input have none.
     """
 
     delay_ms: int | None = None
     idle_ms: int | None = None
+    has_keys: bool = True
 
 
 @attrs.frozen
@@ -103,17 +105,18 @@ class SlotTask(FunctionSubtask):
         slot: The number of the slot.
         slots: The number of slots: the parallelism of the operator.
         attempt: The number of the attempt of the engine's task, for the runtime context.
+        function: The function; by default the pickled one.
 
     Attributes:
         results: The results of the main output since the last `take`.
         side_results: Those of side outputs, with their tags.
     """
 
-    def __init__(self, spec: OperatorSpec, slot: int, slots: int, *, attempt: int = 0) -> None:
+    def __init__(self, spec: OperatorSpec, slot: int, slots: int, *, attempt: int = 0, function: Any = None) -> None:
         self._spec = spec
         self._key_now: Any = None
         self._element: Any = None
-        self._selectors = tuple(None if spec.key is None else self._current for _ in spec.inputs)
+        self._selectors = tuple(None if spec.key is None or not one.has_keys else self._current for one in spec.inputs)
         self._now_ms = 0
         self._last: Manifest | None = None
         self._own = False
@@ -121,7 +124,7 @@ class SlotTask(FunctionSubtask):
         self.results: list[Any] = []
         self.side_results: list[tuple[OutputTag, Any]] = []
         super().__init__(
-            pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
+            function or pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
             spec.key,
             backend=spec.backend,
             task=TaskInfo(
@@ -273,8 +276,8 @@ class SlotTask(FunctionSubtask):
             directory: The id of the state directory.
             epoch: The epoch of the query.
             run: The number of its start.
-            folder: The state directory.
-            shared: Its folder for files that several batches need.
+            folder: The folder for files of this batch alone.
+            shared: The folder for files that several batches need.
         """
         attempt = uuid.uuid4().hex
         written = self.write(batch + 1, Commit(folder, attempt), is_checkpoint=True, shared=shared)

@@ -1,9 +1,12 @@
-"""Backends of slots, and the end of those that a test leaves open."""
+"""Backends of slots, the end of those that a test leaves open, and queries on Spark."""
 
 from __future__ import annotations
 
 import pytest
 from streaming_batches import BACKENDS, close_slots
+from streaming_queries import Query
+
+from stateshift.spark.streaming.carriers import CARRIERS
 
 
 @pytest.fixture(params=sorted(BACKENDS))
@@ -15,3 +18,23 @@ def backend(request):
 def _no_slots():
     yield
     close_slots()
+
+
+@pytest.fixture
+def query(spark, tmp_path):
+    """`query("user string, amount long")`: a query on the session of all tests, with two partitions of state."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+    def make(columns, **options):
+        return Query(spark, tmp_path, columns, **options)
+
+    yield make
+    for running in spark.streams.active:
+        running.stop()
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+
+
+@pytest.fixture(params=CARRIERS)
+def carrier(request):
+    return request.param

@@ -1,0 +1,163 @@
+"""What a restart accepts, migrates and refuses; other numbers of slots; lost and foreign checkpoints and state."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from stateshift import DeclarationError
+from stateshift.spark.streaming.carriers import TRANSFORM
+from stateshift.spark.streaming.job import StreamJob
+from stateshift.state.backends.restore_check import RestoreRefused
+
+COLUMNS = "user string, amount long"
+MODULE = """
+from collections.abc import Iterator
+from typing import Any
+import attrs
+from stateshift import KeyedProcessFunction, ValueStateDescriptor, record
+
+@record(aliases=["accounts_1.Account"])
+@attrs.frozen
+class Account:
+    total: int
+    visits: int
+    {field}
+
+class Accounts(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.account = runtime_context.get_state(ValueStateDescriptor("account", Account))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[str, str]]:
+        before = self.account.value() or Account(0, 0)
+        after = attrs.evolve(before, total=before.total + value.amount, visits=before.visits + 1)
+        self.account.update(after)
+        yield value.user, repr(after)
+"""
+
+
+@pytest.fixture
+def accounts(load):
+    """`accounts(1)`: the query of a version of the class; version 2 has one more field."""
+    modules = {}
+
+    def version(number):
+        field = {1: "", 2: 'currency: str = "EUR"', 3: "number: int"}[number]
+        name = f"accounts_{number}"
+        if number not in modules:
+            modules[number] = load(name, **{name: MODULE.format(field=field)})
+        return lambda job, query: job.stream(query.frame()).key_by("user").process(
+            modules[number].Accounts(), uid="accounts", output_type=tuple[str, str]
+        )  # fmt: skip
+
+    return version
+
+
+BATCHES = [[("ann", 1), ("bob", 2)], [("ann", 3), ("cy", 4)], [("ann", 5), ("bob", 6), ("dan", 7)]]
+
+
+def test_a_class_with_one_more_field_is_refused_and_then_migrated(query, carrier, accounts, tmp_path):
+    live, whole = query(COLUMNS, carrier=carrier), query(COLUMNS, carrier=carrier)
+    whole.place = tmp_path / "whole"
+    for number, rows in enumerate(BATCHES):
+        whole.feed(*rows)
+        live.feed(*rows)
+        if number == 1:
+            live.run(accounts(1))
+    with pytest.raises(RestoreRefused, match="before that is migrated"):
+        live.run(accounts(2))
+    refused = live.results()
+    live.run(accounts(2), on_incompatible="migrate")
+    whole.run(accounts(2))
+
+    assert refused == [
+        ("ann", "Account(total=1, visits=1)"),
+        ("ann", "Account(total=4, visits=2)"),
+        ("bob", "Account(total=2, visits=1)"),
+        ("cy", "Account(total=4, visits=1)"),
+    ]
+    since = [row for row in live.results() if row not in refused]
+    assert since == [
+        ("ann", "Account(total=9, visits=3, currency='EUR')"),
+        ("bob", "Account(total=8, visits=2, currency='EUR')"),
+        ("dan", "Account(total=7, visits=1, currency='EUR')"),
+    ]
+    assert set(since) < set(whole.results())
+    assert live.directory.last_epoch.number == 2
+    live.feed(("cy", 1))
+    live.run(accounts(2))
+    assert ("cy", "Account(total=5, visits=2, currency='EUR')") in live.results()
+
+
+def test_a_type_that_cannot_be_read_is_refused_whatever_is_asked_for(query, accounts, facts_of):
+    live = query(COLUMNS)
+    live.feed(*BATCHES[0])
+    live.run(accounts(1))
+    before = facts_of(live.place / "state")
+
+    with pytest.raises(RestoreRefused, match="number"):
+        live.run(accounts(3), on_incompatible="migrate")
+    assert {path: data for path, (_, data) in before.items()} == {
+        path: data for path, (_, data) in facts_of(live.place / "state").items()
+    }
+
+
+def test_another_number_of_slots_and_back(query, carrier, accounts):
+    live = query(COLUMNS, carrier=carrier)
+    users = [f"user {number}" for number in range(20)]
+    for slots in (2, 3, 2, 2):
+        live.feed(*((user, 1) for user in users))
+        live.run(accounts(1), slots=slots)
+
+    expected = [(user, f"Account(total={count}, visits={count})") for user in users for count in (1, 2, 3, 4)]
+    assert sorted(expected) == live.results()
+    assert (3, 2) == (live.directory.last_epoch.number, live.directory.last_epoch.slots)
+
+
+@pytest.fixture
+def started(query, accounts):
+    """A query that has run."""
+    live = query(COLUMNS)
+    live.feed(*BATCHES[0])
+    live.run(accounts(1))
+    live.feed(*BATCHES[1])
+    return live
+
+
+def test_a_new_checkpoint_over_old_state_is_refused(started, accounts):
+    shutil.rmtree(started.place / "checkpoint")
+    with pytest.raises(DeclarationError, match=r"has no state of a query like this\n.*with a new state directory"):
+        started.run(accounts(1))
+
+
+def test_a_checkpoint_without_its_state_is_refused(started, accounts):
+    (started.place / "state").rename(started.place / "gone")
+    with pytest.raises(DeclarationError, match=r"has batches, but there is no state in .*\n.*pass the state directory"):
+        started.run(accounts(1))
+    (started.place / "gone").rename(started.place / "state")
+    started.run(accounts(1))
+    assert len(started.results()) == 4
+
+
+def test_a_copy_of_the_checkpoint_is_refused(started, accounts):
+    shutil.copytree(started.place / "checkpoint", started.place / "copy")
+    job = StreamJob(started.place / "state", started.place / "copy")
+    with pytest.raises(DeclarationError, match=r"is a copy of .*/checkpoint, which the state in .* is of"):
+        started.start(job, accounts(1)(job, started))
+
+
+def test_a_checkpoint_that_was_replaced_is_refused(started, accounts, query, tmp_path):
+    other = query(COLUMNS)
+    other.place = tmp_path / "other"
+    other.feed(*BATCHES[0])
+    other.run(accounts(1))
+    shutil.rmtree(started.place / "checkpoint")
+    shutil.copytree(other.place / "checkpoint", started.place / "checkpoint")
+    with pytest.raises(DeclarationError, match="has the state of another query"):
+        started.run(accounts(1))
+
+
+def test_another_carrier_is_refused(started, accounts):
+    with pytest.raises(DeclarationError, match=r"ran with the carrier 'apply_in_pandas.*\n.*create the job"):
+        started.run(accounts(1), carrier=TRANSFORM)

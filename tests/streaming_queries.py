@@ -1,0 +1,77 @@
+"""A query of Spark in a folder: its input and output files, its state and its checkpoint."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stateshift.spark.streaming.job import StreamJob
+from stateshift.state.storage.files import Folder
+from stateshift.state.streaming.directory import StateDirectory
+
+KINDS = {"string": pa.string(), "long": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
+
+
+class Query:
+    """Files of a query.
+
+    Args:
+        spark: The session.
+        place: The folder of all.
+        columns: The columns of the input, such as "user string, amount long".
+        options: Those of the job.
+    """
+
+    def __init__(self, spark, place, columns, **options):
+        self.spark, self.place, self.columns, self.options = spark, Path(place), columns, options
+        self.schema = pa.schema([(name, KINDS[kind]) for name, kind in (one.split() for one in columns.split(", "))])
+
+    def feed(self, *rows, into="in", schema=None):
+        """Write a file of input, which is a batch: tuples of values."""
+        schema = schema or self.schema
+        folder = self.place / into
+        folder.mkdir(parents=True, exist_ok=True)
+        hidden, number = folder / f".{uuid.uuid4().hex}", len(list(folder.glob("*.parquet")))
+        named = [dict(zip(schema.names, row, strict=True)) for row in rows]
+        pq.write_table(pa.Table.from_pylist(named, schema), hidden)
+        written_s = 1_600_000_000 + number
+        os.utime(hidden, (written_s, written_s))  # Spark takes the files by their times
+        hidden.rename(folder / f"{number:05}.parquet")
+
+    def frame(self, folder="in", columns=None, per_batch=1):
+        """Return the files of a folder as a streaming DataFrame."""
+        (self.place / folder).mkdir(parents=True, exist_ok=True)
+        reader = self.spark.readStream.schema(columns or self.columns).option("maxFilesPerTrigger", per_batch)
+        return reader.parquet(str(self.place / folder))
+
+    def job(self, **options):
+        """Return a new job on the state and the checkpoint."""
+        return StreamJob(self.place / "state", self.place / "checkpoint", **{"slots": 2, **self.options, **options})
+
+    def start(self, job, results, **options):
+        """Start the query of some results."""
+        return job.start(results.writeStream.format("parquet").option("path", str(self.place / "out")), **options)
+
+    def run(self, build, *, on_incompatible="refuse", **options):
+        """Run a query until all files are processed, and return its job: `build(job, query)` returns the results."""
+        job = self.job(**options)
+        query = self.start(job, build(job, self), available_now=True, on_incompatible=on_incompatible)
+        query.awaitTermination()
+        while list((self.place / "state").glob("_claim-*")):  # it is released a moment later
+            time.sleep(0.01)
+        return job
+
+    def results(self, *columns):
+        """Return the rows that the sink has, sorted: those of all finished batches."""
+        found = self.spark.read.parquet(str(self.place / "out"))
+        return sorted((tuple(row) for row in found.select(*columns or "*").collect()), key=repr)
+
+    @property
+    def directory(self):
+        """The state directory."""
+        return StateDirectory.open(Folder.at(self.place / "state"))
