@@ -104,7 +104,6 @@ class SlotTask(FunctionSubtask):
         spec: The operator.
         slot: The number of the slot.
         slots: The number of slots: the parallelism of the operator.
-        attempt: The number of the attempt of the engine's task, for the runtime context.
         function: The function; by default the pickled one.
 
     Attributes:
@@ -112,7 +111,7 @@ class SlotTask(FunctionSubtask):
         side_results: Those of side outputs, with their tags.
     """
 
-    def __init__(self, spec: OperatorSpec, slot: int, slots: int, *, attempt: int = 0, function: Any = None) -> None:
+    def __init__(self, spec: OperatorSpec, slot: int, slots: int, *, function: Any = None) -> None:
         self._spec = spec
         self._key_now: Any = None
         self._element: Any = None
@@ -127,9 +126,7 @@ class SlotTask(FunctionSubtask):
             function or pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
             spec.key,
             backend=spec.backend,
-            task=TaskInfo(
-                index=slot, parallelism=slots, max_parallelism=spec.max_parallelism, attempt=attempt, name=spec.uid
-            ),
+            task=TaskInfo(index=slot, parallelism=slots, max_parallelism=spec.max_parallelism, name=spec.uid),
             uid=spec.uid,
         )
 
