@@ -23,7 +23,7 @@ class Default:
         null: What messages call the absence of a value: "None", "null".
     """
 
-    value: Any = None
+    value: Any = attrs.field(default=None, hash=False)  # a dict has no hash; equal ones only meet in one bucket
     factory: Callable[[], Any] | None = None
     title: str = attrs.field(default="the default", eq=False)
     null: str = attrs.field(default="None", eq=False)

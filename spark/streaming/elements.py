@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ...serializers.errors import DeclarationError, located
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.errors import DeclarationError, ValueNotConvertible, located
 from ...state.columnar.column_types import mismatches
 from ...state.columnar.encoded_keys import key_column
 from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
@@ -131,5 +132,10 @@ class ResultWriter:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _main(self, results: Sequence[Any]) -> list[pa.Array]:
+        if not isinstance(self.output, OptionalSerializer) and any(value is None for value in results):
+            raise ValueNotConvertible(
+                f"the function returned None where {self.output.describe()} is declared",
+                advice="yield nothing, or declare the results optional",
+            )
         column = result_columns(self.output, results)
         return column.flatten() if pa.types.is_struct(column.type) else [column]

@@ -19,6 +19,7 @@ import attrs
 from ...serializers.errors import DeclarationError, shown
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
+from ...state.backends.restore_check import RESTORING
 from ...state.key_groups import check_parallelism
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.streaming.slot import InputSpec
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ...state.migration.options import MigrationOptions
     from ...state.runtime.functions import Function
     from ...state.runtime.output_tag import OutputTag
     from ...state.streaming.slot import OperatorSpec
@@ -129,13 +131,19 @@ class StreamJob:
         return DataStream(self, Input(df, element_type, timestamp, spec))
 
     def start(
-        self, writer: DataStreamWriter, *, on_incompatible: str = "refuse", available_now: bool = False
+        self,
+        writer: DataStreamWriter,
+        *,
+        on_incompatible: str = "refuse",
+        options: MigrationOptions = RESTORING,
+        available_now: bool = False,
     ) -> StreamingQuery:
         """Check the state against the functions, and start the query.
 
         Args:
             writer: The writer of the query; its checkpoint and output mode are set here.
             on_incompatible: What happens where state needs a migration: "refuse", or "migrate" before the start.
+            options: The options of the check and the migration: states to rename or drop, the policy, trust.
             available_now: Whether the query ends when it has processed all rows that are there now, as with
                 `trigger(availableNow=True)`. With that trigger alone it would not end, because Spark wakes the slots.
 
@@ -144,7 +152,7 @@ class StreamJob:
             DeclarationError: State directory and checkpoint do not belong to each other, or something was changed that
                 cannot be.
         """
-        return Start(self, writer, on_incompatible).query(available_now=available_now)
+        return Start(self, writer, on_incompatible, options).query(available_now=available_now)
 
     def add_operator(
         self,

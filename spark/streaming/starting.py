@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import JobDescription, OperatorDescription
+from ...compat.edits import Edits
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError
 from ...state.backends.heap.backend import HashMapStateBackend
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ...state.migration.options import MigrationOptions
     from ...state.savepoint.reader import Savepoint
     from .job import StreamJob
 
@@ -54,12 +56,15 @@ _RELEASES: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 class Start:
     """One start of a job's query."""
 
-    def __init__(self, job: StreamJob, writer: DataStreamWriter, on_incompatible: str) -> None:
+    def __init__(
+        self, job: StreamJob, writer: DataStreamWriter, on_incompatible: str, options: MigrationOptions
+    ) -> None:
         if not job.operators:
             raise DeclarationError("the job has no operator", advice="call stream(df).key_by(…).process(…) first")
         if on_incompatible not in {"refuse", "migrate"}:
             raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice="refuse or migrate")
         self._job, self._writer, self._may_migrate = job, writer, on_incompatible == "migrate"
+        self._options = options
         self._spark: SparkSession = writer._spark  # noqa: SLF001 - there is no public way to the session of a writer
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
@@ -206,17 +211,32 @@ class Start:
         Raises:
             RestoreRefused: They cannot, or a migration is needed and not allowed.
         """
-        described = savepoint.describe()
+        options = self._options
+        trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
+        described = options.edits.apply(savepoint.describe(**trust))  # type: ignore[arg-type]
         found: list[OperatorDescription] = []
-        migrates = False
+        migrates = bool(options.edits)
+        if migrates and not self._may_migrate:
+            raise DeclarationError(
+                "states can only be renamed, dropped or converted by a migration",
+                advice='pass on_incompatible="migrate", too',
+                written="Nothing was written.",
+            )
         for spec in self._job.operators.values():
             identity = Operator(spec.uid).id
             stored = next((one for one in described.operators if one.operator_id == identity), None)
-            check = RestoreCheck(described.origin, stored or OperatorDescription(identity, spec.uid), spec.key)
+            stored = stored or OperatorDescription(identity, spec.uid)
+            check = RestoreCheck(described.origin, stored, spec.key, attrs.evolve(options, edits=Edits()))
             try:
                 _probe(spec, self._job.functions[spec.uid]).judge(check)
             except RestoreRefused as refused:
-                if refused.report.decision is Decision.REFUSE or not self._may_migrate:
+                if refused.report.decision is Decision.REFUSE:
+                    raise
+                if not self._may_migrate:
+                    refused.advice = (
+                        'pass on_incompatible="migrate" to start: a Spark job then migrates the state, and the query'
+                        " goes on where it stood"
+                    )
                     raise
                 migrates = True
             found += check.job.operators
@@ -236,6 +256,7 @@ class Start:
                 was.place,
                 directory.base(name).place,
                 wants,
+                self._options,
                 session=self._spark,
                 allow_roots=[directory.folder.place],
             )

@@ -126,11 +126,11 @@ def _builder(python_class: Any, names: tuple[str, ...]) -> Callable[..., Any]:
 
 def result_kind(serializer: TypeSerializer[Any]) -> pa.DataType:
     """Return the type of the column of results; the fields of a class are in the order in which it declares them."""
-    kind = all_codecs().of(serializer).kind
+    if isinstance(serializer, OptionalSerializer):
+        return result_kind(serializer.value)
     if not _is_plain_record(serializer):
-        return kind
-    fields = {field.name: kind.field(field.name) for field in serializer.fields}  # type: ignore[attr-defined]
-    return pa.struct([fields[field.name] for field in _in_order(serializer)])
+        return all_codecs().of(serializer).kind
+    return pa.struct([pa.field(field.name, result_kind(field.serializer)) for field in _in_order(serializer)])
 
 
 def _in_order(serializer: Serializer) -> list[Any]:
@@ -148,18 +148,29 @@ def result_columns(serializer: TypeSerializer[Any], values: Sequence[Any]) -> pa
     Raises:
         ValueNotConvertible: A value is not of the type.
     """
-    if _is_plain_record(serializer):
-        expected: Any = serializer
-        for value in values:
-            if type(value) is not expected.python_class:
-                raise ValueNotConvertible(f"{shown(value)} is not a {expected.python_name}")
-        kind = result_kind(serializer)
-        columns = [
-            _field_column(field, [getattr(value, field.attribute or field.name) for value in values])
-            for field in _in_order(serializer)
-        ]
-        return pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(values), kind)
-    return _column(serializer, values)
+    if isinstance(serializer, OptionalSerializer):
+        return result_columns(serializer.value, values)
+    return _records_column(serializer, values) if _is_plain_record(serializer) else _column(serializer, values)
+
+
+def _records_column(serializer: Serializer, values: Sequence[Any]) -> pa.Array:
+    there = [value for value in values if value is not None]
+    for value in there:
+        if type(value) is not serializer.python_class:
+            raise ValueNotConvertible(f"{shown(value)} is not a {serializer.python_name}")
+    kind = result_kind(serializer)
+    columns = [
+        _field_column(field, [getattr(value, field.attribute or field.name) for value in there])
+        for field in _in_order(serializer)
+    ]
+    column = pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(there), kind)
+    return column if len(there) == len(values) else _spread(column, values)
+
+
+def _spread(column: pa.Array, values: Sequence[Any]) -> pa.Array:
+    """Return a column with nulls where values are None; the given one has the others."""
+    rows = iter(range(len(column)))
+    return column.take(pa.array([None if value is None else next(rows) for value in values], pa.int64()))
 
 
 def _field_column(field: Any, values: list[Any]) -> pa.Array:
@@ -167,30 +178,22 @@ def _field_column(field: Any, values: list[Any]) -> pa.Array:
         raise ValueNotConvertible(
             f"found null in the field {field.name!r}, which is not declared optional", path=f"$.{field.name}"
         )
-    return _column(field.serializer, values)
+    return result_columns(field.serializer, values)
 
 
 def _column(serializer: Any, values: Sequence[Any]) -> pa.Array:
-    if isinstance(serializer, OptionalSerializer):
-        return _column(serializer.value, values)
     codec = all_codecs().of(serializer)
     if codec.is_plain and not pa.types.is_boolean(codec.kind):
         try:
             return pa.array(values, codec.kind)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             pass  # below the serializer says what is wrong
-    is_there = [value is not None for value in values]
     data = [encode(serializer, value) for value in values if value is not None]
-    raw = b"".join(data)
     ends = np.cumsum([len(item) for item in data], dtype=np.int64)
     starts = ends - np.fromiter(map(len, data), np.int64, len(data))
-    padded = raw + bytes(PADDING)
-    decoded = codec.decode(Cells(padded, np.frombuffer(padded, np.uint8), starts, ends))
+    raw = b"".join(data) + bytes(PADDING)
+    decoded = codec.decode(Cells(raw, np.frombuffer(raw, np.uint8), starts, ends))
     column = decoded.column
     if decoded.odd.any():
-        read = [codec.tell(serializer.deserialize(DataInputView(item))) for item in data]
-        column = codec.array(read)
-    if all(is_there):
-        return column
-    rows = iter(range(len(data)))
-    return column.take(pa.array([next(rows) if there else None for there in is_there], pa.int64()))
+        column = codec.array([codec.tell(serializer.deserialize(DataInputView(item))) for item in data])
+    return column if len(data) == len(values) else _spread(column, values)

@@ -1,7 +1,7 @@
 """Rows: Flink's mask and kinds, values by position and by name, and the rules ROW-1 to ROW-7."""
 
 import pickle
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Optional
 
 import attrs
 import pytest
@@ -440,3 +440,15 @@ def test_a_hint_with_a_serializer_is_not_mistaken_for_one_that_takes_no_nulls():
     assert rows[0] != rows[1]
     assert [False, True] == [prices.serializer.nullable_values for prices, _ in columns]
     assert [False, True] == [tags.serializer.nullable_elements for _, tags in columns]
+
+
+def test_a_row_with_a_default_that_cannot_be_hashed_may_be_null():
+    """Python hashes the parts of a union."""
+
+    @attrs.frozen
+    class Prices:
+        by_name: dict[str, int] = {}  # noqa: RUF012 - a default, which nothing changes
+
+    hint = Optional[row_of({"prices": Prices})]  # noqa: UP045 - what this is about
+
+    assert isinstance(serializer_for(hint), OptionalSerializer)

@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from stateshift import DeclarationError
+from stateshift import DeclarationError, MigrationOptions
+from stateshift.compat.edits import Edits
 from stateshift.spark.streaming.carriers import TRANSFORM
 from stateshift.spark.streaming.job import StreamJob
 from stateshift.state.backends.restore_check import RestoreRefused
@@ -88,6 +89,28 @@ def test_a_class_with_one_more_field_is_refused_and_then_migrated(query, carrier
     live.feed(("cy", 1))
     live.run(accounts(2))
     assert ("cy", "Account(total=5, visits=2, currency='EUR')") in live.results()
+
+
+def test_a_state_that_was_renamed_is_found_with_the_option_that_says_so(query, load):
+    live = query(COLUMNS)
+    source = MODULE.format(field="")
+    old = load("accounts_1", accounts_1=source)
+    new = load("accounts_r", accounts_r=source.replace('("account", ', '("sum", '))
+
+    def build(module):
+        return lambda job, query: job.stream(query.frame()).key_by("user").process(
+            module.Accounts(), uid="accounts", output_type=tuple[str, str]
+        )  # fmt: skip
+
+    live.feed(("ann", 1))
+    live.run(build(old))
+    live.feed(("ann", 2))
+    options = MigrationOptions(edits=Edits(rename_states=(("account", "sum"),)))
+    with pytest.raises(DeclarationError, match="by a migration"):
+        live.run(build(new), options=options)
+    live.run(build(new), options=options, on_incompatible="migrate")
+
+    assert [("ann", "Account(total=1, visits=1)"), ("ann", "Account(total=3, visits=2)")] == live.results()
 
 
 def test_a_type_that_cannot_be_read_is_refused_whatever_is_asked_for(query, accounts, facts_of):

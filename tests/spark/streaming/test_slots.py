@@ -296,13 +296,13 @@ def test_times_become_milliseconds_rounded_down():
 @attrs.frozen
 class Inner:
     name: str
-    ratio: float | None = None
+    accurate: float | None = None  # before `name` in the bytes, whose fields are sorted
 
 
 @attrs.frozen
 class Outer:
     number: int
-    inner: Inner
+    inner: Inner | None
     many: list[Inner]
     by_name: dict[str, int]
     pair: tuple[int, str]
@@ -311,7 +311,7 @@ class Outer:
 
 @given(st.lists(st.builds(
     Outer, st.integers(-(2**63), 2**63 - 1),
-    inner=st.builds(Inner, st.text(max_size=5), st.none() | st.floats(allow_nan=False)),
+    inner=st.none() | st.builds(Inner, st.text(max_size=5), st.none() | st.floats(allow_nan=False)),
     many=st.lists(st.builds(Inner, st.text(max_size=3)), max_size=3),
     by_name=st.dictionaries(st.text(max_size=3), st.integers(-5, 5), max_size=3),
     pair=st.tuples(st.integers(0, 9), st.text(max_size=2)), flag=st.booleans(),
@@ -322,7 +322,19 @@ def test_results_as_columns_and_columns_as_elements_are_inverse(values):
     column = result_columns(serializer, values)
     assert column.type == result_kind(serializer)
     assert ["number", "inner", "many", "by_name", "pair", "flag"] == [field.name for field in column.type]
+    assert ["name", "accurate"] == [field.name for field in column.type.field("inner").type]
     assert values == live_values(serializer, column)
+
+
+class YieldsNone(Totals):
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[Total]:
+        yield None
+
+
+def test_a_result_that_is_none_is_refused(tmp_path, backend):
+    engine = Batches(tmp_path, YieldsNone(), backend, schema=SCHEMA, key=("user",), element=Visit)
+    with pytest.raises(ValueNotConvertible, match=r"returned None where .*Total is declared"):
+        engine.batch(visits(("ann", 1)))
 
 
 @pytest.mark.parametrize(
