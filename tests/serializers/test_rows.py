@@ -447,7 +447,7 @@ def test_a_row_with_a_default_that_cannot_be_hashed_may_be_null():
 
     @attrs.frozen
     class Prices:
-        by_name: dict[str, int] = {}  # noqa: RUF012 - a default, which nothing changes
+        by_name: dict[str, int] = {}  # noqa: RUF008 - a default, which nothing changes
 
     hint = Optional[row_of({"prices": Prices})]  # noqa: UP045 - what this is about
 
