@@ -131,7 +131,7 @@ class Plan:
             {tag.tag_id: serializer_for(_tag_hint(tag)) for tag in side_outputs},
         )
         specs = tuple(attrs.evolve(one.spec, has_keys=one.key is not None) for one in inputs)
-        with shipped(spark, (function, readers, writer)):
+        with shipped(spark, (function, readers, writer, settings.additions)):
             spec = OperatorSpec(
                 uid, dumped(function), inputs[0].key, specs, self.max_parallelism, self.backend, in_order
             )

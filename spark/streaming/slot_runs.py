@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import MigrationFailed, located
+from ...state.streaming.directory import with_places
 from ...state.streaming.manifest import Manifest
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
@@ -155,7 +156,8 @@ class SlotRunner:
             )
         task = SlotTask(self.spec, slot, run.epoch.slots)
         if before is not None and before.epoch == run.epoch.number:
-            task.resume(before, run.directory.stored(before), now_ms)
+            stored = with_places(before.operator, run.directory.files)
+            task.resume(before, StoredOperator(stored, run.directory.folder, before.batch + 1), now_ms)
             task.committed()
             return task
         base = run.directory.base_of(run.epoch)

@@ -28,7 +28,6 @@ from ..savepoint.metadata import SavepointMetadata, operator_id_of_uid
 from ..savepoint.reader import Savepoint
 from ..storage.publish import now
 from ..storage.roots import uri_of
-from ..task.subtask import StoredOperator
 from .holds import HOLDS, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, Manifest
 
@@ -232,10 +231,6 @@ class StateDirectory:
                 folder, _, file = name.rpartition("/")
                 (self.folder.folder(folder) if folder else self.folder).delete(file)
         return attrs.evolve(manifest, obsolete=tuple(one for one in manifest.obsolete if one not in gone))
-
-    def stored(self, manifest: Manifest) -> StoredOperator:
-        """Return the operator of a manifest, whose files are in this directory."""
-        return StoredOperator(with_places(manifest.operator, self.files), self.folder, manifest.batch + 1)
 
     def savepoint(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> Savepoint:
         """Return the state after a batch, as a savepoint that can be read like any other.

@@ -18,6 +18,7 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.serializers import limits
+from stateshift.state.backends.heap import entry_codecs
 from stateshift.state.backends.sorted import handles, key_bytes, write_cache
 from stateshift.state.testing import KeyedProcessHarness, StateMutated
 
@@ -119,7 +120,7 @@ TOO_LONG = {
 @pytest.fixture
 def small_entries(monkeypatch):
     """The limit of 2 GB patched down; what it is, tests/serializers/test_limits.py says."""
-    for module in (limits, handles, key_bytes, write_cache):
+    for module in (limits, entry_codecs, handles, key_bytes, write_cache):
         monkeypatch.setattr(module, "MAX_VALUE_BYTES", MOST)
 
 

@@ -497,7 +497,7 @@ class TestRun:
 
     def test_a_probe_is_known_by_its_content(self, savepoint_of, savepoint_copy, savepoint):
         place = savepoint_of("hashmap-account-v3")
-        types = NewTypes(probe=StoredPlace.of(Savepoint.open(place).folder, "build/probe"))
+        types = NewTypes(probe=StoredPlace.of(Savepoint.open(place), "build/probe"))
         plan = make_plan(savepoint, new_side_of(types, like=str(place)), DEFAULTS, types)
 
         moved = new_side_of(plan.new_types, like=str(savepoint_copy("hashmap-account-v3")))
