@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...serializers.errors import DeclarationError
 from ...serializers.hints import serializer_for
+from ...serializers.registry import registry
 from ...state.columnar.inferred import inferred_serializer
 from ...state.columnar.live_values import field_names
 from ...state.runtime.windows.windowed_stream import WindowOperation
@@ -131,11 +132,12 @@ class Plan:
             {tag.tag_id: serializer_for(_tag_hint(tag)) for tag in side_outputs},
         )
         specs = tuple(attrs.evolve(one.spec, has_keys=one.key is not None) for one in inputs)
-        with shipped(spark, (function, readers, writer, settings.additions)):
+        own = tuple((kind, serializer_for(kind)) for kind in registry.python_types())
+        with shipped(spark, (function, readers, writer, settings.additions, own)):
             spec = OperatorSpec(
                 uid, dumped(function), inputs[0].key, specs, self.max_parallelism, self.backend, in_order
             )
-            runner = SlotRunner(self.run, settings, spec, readers, writer)
+            runner = SlotRunner(self.run, settings, spec, readers, writer, own)
             blobs = [self._packed(one, index, settings) for index, one in enumerate(inputs)]
             packed = carried(reduce(DataFrame.unionByName, blobs), runner, self.carrier, self.output_mode)
             return spec, mapped(packed, Unpacking(), from_arrow_schema(writer.schema))

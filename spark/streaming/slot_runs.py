@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import MigrationFailed, located
+from ...serializers.registry import registry
 from ...state.streaming.directory import with_places
 from ...state.streaming.manifest import Manifest
 from ...state.streaming.slot import SlotTask
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...serializers.serializer import TypeSerializer
     from ...state.streaming.slot import OperatorSpec
     from ..worker import Settings
     from .elements import ElementReader, ResultWriter
@@ -69,6 +71,7 @@ class SlotRunner:
         spec: The operator.
         readers: Make the elements of each input.
         writer: Makes the rows of results.
+        serializers: The serializers that were registered for classes: a function that is opened here asks for them.
     """
 
     run: RunFacts
@@ -76,6 +79,7 @@ class SlotRunner:
     spec: OperatorSpec
     readers: tuple[ElementReader, ...]
     writer: ResultWriter
+    serializers: tuple[tuple[type, TypeSerializer[Any]], ...] = ()
 
     def __call__(self, group: int, stored: bytes | None, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
         """Process a batch.
@@ -88,6 +92,9 @@ class SlotRunner:
             batch: The number of the batch.
         """
         self.settings.begin()
+        for python_type, serializer in self.serializers:
+            if registry.serializer_for(python_type) is not serializer:
+                registry.register_serializer(python_type, serializer)
         run = self.run.read()
         slot = run.slots.get(group)
         if slot is None:

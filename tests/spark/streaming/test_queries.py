@@ -310,3 +310,53 @@ def test_a_query_that_failed_goes_on_with_corrected_code(query, carrier):
     visits.run(scaled(10))
 
     assert [("ann", 1), ("ann", 30), ("ann", 70), ("bob", 30)] == visits.results()
+
+
+MONEY = """
+from collections.abc import Iterator
+from typing import Any
+import attrs
+from stateshift import KeyedProcessFunction, TypeSerializer, TypeSerializerConfigSnapshot, ValueStateDescriptor
+from stateshift import register_serializer, register_snapshot
+
+@attrs.frozen
+class Money:
+    units: int
+
+@attrs.frozen
+class MoneySerializer(TypeSerializer[Money]):
+    def serialize(self, value, target):
+        target.write_long(value.units)
+    def deserialize(self, source):
+        return Money(source.read_long())
+    def snapshot_configuration(self):
+        return MoneySnapshot()
+
+@register_snapshot
+@attrs.define
+class MoneySnapshot(TypeSerializerConfigSnapshot[Money]):
+    snapshot_id = "stateshift/acme.streamed-money"
+    def write(self, target): pass
+    def read(self, source): pass
+    def restore_serializer(self):
+        return MoneySerializer()
+
+register_serializer(Money, MoneySerializer())
+
+class Purse(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.money = runtime_context.get_state(ValueStateDescriptor("money", Money, Money(0)))
+    def process_element(self, value: Any, ctx: Any) -> Iterator[int]:
+        self.money.update(Money(self.money.value().units + value.amount))
+        yield self.money.value().units
+"""
+
+
+def test_a_users_own_serializer_is_known_to_the_workers(query, load):
+    purse = load("streamed_money", streamed_money=MONEY).Purse
+    live = query("user string, amount long")
+    for rows in ([("ann", 1), ("bob", 2)], [("ann", 3)]):
+        live.feed(*rows)
+        live.run(lambda job, one: job.stream(one.frame()).key_by("user").process(purse(), uid="purse"))
+
+    assert [(1,), (2,), (4,)] == live.results()
