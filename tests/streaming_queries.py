@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateshift.spark.streaming.job import StreamJob
+from stateshift.state.backends.restore_check import RESTORING
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import StateDirectory
 
@@ -57,10 +58,11 @@ class Query:
         """Start the query of some results."""
         return job.start(results.writeStream.format("parquet").option("path", str(self.place / "out")), **options)
 
-    def run(self, build, *, on_incompatible="refuse", **options):
+    def run(self, build, *, on_incompatible="refuse", options=RESTORING, **of_job):
         """Run a query until all files are processed, and return its job: `build(job, query)` returns the results."""
-        job = self.job(**options)
-        query = self.start(job, build(job, self), available_now=True, on_incompatible=on_incompatible)
+        job = self.job(**of_job)
+        how = {"available_now": True, "on_incompatible": on_incompatible, "options": options}
+        query = self.start(job, build(job, self), **how)
         query.awaitTermination()
         while list((self.place / "state").glob("_claim-*")):  # it is released a moment later
             time.sleep(0.01)

@@ -17,7 +17,8 @@ from streaming_kills import COLUMNS, batches, expected, sums
 
 from stateshift.spark.streaming.carriers import CARRIERS
 
-pytestmark = pytest.mark.slow
+# Beside other tests it would kill their workers, too.
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 
 def python_workers():
