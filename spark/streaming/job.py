@@ -12,6 +12,7 @@ are in the state directory. Source: notes on Spark.
 from __future__ import annotations
 
 import uuid
+from os import fspath
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,6 +23,8 @@ from ...state.backends.configured import configured_backend
 from ...state.backends.restore_check import RESTORING
 from ...state.key_groups import check_parallelism
 from ...state.runtime.windows.assigners import milliseconds
+from ...state.storage.files import Folder
+from ...state.storage.stores import is_uri
 from ...state.streaming.slot import InputSpec
 from ..connect import refuse_connect
 from .building import Input, Plan, key_serializer
@@ -82,7 +85,9 @@ class StreamJob:
         check_parallelism(slots or 1, max_parallelism)
         if carrier not in CARRIERS:
             raise DeclarationError(f"{shown(carrier)} is not a carrier", advice=f"choose one of {', '.join(CARRIERS)}")
-        self.state_dir, self.checkpoint, self.slots = str(state_dir), str(checkpoint), slots
+        # Workers and Java have working folders of their own, so a relative path would be another place there.
+        self.state_dir, self.checkpoint = _from_anywhere(state_dir), _from_anywhere(checkpoint)
+        self.slots = slots
         given = Configuration.of(configuration)
         values = {**Configuration.of(_DEFAULTS, environment={}).values, **given.values}
         self.configuration = Configuration(values)
@@ -175,6 +180,12 @@ class StreamJob:
         spec, results = self.plan.operator(inputs, function, uid, output_type, side_outputs, in_order=in_order)
         self.operators[uid], self.functions[uid] = spec, function
         return results
+
+
+def _from_anywhere(place: str | os.PathLike[str]) -> str:
+    """Return a place as every process finds it: a local path is absolute."""
+    text = fspath(place)
+    return text if is_uri(text) else Folder.at(text).place
 
 
 class _Stream:
