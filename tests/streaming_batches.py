@@ -15,10 +15,9 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.registry import registry
 from stateshift.spark.streaming import slot_runs
 from stateshift.spark.streaming.building import key_serializer, output_hint
-from stateshift.spark.streaming.carriers import packed
 from stateshift.spark.streaming.elements import ElementReader, ResultWriter
 from stateshift.spark.streaming.grouping import slot_groups
-from stateshift.spark.streaming.packing import Packing, unpacked
+from stateshift.spark.streaming.packing import Packing, packed, unpacked
 from stateshift.spark.streaming.runs import RunFacts
 from stateshift.spark.streaming.slot_runs import Blob, SlotRunner
 from stateshift.spark.worker import Settings, dumped
@@ -106,8 +105,8 @@ class Batches:
             if answer.manifest is not None:
                 written[group] = answer.manifest
                 self.wakes[group] = answer.wake_ms
-            rows = packed(answer)
-            results += [row for part in (unpacked(rows) if rows else []) for row in part.to_pylist()]
+            rows = b"" if answer.rows is None else packed([answer.rows])
+            results += [row for part in unpacked(rows) for row in part.to_pylist()]
         if commits:
             self.committed.update(written)
             self._log("commits", "v1\n{}")

@@ -69,11 +69,23 @@ class Input:
             DeclarationError: The columns do not fit the type of the elements or keys.
         """
         element = self._element(function, index)
-        wanted = field_names(element)
-        names = tuple(name for name in self.schema.names if name in wanted) or tuple(self.schema.names)
-        reader = ElementReader(element, names, self.key, self.key_columns, self.timestamp)
+        reader = ElementReader(element, self._columns(element), self.key, self.key_columns, self.timestamp)
         reader.check(self.schema)
         return reader
+
+    def _columns(self, element: TypeSerializer[Any]) -> tuple[str, ...]:
+        """Return the columns of the fields of the elements, or else the only column besides that of the time stamps."""
+        if fields := field_names(element):
+            return tuple(name for name in self.schema.names if name in fields)
+        others = tuple(name for name in self.schema.names if name != self.timestamp)
+        names = others or tuple(self.schema.names)
+        if len(names) > 1:
+            raise DeclarationError(
+                f"the elements are of the type {element.describe()}, and there are {len(names)} columns for them:"
+                f" {', '.join(names)}",
+                advice="select one column, or annotate the element with a record that has these fields",
+            )
+        return names
 
     def _element(self, function: Any, index: int) -> TypeSerializer[Any]:
         hint = self.element_type
@@ -176,10 +188,10 @@ def key_serializer(schema: pa.Schema, columns: tuple[str, ...], key_type: Any) -
 
 def _method(function: Any, index: int) -> Any:
     """Return the method of a function that takes the elements of an input."""
-    names = [f"process_element{index + 1}", f"map{index + 1}", f"flat_map{index + 1}", "map", "flat_map", "filter"]
-    names.insert(0, "process_broadcast_element" if index and hasattr(function, "process_broadcast_element") else "")
-    names.insert(1, "process_element")
-    found = next((getattr(function, name) for name in names if name and hasattr(function, name)), None)
+    of_input = [f"{name}{index + 1}" for name in ("process_element", "map", "flat_map")]
+    broadcast = ["process_broadcast_element"] if index else []
+    names = (*broadcast, *of_input, "process_element", "map", "flat_map", "filter")
+    found = next((getattr(function, name) for name in names if hasattr(function, name)), None)
     return getattr(found, "__func__", found)
 
 

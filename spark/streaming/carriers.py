@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import pyarrow as pa
 
-from .packing import unpacked
+from .packing import packed, unpacked
 from .runs import local_property
-from .slot_runs import Answer, Blob, SlotRunner
+from .slot_runs import Blob, SlotRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 APPLY_IN_PANDAS, TRANSFORM = "apply_in_pandas_with_state", "transform_with_state"
@@ -71,8 +71,8 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
             state.update((answer.manifest,))
             if answer.wake_ms is not None:
                 state.setTimeoutDuration(max(answer.wake_ms - now_ms, 1))
-        if (rows := packed(answer)) is not None:
-            yield pd.DataFrame({"rows": [rows]})
+        if answer.rows is not None:
+            yield pd.DataFrame({"rows": [packed([answer.rows])]})
 
     return process
 
@@ -80,17 +80,6 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
 def batch_number() -> int:
     """Return the number of the batch that this task is of."""
     return int(local_property("streaming.sql.batchId"))
-
-
-def packed(answer: Answer) -> bytes | None:
-    """Return the rows of an answer as bytes; None: it has none."""
-    if answer.rows is None:
-        return None
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, answer.rows.schema) as writer:
-        writer.write_batch(answer.rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from ...serializers.errors import ValueNotConvertible
 from ...state.columnar.encoded_keys import encoded_keys, key_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..worker import Settings
@@ -136,17 +136,23 @@ def _origin() -> int:
 
 
 def _blob(group: int, index: int, origin: int, highest: int | None, parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    rows = b""
-    if parts:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, parts[0].schema) as writer:
-            for part in parts:
-                writer.write_batch(part)
-        rows = sink.getvalue().to_pybytes()
+    rows = packed(parts)
     return pa.RecordBatch.from_pydict(
         {"slot_group": [group], "input": [index], "origin": [origin], "highest_ms": [highest], "rows": [rows]},
         schema=_SCHEMA,
     )
+
+
+def packed(parts: Sequence[pa.RecordBatch]) -> bytes:
+    """Return rows as bytes; none are b""."""
+    if not parts:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, parts[0].schema) as writer:
+        for part in parts:
+            writer.write_batch(part)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def unpacked(rows: bytes) -> list[pa.RecordBatch]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from .carriers import VARIABLE, batch_number, packed
+from .carriers import VARIABLE, batch_number
+from .packing import packed
 from .slot_runs import Blob
 
 if TYPE_CHECKING:
@@ -52,5 +53,5 @@ class SlotProcessor(StatefulProcessor):
                 wake_ms = max(answer.wake_ms, now_ms + 1)
                 if wake_ms not in set(self._handle.listTimers()):
                     self._handle.registerTimer(wake_ms)
-        if (rows := packed(answer)) is not None:
-            yield Row(rows=rows)
+        if answer.rows is not None:
+            yield Row(rows=packed([answer.rows]))

@@ -294,7 +294,7 @@ def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
 def _probe(spec: OperatorSpec, function: Any) -> SlotTask:
     """Return a task of the operator that has no files, for its states alone.
 
-    Its function is a copy, and not the pickled one: where a class was pickled by value, reading it in the same process
-    would replace the methods of the user's class.
+    Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
+    class in the process that has it.
     """
     return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=deepcopy(function))

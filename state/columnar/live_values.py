@@ -1,4 +1,4 @@
-"""Columns of rows as the values that a running function takes and returns: objects of the user's classes.
+"""Columns of rows as the values that a running function takes and returns: records are instances of classes.
 
 `column_values` has the values that serializers accept, in which a record is generic. Here records are of their Python
 class, as serializers read them.

@@ -19,7 +19,7 @@ import attrs
 from ...serializers.errors import shown
 from ..backends.publishing import OperatorSnapshot
 from ..runtime.runtime_context import TaskInfo
-from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
+from ..runtime.timer_service import MIN_WATERMARK
 from ..savepoint.redistribution import Share
 from ..storage.commit import Commit
 from ..task.function_subtask import FunctionSubtask
@@ -249,11 +249,6 @@ class SlotTask(FunctionSubtask):
             for index, spec in enumerate(self._spec.inputs)
             if spec.idle_ms is not None and self._now_ms - self._active_ms[index] >= spec.idle_ms
         ]
-
-    def drain(self) -> None:
-        """Fire all timers of event time, as at the end of a bounded input."""
-        for index in range(len(self._spec.inputs)):
-            self._running.process_watermark(MAX_WATERMARK, index)
 
     def take(self) -> tuple[list[Any], list[tuple[OutputTag, Any]]]:
         """Return the results since the last call, and forget them."""

@@ -23,9 +23,10 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.serializers.hints import serializer_for
-from stateshift.spark.streaming.building import output_hint
+from stateshift.spark.streaming.building import Input, output_hint
 from stateshift.spark.streaming.packing import milliseconds
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
+from stateshift.state.streaming.slot import InputSpec
 
 
 @attrs.frozen
@@ -366,3 +367,17 @@ def test_an_annotation_that_cannot_be_read_is_refused_with_what_to_do():
 class Returns:
     def process_element(self, value: Any, ctx: Any) -> "Iterator[Nowhere]":  # noqa: F821, UP037
         return iter(())
+
+
+def test_a_plain_element_takes_the_only_column_and_never_the_first_of_several():
+    def columns(element, **fields):
+        schema = pa.schema(fields)
+        given = Input(None, element, "at", InputSpec())
+        return type("Given", (Input,), {"schema": schema})(*attrs.astuple(given, recurse=False))._columns(
+            serializer_for(element)
+        )
+
+    assert columns(str, word=pa.string()) == columns(str, word=pa.string(), at=pa.int64()) == ("word",)
+    assert columns(Total, total=pa.int64(), user=pa.string(), more=pa.int64()) == ("total", "user")
+    with pytest.raises(DeclarationError, match=r"2 columns for them: word, other"):
+        columns(str, word=pa.string(), other=pa.string())
