@@ -11,6 +11,7 @@ import click
 
 from ..serializers.compatibility import Flag
 from ..serializers.errors import redact_values
+from .spark_checkpoints import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +26,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def _folder(_: click.Context, __: click.Parameter, place: str | None) -> str | None:
+_TAKES_SPARK = {"inspect", "export"}
+"""Commands that take checkpoints of Spark queries."""
+
+
+def _folder(context: click.Context, _: click.Parameter, place: str | None) -> str | None:
     """Return the folder of a savepoint; as in Flink, the file `_metadata` in it is accepted, too."""
     if place is None:
         return None
+    command = context.info_name or ""
+    if command not in _TAKES_SPARK:
+        refuse(place, command)
     if not place:
         raise click.BadParameter("the place is empty")
     return place.removesuffix("_metadata").rstrip("/") or "/" if place.endswith("/_metadata") else place

@@ -16,6 +16,7 @@ from ...serializers.wording import many
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import print_json, print_notice, write_text
+from ..spark_checkpoints import is_spark
 from ..whole_files import output_option
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def _is_export(file: Path) -> bool:
 Examples:
   stateshift export /data/savepoints/sp-1 --operator accounts --state account
   stateshift export /data/savepoints/sp-1 -o entries.jsonl
+  stateshift export spark:/data/checkpoints/clicks -o entries.jsonl
   stateshift export /data/savepoints/sp-1 --format tagged -o savepoint.json
 
 \b
@@ -95,6 +97,13 @@ def command(
     """
     from ...serializers.pickled.unpickling import trusting
 
+    if is_spark(savepoint):
+        from ..spark_checkpoints import export
+
+        return export(
+            savepoint, operator_name=operator_name, state_name=state_name, form=form, file=file, with_json=with_json,
+            stdout=_Stdout(),
+        )  # fmt: skip
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
     opened = open_savepoint(savepoint)

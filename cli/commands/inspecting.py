@@ -12,6 +12,7 @@ from ..failures import Status, print_error, status_of
 from ..options import common_options, import_option, open_savepoint, savepoint_argument
 from ..output import print_json, print_styled, size_text
 from ..progress import spinning
+from ..spark_checkpoints import is_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ Examples:
   stateshift inspect /data/savepoints/sp-1 --operator accounts --full
   stateshift inspect /data/savepoints/sp-1 --state account --keys 10
   stateshift inspect s3://bucket/savepoints/sp-1 --skew --json
+  stateshift inspect spark:/data/checkpoints/clicks
 
 A state that this release cannot read is listed with its class and `unsupported`; a migration copies its bytes.
 Values are not decoded. Keys are shown only with --keys: they may be personal data. With --redact only their sizes
@@ -57,7 +59,17 @@ def command(
     with_skew: bool,
     with_json: bool,
 ) -> int:
-    """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes."""
+    """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes.
+
+    spark:PLACE is the checkpoint of a query of Spark's own operators: its batches, sources, operators and state stores.
+    """
+    if is_spark(savepoint):
+        from ..spark_checkpoints import inspect
+
+        return inspect(
+            savepoint, operator_name=operator_name, state_name=state_name, is_full=is_full, keys=keys,
+            with_skew=with_skew, with_json=with_json,
+        )  # fmt: skip
     inspected = _look_at(savepoint, operator_name, state_name, keys)
     if with_json:
         from ..inspect_data import to_data

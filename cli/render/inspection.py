@@ -164,7 +164,7 @@ def _type_lines(state: StateView, *, is_full: bool) -> Iterator[Line]:
     indent, width = " " * 4, text_width() - 4
     remarks = f"({', '.join(state.remarks())})" if state.remarks() else ""
     style = "red" if state.is_unsupported or state.sizes.error else "yellow"
-    *lines, last = _wrapped(state.type_text(), width) if is_full else [state.type_text(width)]
+    *lines, last = wrapped(state.type_text(), width) if is_full else [state.type_text(width)]
     yield from ([(indent, ""), (line, "")] for line in lines)
     if remarks and len(last) + 1 + len(remarks) > width:
         yield [(indent, ""), (last, "")]
@@ -173,7 +173,7 @@ def _type_lines(state: StateView, *, is_full: bool) -> Iterator[Line]:
         yield [(indent, ""), (last, ""), (f" {remarks}" if remarks else "", style)]
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Split a type into lines between its parts: only after commas, so that words which belong together stay so."""
     glued = re.sub("(?<!,) ", _GLUE, text)
     lines = textwrap.wrap(glued, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

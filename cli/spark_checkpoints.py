@@ -1,0 +1,279 @@
+"""Checkpoints of Spark's own queries on the command line: `spark:PLACE` in place of a savepoint."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from ..compat.structuring import fields_of
+from ..serializers.errors import StateNotFound, StateShiftError, UnsupportedFormat
+from ..serializers.escaping import json_text
+from ..serializers.wording import many
+from .failures import Status, error_data, print_error, status_of
+from .output import print_json, print_notice, print_styled
+from .progress import spinning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..spark.checkpoint.reader import PartitionSize, SparkCheckpoint, SparkOperator, SparkStore
+    from .whole_files import OutputFile, TextStream
+
+PREFIX = "spark:"
+KIND = "value"
+"""The kind of state in the words of an export: each key of a store has one value."""
+
+
+def is_spark(place: str | None) -> bool:
+    """Whether an argument names a checkpoint of a Spark query."""
+    return place is not None and place.startswith(PREFIX)
+
+
+def refuse(place: str | None, command: str) -> None:
+    """Refuse a checkpoint of Spark for a command that does not read them.
+
+    Raises:
+        UnsupportedFormat: It is one.
+    """
+    if is_spark(place):
+        raise UnsupportedFormat(
+            f"stateshift {command} does not take checkpoints of Spark queries yet",
+            advice="inspect and export read them: stateshift inspect spark:CHECKPOINT",
+            savepoint=place,
+        )
+
+
+@attrs.frozen
+class StoreView:
+    """A store, and its sizes or the reason why they are not known.
+
+    Attributes:
+        store: The store.
+        sizes: The size of each partition; None if they cannot be counted.
+        error: The reason, if data is damaged or missing.
+    """
+
+    store: SparkStore
+    sizes: tuple[PartitionSize, ...] | None = None
+    error: StateShiftError | None = None
+
+    @classmethod
+    def of(cls, store: SparkStore) -> StoreView:
+        """Count the entries of a store, if this release reads them."""
+        if store.unsupported:
+            return cls(store)
+        try:
+            return cls(store, store.measure())
+        except StateShiftError as error:
+            return cls(store, error=error)
+
+    @property
+    def entries(self) -> int | None:
+        """The number of entries; None if it is not known."""
+        return None if self.sizes is None else sum(one.entries for one in self.sizes)
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The bytes of keys and values; None if it is not known."""
+        return None if self.sizes is None else sum(one.size_bytes for one in self.sizes)
+
+
+@attrs.frozen
+class OperatorView:
+    """An operator, with the stores to show."""
+
+    operator: SparkOperator
+    stores: tuple[StoreView, ...]
+
+
+@attrs.frozen
+class InspectedCheckpoint:
+    """A checkpoint, and the operators and stores that were inspected."""
+
+    checkpoint: SparkCheckpoint
+    operators: tuple[OperatorView, ...]
+
+    def errors(self) -> list[StateShiftError]:
+        """Return the errors on damaged or missing data."""
+        return [store.error for view in self.operators for store in view.stores if store.error is not None]
+
+
+def _selected(
+    checkpoint: SparkCheckpoint, operator_name: str | None, state_name: str | None
+) -> list[tuple[SparkOperator, tuple[SparkStore, ...]]]:
+    """Return the requested operators and stores.
+
+    Raises:
+        StateNotFound: There is none of the name.
+    """
+    operators = checkpoint.operators if operator_name is None else (checkpoint.operator(operator_name),)
+    found = [
+        (operator, tuple(store for store in operator.stores if state_name in {None, store.name}))
+        for operator in operators
+    ]
+    if state_name is None:
+        return found
+    found = [(operator, stores) for operator, stores in found if stores]
+    if not found:
+        names = ", ".join(sorted({store.name for operator in operators for store in operator.stores})) or "none"
+        raise StateNotFound(f"no operator has a store {state_name!r}; there are: {names}", savepoint=checkpoint.place)
+    return found
+
+
+def inspect(
+    place: str,
+    *,
+    operator_name: str | None,
+    state_name: str | None,
+    is_full: bool,
+    keys: int,
+    with_skew: bool,
+    with_json: bool,
+) -> int:
+    """Show a checkpoint: batches, sources, operators, stores with types and sizes; return the exit status.
+
+    Raises:
+        UsageError: An option is given that does not apply to checkpoints of Spark.
+    """
+    if keys:
+        raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
+    from ..spark.checkpoint.reader import SparkCheckpoint
+
+    checkpoint = SparkCheckpoint.open(place)
+    views = []
+    with spinning("reading") as show:
+        for operator, stores in _selected(checkpoint, operator_name, state_name):
+            show(operator.title)
+            views.append(OperatorView(operator, tuple(map(StoreView.of, stores))))
+    inspected = InspectedCheckpoint(checkpoint, tuple(views))
+    errors = inspected.errors()
+    if with_json:
+        print_json(to_data(inspected))
+    else:
+        from .render.spark_checkpoint import lines_of
+
+        print_styled(lines_of(inspected, is_full=is_full or state_name is not None, with_skew=with_skew))
+        for error in errors:
+            print_error(error, with_json=False, only_reads=True)
+    return max((status_of(error) for error in errors), default=Status.DONE)
+
+
+def time_text(millis: int) -> str:
+    """Return a time in milliseconds since 1970, in UTC."""
+    try:
+        return (dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=millis)).isoformat(" ")
+    except OverflowError:
+        return f"{millis} ms since 1970"
+
+
+def to_data(inspected: InspectedCheckpoint) -> dict[str, Any]:
+    """Return all results as plain data, with the field names of docs/reference/cli.md."""
+    checkpoint, log = inspected.checkpoint, inspected.checkpoint.log
+    planned = log.last
+    return {
+        "checkpoint": checkpoint.place,
+        **fields_of(log, "query_id committed unfinished watermark_ms format"),
+        "provider": None if planned is None else planned.provider,
+        "sources": [] if planned is None else [fields_of(one, "name offset=text") for one in planned.sources],
+        "settings": {} if planned is None else dict(planned.settings),
+        "operators": [_operator_data(view) for view in inspected.operators],
+    }
+
+
+def _operator_data(view: OperatorView) -> dict[str, Any]:
+    facts = view.operator.facts
+    return {
+        **fields_of(facts, "number kind name properties"),
+        "stores": [_store_data(store) for store in view.stores],
+    }
+
+
+def _store_data(view: StoreView) -> dict[str, Any]:
+    schema = view.store.schema
+    return {
+        "name": view.store.name,
+        "partitions": view.store.partitions,
+        "key": None if schema is None else schema.key.describe(),
+        "value": None if schema is None else schema.value.describe(),
+        "entries": view.entries,
+        "bytes": view.size_bytes,
+        "by_partition": None if view.sizes is None else [one.entries for one in view.sizes],
+        "unsupported": view.store.unsupported or None,
+        "error": None if view.error is None else error_data(view.error),
+    }
+
+
+def export(
+    place: str,
+    *,
+    operator_name: str | None,
+    state_name: str | None,
+    form: str | None,
+    file: OutputFile | None,
+    with_json: bool,
+    stdout: TextStream,
+) -> int:
+    """Print the entries of a checkpoint, a line each; return the exit status.
+
+    Raises:
+        UsageError: The form is not that of lines.
+        UnsupportedFormat: A store was requested by name and cannot be read.
+    """
+    if form == "tagged" or (with_json and file is None):
+        raise click.UsageError("entries of a Spark query's checkpoint are printed as lines only: --format jsonl, no --json")
+    from ..spark.checkpoint.reader import SparkCheckpoint
+
+    checkpoint = SparkCheckpoint.open(place)
+    selected = _selected(checkpoint, operator_name, state_name)
+    stores = [(operator, store) for operator, of_one in selected for store in of_one]
+    left_out = [(operator, store) for operator, store in stores if store.unsupported]
+    if state_name is not None and len(left_out) == len(stores):
+        operator, store = left_out[0]
+        raise UnsupportedFormat(
+            store.unsupported, savepoint=checkpoint.place, operator=operator.title, state=store.name,
+            advice="export the other stores",
+        )  # fmt: skip
+    readable = [one for one in stores if one not in left_out]
+    if file is None:
+        counted = list(_written(readable, stdout))
+    else:
+        with file.opened() as stream:
+            counted = list(_written(readable, stream))
+    unsupported = [
+        {"operator": operator.title, "state": store.name, "why": store.unsupported} for operator, store in left_out
+    ]
+    for one in unsupported:
+        print_notice(f"left out: state {one['state']!r} of operator {one['operator']}: {one['why']}")
+    if with_json and file is not None:
+        facts = {"savepoint": checkpoint.place, "file": str(file), "format": "jsonl"}
+        print_json(facts | {"states": counted, "unsupported": unsupported})
+    elif file is not None:
+        total = sum(one["exported"] for one in counted)
+        print_notice(f"{file}: {many(total, 'entry', 'entries')} of {many(len(counted), 'state')}")
+    return Status.INCOMPLETE if left_out else Status.DONE
+
+
+def _written(stores: list[tuple[SparkOperator, SparkStore]], stream: TextStream) -> Iterator[dict[str, Any]]:
+    """Write all entries of stores; yield the number of exported entries of each."""
+    for operator, store in stores:
+        count = 0
+        for line in _lines(operator, store):
+            stream.write(line)
+            count += 1
+        yield {"operator": operator.title, "state": store.name, "exported": count}
+
+
+def _lines(operator: SparkOperator, store: SparkStore) -> Iterator[str]:
+    from ..spark.checkpoint.json_values import json_values
+
+    schema = store.schema
+    if schema is None:
+        return
+    names = {"operator": str(operator.number), "state": store.name, "kind": KIND}
+    for block in store.blocks():
+        keys, values = json_values(block.key, schema.key), json_values(block.value, schema.value)
+        for key, value in zip(keys, values, strict=True):
+            yield json_text({**names, "key": key, "value": value}) + "\n"

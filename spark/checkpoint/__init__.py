@@ -1,0 +1,10 @@
+"""Checkpoints of Spark's own streaming queries, read without the query, without Spark and without Java.
+
+    metadata                       the query's id
+    offsets/N, commits/N           batch N: how far the sources are read, and the settings; that it is committed
+    state/OPERATOR/_metadata/…     the name of the operator, its stores, its number of partitions
+    state/OPERATOR/PARTITION/…     the files of a store: version N + 1 is the state after batch N
+
+`reader` opens a checkpoint; `logs`, `operators` and `schema_files` read what it says of itself, `spark_types` the types;
+`store_files` finds the entries of a store, and `rows` decodes them. Source: notes on Spark; measured on Spark 4.3.
+"""

@@ -1,0 +1,156 @@
+"""The compressed streams that Spark writes, piece by piece: the first bytes say which codec was used.
+
+    lz4     blocks of "LZ4Block", u8 16 stored | 32 compressed, + level, i32 compressed, i32 raw size, u32 checksum, all
+            little-endian; a block of no bytes ends the stream. The checksum is xxHash32 with its upper 4 bits cleared.
+    zstd    frames, as zstd's own tools write them
+    snappy  82 "SNAPPY" 00, i32 version, i32 compatible version, then: i32 size, raw snappy
+
+Source: `LZ4BlockOutputStream` of lz4-java, `SnappyOutputStream` of snappy-java.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from xxhash import xxh32_intdigest
+
+from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...state.storage.files import FileRange
+
+_LZ4, _ZSTD, _SNAPPY, _LZF = b"LZ4Block", b"\x28\xb5\x2f\xfd", b"\x82SNAPPY\0", b"ZV"
+_LZ4_HEAD, _LZ4_SEED, _LZ4_MASK = struct.Struct("<BiiI"), 0x9747B28C, 0x0FFFFFFF
+_STORED, _COMPRESSED = 0x10, 0x20
+_PIECE_BYTES, _AHEAD_BYTES = 1 << 20, 4 << 20
+_MOST_GROWTH = 64  # raw snappy has at most 64 bytes for 3
+_COPY = "take another copy of the checkpoint; Spark could not read this file either"
+
+
+class _Ahead(io.RawIOBase):
+    """A file that is read from start to end, in pieces of 4 MiB."""
+
+    def __init__(self, file: FileRange) -> None:
+        self._file, self._window, self._at, self.position = file, b"", 0, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes: `size` of them, or all that are left."""
+        left = self._file.size - self.position
+        size = left if size < 0 else min(size, left)
+        if self._at + size > len(self._window):
+            kept = self._window[self._at :]
+            start = self.position + len(kept)
+            more = min(max(_AHEAD_BYTES, size - len(kept)), self._file.size - start)
+            self._window, self._at = kept + self._file.read_at(start, more), 0
+        data = self._window[self._at : self._at + size]
+        self._at += size
+        self.position += size
+        return data
+
+    def take(self, size: int) -> bytes:
+        """Return exactly so many bytes.
+
+        Raises:
+            CorruptFile: There are fewer.
+        """
+        start = self.position
+        data = self.read(size) if size >= 0 else b""
+        if size < 0 or len(data) != size:
+            raise CorruptFile(
+                f"the file is cut off: {size} bytes were expected", file=self._file.name, offset=start, advice=_COPY
+            )
+        return data
+
+
+def decompress(file: FileRange) -> Iterator[bytes]:
+    """Yield the content of a compressed file, in pieces of some MiB at most.
+
+    Raises:
+        CorruptFile: The file is damaged or cut off.
+        UnsupportedFormat: It is compressed by a codec that this release does not read.
+    """
+    ahead = _Ahead(file)
+    magic = file.read_at(0, min(8, file.size))
+    try:
+        if magic == _LZ4:
+            yield from _lz4(ahead)
+        elif magic.startswith(_ZSTD):
+            yield from _zstd(ahead)
+        elif magic == _SNAPPY:
+            yield from _snappy(ahead)
+        elif magic.startswith(_LZF):
+            raise UnsupportedFormat(
+                "the file is compressed by lzf, which this release does not read", file=file.name,
+                advice=f"run the query on with {'spark.sql.streaming.stateStore.compression.codec'}=lz4 in a new"
+                " checkpoint",
+            )  # fmt: skip
+        else:
+            raise CorruptFile(
+                f"the file begins with {magic.hex()}, which none of Spark's codecs writes", file=file.name, advice=_COPY
+            )
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, CorruptFile | CorruptSavepoint):
+            raise
+        raise CorruptFile(f"compressed bytes are damaged: {error}", file=file.name, advice=_COPY) from error
+
+
+def _lz4(ahead: _Ahead) -> Iterator[bytes]:
+    codec = pa.Codec("lz4_raw")
+    while True:
+        start = ahead.position
+        magic = ahead.take(len(_LZ4))
+        token, size, raw_size, checksum = _LZ4_HEAD.unpack(ahead.take(_LZ4_HEAD.size))
+        method, most = token & 0xF0, 1 << (10 + (token & 0x0F))
+        if magic != _LZ4 or method not in {_STORED, _COMPRESSED} or not 0 <= raw_size <= most or size > 2 * most:
+            raise _damaged(ahead, start)
+        if not raw_size:
+            return
+        block = ahead.take(size)
+        content = block if method == _STORED else codec.decompress(block, decompressed_size=raw_size, asbytes=True)
+        if len(content) != raw_size or xxh32_intdigest(content, seed=_LZ4_SEED) & _LZ4_MASK != checksum:
+            raise _damaged(ahead, start)
+        yield content
+
+
+def _zstd(ahead: _Ahead) -> Iterator[bytes]:
+    with pa.CompressedInputStream(pa.PythonFile(ahead, mode="r"), "zstd") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
+
+
+def _snappy(ahead: _Ahead) -> Iterator[bytes]:
+    import cramjam
+
+    ahead.take(16)
+    while head := ahead.read(4):
+        start = ahead.position
+        size = int.from_bytes(head, "big", signed=True)
+        block = ahead.take(size)
+        if len(head) < 4 or _raw_size(block) > _MOST_GROWTH * size:
+            raise _damaged(ahead, start)
+        try:
+            yield bytes(cramjam.snappy.decompress_raw(block))
+        except cramjam.DecompressionError as error:
+            raise _damaged(ahead, start) from error
+
+
+def _raw_size(block: bytes) -> int:
+    """Return the size that a raw snappy block says it has: a varint at its beginning."""
+    size = 0
+    for index, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            break
+    return size
+
+
+def _damaged(ahead: _Ahead, start: int) -> CorruptFile:
+    return CorruptFile("a compressed block is damaged", file=ahead._file.name, offset=start, advice=_COPY)  # noqa: SLF001 - of this module

@@ -1,0 +1,177 @@
+"""The logs of a checkpoint: its batches, planned and committed, how far the sources are read, and the settings.
+
+    metadata    {"id": the query's id}
+    offsets/N   v1 or v2, a line of JSON (watermark, settings), a line for each source: its offset, or `-`
+                v1: sources in the order of the query; v2: `name:offset`
+    commits/N   v1 or v2, a line of JSON: the watermark of the next batch; v2: the ids of the stores' files, too
+
+A file without a number as its name is being written, or a checksum. Source: `OffsetSeqLog` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptFile, UnsupportedFormat, located
+from ...state.streaming.commit_log import last_committed, last_planned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...state.storage.files import Folder
+
+_STORE = "spark.sql.streaming.stateStore."
+_READABLE = ("v1", "v2")
+_DEFAULT_PROVIDER = "HDFSBackedStateStoreProvider"
+
+
+@attrs.frozen
+class SourceOffset:
+    """How far a source is read.
+
+    Attributes:
+        name: The name of the source; its number where the query gives it none.
+        text: The offset, as the source wrote it; "" where it has none yet.
+    """
+
+    name: str
+    text: str
+
+
+@attrs.frozen
+class PlannedBatch:
+    """A batch in the log of offsets.
+
+    Attributes:
+        watermark_ms: The event-time watermark of the batch, in milliseconds since 1970; 0: none.
+        settings: The settings of Spark SQL that are pinned for the query.
+        sources: How far each source is read after the batch.
+    """
+
+    watermark_ms: int
+    settings: Mapping[str, str] = attrs.field(repr=False)
+    sources: tuple[SourceOffset, ...]
+
+    @property
+    def provider(self) -> str:
+        """The class of the state stores, without its package."""
+        return self.settings.get(_STORE + "providerClass", _DEFAULT_PROVIDER).rpartition(".")[2]
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of keys and values in stores of transformWithState: `unsaferow` or `avro`."""
+        return self.settings.get(_STORE + "encodingFormat", "unsaferow")
+
+    @property
+    def has_row_checksums(self) -> bool:
+        """Whether each entry of a store has a checksum."""
+        return self.settings.get(_STORE + "rowChecksum.enabled", "false") == "true"
+
+
+@attrs.frozen
+class BatchLog:
+    """The batches of a query.
+
+    Attributes:
+        query_id: The id of the query.
+        committed: The last committed batch; None: there is none.
+        planned: The last planned batch; None: there is none.
+        watermark_ms: The event-time watermark after the last committed batch, in milliseconds since 1970; 0: none.
+        format: The format of the checkpoint: 2 if the files of stores have ids in their names, else 1.
+        last: What is planned in the last committed batch, or in the first one if none is committed.
+    """
+
+    query_id: str
+    committed: int | None
+    planned: int | None
+    watermark_ms: int
+    format: int
+    last: PlannedBatch | None
+
+    @property
+    def unfinished(self) -> int | None:
+        """The batch that is planned and not committed: the query died, was stopped in it, or is running."""
+        return self.planned if self.planned is not None and self.planned != self.committed else None
+
+
+def read_logs(folder: Folder) -> BatchLog:
+    """Read the logs of a checkpoint.
+
+    Raises:
+        CorruptFile: A file is damaged, or the offsets of a committed batch are missing.
+        UnsupportedFormat: A newer Spark wrote a file, or the query runs in a mode without these logs.
+    """
+    query_id = str(_object(_text(folder, "metadata"), "metadata").get("id", ""))
+    committed, planned = last_committed(folder), last_planned(folder)
+    of = planned if committed is None else committed
+    watermark, ids = _commit(folder, committed) if committed is not None else (0, False)
+    last = None if of is None else _planned(folder, of)
+    return BatchLog(query_id, committed, planned, watermark, 2 if ids else 1, last)
+
+
+def _commit(folder: Folder, batch: int) -> tuple[int, bool]:
+    """Return the watermark after a batch, and whether the files of its stores have ids."""
+    file = f"commits/{batch}"
+    lines = _versioned(_text(folder.folder("commits"), str(batch)), file)
+    facts = _object(lines[0], file) if lines and lines[0].strip() else {}
+    return _integer(facts, "nextBatchWatermarkMs", file), bool(facts.get("stateUniqueIds"))
+
+
+def _planned(folder: Folder, batch: int) -> PlannedBatch:
+    file = f"offsets/{batch}"
+    text = _text(folder.folder("offsets"), str(batch))
+    facts_line, *lines = _versioned(text, file) or [""]
+    facts = _object(facts_line, file) if facts_line.strip() else {}
+    settings = facts.get("conf") or {}
+    if not isinstance(settings, dict):
+        raise CorruptFile("the settings are no JSON object", file=file)
+    if text.startswith("v2"):
+        pairs = [line.partition(":")[::2] for line in lines]
+    else:
+        pairs = [(str(number), line) for number, line in enumerate(lines)]
+    sources = tuple(SourceOffset(name, "" if offset == "-" else offset) for name, offset in pairs)
+    pinned = {str(name): str(value) for name, value in settings.items()}
+    return PlannedBatch(_integer(facts, "batchWatermarkMs", file), pinned, sources)
+
+
+def _text(folder: Folder, name: str) -> str:
+    with located(file=name):
+        try:
+            return folder.read(name).decode()
+        except UnicodeDecodeError as error:
+            raise CorruptFile(f"the file is no text: {error}") from error
+
+
+def _versioned(text: str, file: str) -> list[str]:
+    """Return the lines behind that of the version."""
+    version, *lines = text.split("\n")
+    if version not in _READABLE:
+        is_version = version.startswith("v") and version[1:].isdigit()
+        if is_version:
+            raise UnsupportedFormat(
+                f"the file has version {version}; this release reads {' and '.join(_READABLE)}",
+                advice="upgrade stateshift: a newer Spark wrote the checkpoint",
+                file=file,
+            )
+        raise CorruptFile("the file does not begin with its version", file=file)
+    return lines
+
+
+def _object(text: str, file: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise CorruptFile(f"the file is no JSON: {error}", file=file) from error
+    if not isinstance(found, dict):
+        raise CorruptFile("the file contains no JSON object", file=file)
+    return found
+
+
+def _integer(facts: Mapping[str, Any], name: str, file: str) -> int:
+    value = facts.get(name, 0)
+    if not isinstance(value, int):
+        raise CorruptFile(f"{name} is {value!r}, and not an integer", file=file)
+    return value

@@ -1,0 +1,136 @@
+"""The stateful operators of a query, as their metadata in the checkpoint describes them.
+
+    state/OPERATOR/_metadata/metadata    v1, JSON: name, stores, partitions
+    state/OPERATOR/_metadata/v2/BATCH    v2: and properties (transformWithState: its time mode and its variables)
+
+Before Spark 4.0 there are no such files: then the folders show stores and partitions, and nothing the operator's name.
+Source: `OperatorStateMetadata` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat
+
+if TYPE_CHECKING:
+    from ...state.storage.files import Folder
+
+METADATA = "_metadata"
+DEFAULT_STORE = "default"
+_NUMBER = re.compile(r"\d+")
+_KINDS = {
+    "stateStoreSave": "aggregation",
+    "sessionWindowStateStoreSaveExec": "session window",
+    "sessionWindowStateStoreSave": "session window",
+    "dedupe": "dropDuplicates",
+    "dedupeWithinWatermark": "dropDuplicatesWithinWatermark",
+    "globalLimit": "limit",
+    "symmetricHashJoin": "stream-stream join",
+    "applyInPandasWithState": "applyInPandasWithState",
+    "flatMapGroupsWithState": "flatMapGroupsWithState",
+    "transformWithStateExec": "transformWithState (Scala)",
+    "transformWithStateInPySparkExec": "transformWithState",
+    "transformWithStateInPandasExec": "transformWithStateInPandas",
+}
+
+
+@attrs.frozen
+class StoreFacts:
+    """A store of an operator.
+
+    Attributes:
+        name: Its name; all operators but joins have one, `default`.
+        partitions: The number of its partitions.
+    """
+
+    name: str
+    partitions: int
+
+
+@attrs.frozen
+class OperatorFacts:
+    """A stateful operator.
+
+    Attributes:
+        number: Its number in the query; Spark counts stateful operators from 0.
+        name: The name that Spark has for it; "" in a checkpoint from before Spark 4.0.
+        stores: Its stores.
+        properties: What else Spark keeps: for transformWithState its time mode, output mode and variables.
+    """
+
+    number: int
+    name: str
+    stores: tuple[StoreFacts, ...]
+    properties: dict[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the operator, as a query's author calls it."""
+        return _KINDS.get(self.name, self.name) or "unknown operator"
+
+
+def read_operators(checkpoint: Folder) -> tuple[OperatorFacts, ...]:
+    """Return the stateful operators, by number.
+
+    Raises:
+        CorruptFile: A file is damaged.
+        UnsupportedFormat: A newer Spark wrote a file.
+    """
+    if not checkpoint.exists("state"):
+        return ()
+    state = checkpoint.folder("state")
+    numbers = sorted(int(name) for name in state.names() if _NUMBER.fullmatch(name))
+    return tuple(_operator(state.folder(str(number)), number) for number in numbers)
+
+
+def _operator(folder: Folder, number: int) -> OperatorFacts:
+    if not folder.exists(METADATA):
+        return _found_in_folders(folder, number)
+    metadata = folder.folder(METADATA)
+    name = "metadata"
+    if metadata.exists("v2"):
+        batches = [int(one) for one in metadata.folder("v2").names() if _NUMBER.fullmatch(one)]
+        name = f"v2/{max(batches)}" if batches else name
+    file = f"state/{number}/{METADATA}/{name}"
+    version, _, text = _read(metadata, name, file).partition("\n")
+    if version not in {"v1", "v2"}:
+        raise UnsupportedFormat(
+            f"the metadata of an operator has version {version[:20]!r}; this release reads v1 and v2",
+            advice="upgrade stateshift: a newer Spark wrote it",
+            file=file,
+        )
+    try:
+        said = json.loads(text)
+        stores = tuple(
+            StoreFacts(str(one["storeName"]), int(one["numPartitions"])) for one in said["stateStoreInfo"]
+        )
+        properties = json.loads(said.get("operatorPropertiesJson") or "{}")
+        return OperatorFacts(number, str(said["operatorInfo"]["operatorName"]), stores, dict(properties))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFile(f"the metadata of an operator is damaged: {error}", file=file) from error
+
+
+def _read(folder: Folder, name: str, file: str) -> str:
+    try:
+        return folder.read(name).decode()
+    except UnicodeDecodeError as error:
+        raise CorruptFile(f"the metadata of an operator is damaged: {error}", file=file) from error
+
+
+def _found_in_folders(folder: Folder, number: int) -> OperatorFacts:
+    """Return what the folders of an operator show."""
+    partitions = [name for name in folder.names() if _NUMBER.fullmatch(name)]
+    if "0" not in partitions:
+        raise SavepointNotFound(
+            f"the operator {number} has neither metadata nor a partition 0", file=f"state/{number}",
+            advice="a copy or a download may be incomplete: take the whole folder of the checkpoint",
+        )  # fmt: skip
+    first = folder.folder("0")
+    names = [DEFAULT_STORE] if first.exists(METADATA) else []
+    names += [name for name in first.names() if name != METADATA and first.exists(f"{name}/{METADATA}")]
+    return OperatorFacts(number, "", tuple(StoreFacts(name, len(partitions)) for name in names))

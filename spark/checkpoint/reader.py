@@ -1,0 +1,292 @@
+"""`SparkCheckpoint`: read access to the state of a Spark query after its last committed batch.
+
+checkpoint = SparkCheckpoint.open("/data/checkpoints/clicks")
+for store in checkpoint.operators[0].stores:
+    for block in store.blocks():
+        print(block.key, block.value)
+
+Nothing is changed, and neither the query nor Spark is needed.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import LibraryNotFound, SavepointNotFound, StateNotFound, UnsupportedFormat, located
+from ...state.storage.files import Folder
+from .logs import BatchLog, read_logs
+from .operators import DEFAULT_STORE, METADATA, OperatorFacts, StoreFacts, read_operators
+from .schema_files import StoreSchema, read_schema
+from .store_files import PartitionFiles
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from .store_files import Entry
+
+PREFIX = "spark:"
+_DEFAULT_PROVIDER = "HDFSBackedStateStoreProvider"
+_BLOCK_BYTES, _BLOCK_ENTRIES = 8 << 20, 1 << 16
+
+
+@attrs.frozen
+class Block:
+    """Some entries of a store, by columns.
+
+    Attributes:
+        partition: The number of the partition.
+        key: The keys.
+        value: The values.
+    """
+
+    partition: int
+    key: pa.StructArray
+    value: pa.StructArray
+
+
+@attrs.frozen
+class PartitionSize:
+    """The number of entries of a partition, and the bytes of their keys and values."""
+
+    entries: int
+    size_bytes: int
+
+
+@attrs.frozen(slots=False)
+class SparkStore:
+    """A state store of an operator. Its schema and its entries are read when they are first needed.
+
+    Attributes:
+        folder: The folder of the operator.
+        facts: What the operator's metadata says of the store.
+        log: The batches of the query.
+        operator: The number of the operator.
+    """
+
+    folder: Folder = attrs.field(repr=False)
+    facts: StoreFacts
+    log: BatchLog = attrs.field(repr=False)
+    operator: int
+
+    @property
+    def name(self) -> str:
+        """The name of the store."""
+        return self.facts.name
+
+    @property
+    def unsupported(self) -> str:
+        """Why this release does not read the entries, or ""."""
+        planned = self.log.last
+        if planned is not None and planned.provider != _DEFAULT_PROVIDER:
+            return f"entries of {planned.provider} are not read by this release, only those of {_DEFAULT_PROVIDER}"
+        if not self._partition(0).exists(f"{METADATA}/schema"):
+            return "the store has no schema file of a kind that this release reads"
+        return ""
+
+    @cached_property
+    def schema(self) -> StoreSchema | None:
+        """The types of keys and values; None where there is no schema file of a kind that this release reads.
+
+        Raises:
+            CorruptFile: The file is damaged.
+        """
+        partition, name = self._partition(0), f"{METADATA}/schema"
+        if not partition.exists(name):
+            return None
+        return read_schema(partition.read(name), f"{self._label(0)}/{name}")
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions with files.
+
+        A limit and an aggregate of all rows have one key and so one partition, whatever their metadata says.
+        """
+        schema = self.schema
+        has_one_key = schema is not None and all(field.type.word == "void" for field in schema.key.fields)
+        return min(self.facts.partitions, 1) if has_one_key else self.facts.partitions
+
+    def measure(self) -> tuple[PartitionSize, ...]:
+        """Count the entries of each partition, without decoding them.
+
+        Raises:
+            SavepointNotFound: A file is missing.
+            CorruptFile: A file is damaged.
+        """
+        sizes = []
+        for partition in range(self.partitions):
+            entries = size = 0
+            for key, value in self._entries(partition):
+                entries += 1
+                size += len(key) + len(value)
+            sizes.append(PartitionSize(entries, size))
+        return tuple(sizes)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield all entries, partition by partition, in blocks of some MiB, decoded.
+
+        Raises:
+            SavepointNotFound: A file is missing.
+            CorruptFile: A file is damaged.
+            UnsupportedFormat: The entries are of a kind that this release does not read.
+            LibraryNotFound: numpy is not installed.
+        """
+        if self.unsupported or self.schema is None:
+            raise UnsupportedFormat(
+                self.unsupported, operator=self.operator, state=self.name, advice="leave out the state"
+            )
+        try:
+            from .rows import decode_rows
+        except ModuleNotFoundError as error:
+            raise LibraryNotFound(
+                f"entries are decoded with a library that is not installed: {error.name}",
+                advice="pip install 'stateshift[spark]'",
+            ) from error
+        for partition in range(self.partitions):
+            for keys, values in _in_blocks(self._entries(partition)):
+                with located(file=self._label(partition), operator=self.operator, state=self.name):
+                    key, value = decode_rows(keys, self.schema.key), decode_rows(values, self.schema.value)
+                yield Block(partition, key, value)
+
+    def _entries(self, partition: int) -> Iterator[Entry]:
+        committed, planned = self.log.committed, self.log.last
+        if committed is None or planned is None:
+            return iter(())
+        files = PartitionFiles.of_version(
+            self._partition(partition), self._label(partition), committed + 1, has_checksums=planned.has_row_checksums
+        )
+        return files.entries()
+
+    def _partition(self, partition: int) -> Folder:
+        folder = self.folder.folder(str(partition))
+        return folder if self.name == DEFAULT_STORE else folder.folder(self.name)
+
+    def _label(self, partition: int) -> str:
+        store = "" if self.name == DEFAULT_STORE else f"/{self.name}"
+        return f"state/{self.operator}/{partition}{store}"
+
+
+def _in_blocks(entries: Iterable[Entry]) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    size = 0
+    for key, value in entries:
+        more = len(key) + len(value)
+        if keys and (size + more > _BLOCK_BYTES or len(keys) >= _BLOCK_ENTRIES):
+            yield keys, values
+            keys, values, size = [], [], 0
+        keys.append(key)
+        values.append(value)
+        size += more
+    if keys:
+        yield keys, values
+
+
+@attrs.frozen
+class SparkOperator:
+    """A stateful operator of a query, with its stores."""
+
+    facts: OperatorFacts
+    stores: tuple[SparkStore, ...] = attrs.field(repr=False)
+
+    @property
+    def number(self) -> int:
+        """Its number in the query."""
+        return self.facts.number
+
+    @property
+    def kind(self) -> str:
+        """The kind of the operator, as a query's author calls it."""
+        return self.facts.kind
+
+    @property
+    def title(self) -> str:
+        """The operator in messages."""
+        return f"{self.number} ({self.kind})"
+
+    def store(self, name: str) -> SparkStore:
+        """Return a store by name.
+
+        Raises:
+            StateNotFound: There is no such store.
+        """
+        for store in self.stores:
+            if store.name == name:
+                return store
+        names = ", ".join(store.name for store in self.stores) or "none"
+        raise StateNotFound(f"the operator has no store {name!r}; it has: {names}", operator=self.title)
+
+
+@attrs.frozen
+class SparkCheckpoint:
+    """A checkpoint of a Spark query, which is only read. Created with `open`.
+
+    Attributes:
+        folder: The folder of the checkpoint.
+        log: Its batches.
+        operators: The stateful operators, by number.
+    """
+
+    folder: Folder
+    log: BatchLog
+    operators: tuple[SparkOperator, ...] = attrs.field(repr=False)
+
+    @classmethod
+    def open(cls, place: str | os.PathLike[str]) -> SparkCheckpoint:
+        """Open a checkpoint: read its logs and the metadata of its operators; entries are read later.
+
+        Args:
+            place: A local path, or a URI of any store (s3:, gs:, hdfs:); `spark:` may stand before it.
+
+        Raises:
+            SavepointNotFound: The folder is no checkpoint of a Spark query.
+            CorruptFile: A file is damaged.
+            UnsupportedFormat: A newer Spark wrote it.
+        """
+        folder = Folder.at(str(place).removeprefix(PREFIX))
+        with located(savepoint=folder.place):
+            if not (folder.exists("metadata") and folder.exists("offsets")):
+                raise SavepointNotFound(
+                    f"there is no checkpoint of a Spark query in {folder.place}: metadata or offsets is missing",
+                    advice="name the folder that the query has as its checkpointLocation",
+                )
+            log = read_logs(folder)
+            state = folder.folder("state")
+            operators = tuple(
+                SparkOperator(facts, tuple(_store(state, facts, store, log) for store in facts.stores))
+                for facts in read_operators(folder)
+            )
+            return cls(folder, log, operators)
+
+    @property
+    def place(self) -> str:
+        """The place of the checkpoint."""
+        return self.folder.place
+
+    def operator(self, name: str) -> SparkOperator:
+        """Return an operator by its number, or by its kind where no other has that.
+
+        Raises:
+            StateNotFound: There is no such operator, or several are of that kind.
+        """
+        found = [one for one in self.operators if name in {str(one.number), one.kind, one.facts.name}]
+        if len(found) != 1:
+            known = ", ".join(one.title for one in self.operators) or "none"
+            what = f"{len(found)} operators are {name!r}" if found else f"there is no operator {name!r}"
+            raise StateNotFound(f"{what}; there are: {known}", savepoint=self.place)
+        return found[0]
+
+
+def _store(state: Folder, facts: OperatorFacts, store: StoreFacts, log: BatchLog) -> SparkStore:
+    return SparkStore(state.folder(str(facts.number)), store, log, facts.number)
+
+
+def is_spark(place: str) -> bool:
+    """Whether a place on the command line names a checkpoint of Spark."""
+    return place.startswith(PREFIX)
+

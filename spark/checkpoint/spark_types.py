@@ -1,0 +1,120 @@
+"""The types of Spark SQL, as a checkpoint's schema files name them: in the JSON of `StructType.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SQL_WORDS = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint", "null": "void"}
+_PARAMETERS = re.compile(r"(\w+)\((\d+)(?:, ?(-?\d+))?\)")
+_MOST_NESTING = 100
+
+
+@attrs.frozen
+class SparkField:
+    """A field of a struct.
+
+    Attributes:
+        name: The name, which another field of the struct may have, too: two aggregates have a buffer `sum` each.
+        type: The type.
+        is_nullable: Whether it may be null.
+    """
+
+    name: str
+    type: SparkType
+    is_nullable: bool = True
+
+
+@attrs.frozen
+class SparkType:
+    """A type.
+
+    Attributes:
+        word: The name in SQL, without parameters: `bigint`, `decimal`, `struct`, `array`, `map`.
+        fields: The fields of a struct; `element` of an array; `key` and `value` of a map.
+        precision: The digits of a decimal, or the length of a char.
+        scale: The digits of a decimal behind the point.
+    """
+
+    word: str
+    fields: tuple[SparkField, ...] = ()
+    precision: int = 0
+    scale: int = 0
+
+    def describe(self) -> str:
+        """Return the type as SQL spells it."""
+        if self.word == "struct":
+            return f"struct<{', '.join(f'{field.name}: {field.type.describe()}' for field in self.fields)}>"
+        if self.fields:
+            return f"{self.word}<{', '.join(field.type.describe() for field in self.fields)}>"
+        if self.word == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        return f"{self.word}({self.precision})" if self.precision else self.word
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, each once: the second `sum` is `sum#2`."""
+        seen: dict[str, int] = {}
+        names = []
+        for field in self.fields:
+            seen[field.name] = number = seen.get(field.name, 0) + 1
+            names.append(field.name if number == 1 else f"{field.name}#{number}")
+        return tuple(names)
+
+    def within(self) -> Iterator[SparkType]:
+        """Yield the type and all types within it."""
+        yield self
+        for field in self.fields:
+            yield from field.type.within()
+
+
+def parse_struct(text: str, *, file: str = "") -> SparkType:
+    """Return the struct that a schema in JSON describes.
+
+    Raises:
+        CorruptFile: It is no schema.
+    """
+    try:
+        parsed = _parse(json.loads(text), 0)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptFile(f"a schema is damaged: {error or type(error).__name__}", file=file or None) from error
+    if parsed.word != "struct":
+        raise CorruptFile(f"a schema is {parsed.describe()}, and not a struct", file=file or None)
+    return parsed
+
+
+def _parse(said: Any, depth: int) -> SparkType:
+    if depth > _MOST_NESTING:
+        raise ValueError(f"types are nested more than {_MOST_NESTING} deep")
+    if isinstance(said, str):
+        found = _PARAMETERS.fullmatch(said)
+        if found is None:
+            return SparkType(_SQL_WORDS.get(said, said))
+        return SparkType(found[1], precision=int(found[2]), scale=int(found[3] or 0))
+    kind = said["type"]
+    if kind == "struct":
+        fields = (
+            SparkField(str(field["name"]), _parse(field["type"], depth + 1), bool(field["nullable"]))
+            for field in said["fields"]
+        )
+        return SparkType("struct", tuple(fields))
+    if kind == "array":
+        return SparkType("array", (_part("element", said["elementType"], depth, said["containsNull"]),))
+    if kind == "map":
+        key = _part("key", said["keyType"], depth, False)  # noqa: FBT003 - private
+        return SparkType("map", (key, _part("value", said["valueType"], depth, said["valueContainsNull"])))
+    if kind == "udt":  # its values are those of a type that Spark has
+        return _parse(said["sqlType"], depth + 1)
+    raise ValueError(f"the type {kind!r} is not known")
+
+
+def _part(name: str, said: Any, depth: int, is_nullable: bool) -> SparkField:  # noqa: FBT001 - private
+    return SparkField(name, _parse(said, depth + 1), bool(is_nullable))
