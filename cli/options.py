@@ -96,6 +96,7 @@ def open_savepoint(place: str) -> Savepoint:
     """Open a savepoint; its files may be in the places of `--allow-root` and `--checkpoint-root`."""
     from ..state.savepoint.reader import Savepoint
 
+    refuse(place, click.get_current_context().info_name or "")
     return Savepoint.open(place, allow_roots=allowed_roots())
 
 

@@ -223,7 +223,9 @@ def export(
         UnsupportedFormat: A store was requested by name and cannot be read.
     """
     if form == "tagged" or (with_json and file is None):
-        raise click.UsageError("entries of a Spark query's checkpoint are printed as lines only: --format jsonl, no --json")
+        raise click.UsageError(
+            "entries of a Spark query's checkpoint are printed as lines only: --format jsonl, no --json"
+        )
     from ..spark.checkpoint.reader import SparkCheckpoint
 
     checkpoint = SparkCheckpoint.open(place)

@@ -1,4 +1,4 @@
-"""The checkpoints in tests/fixtures/spark-4.3, and what Spark's own state reader says of them, in the form of an export.
+"""The checkpoints in tests/fixtures/spark-4.3, and what Spark's own state reader says of them, as an export has it.
 
 Spark's answers are the text of its `to_json`, which knows neither tags nor microseconds as numbers: `as_exported` turns
 a value of it into what `stateshift export` prints.
@@ -11,12 +11,12 @@ import datetime as dt
 import json
 import re
 import struct
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 
 FIXTURES = Path(__file__).parent / "fixtures" / "spark-4.3"
+EXACT = Context(prec=60)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_FIELDS = {"YEAR": 12, "MONTH": 1}
 
 
 def names():
@@ -28,7 +28,7 @@ def place(name):
 
 
 def expected(name):
-    """What Spark says of each store: {(operator, store): (schema, rows as (partition, key, value))}."""
+    """What Spark says of each store: operator, name, partitions, batches, and rows, or an error."""
     return json.loads((FIXTURES / name / "expected.json").read_text(encoding="utf-8"))
 
 
@@ -43,7 +43,6 @@ def as_exported(value, of):
     if value is None:
         return None
     if of.word == "struct":
-        # a null column is left out of nothing here: `ignoreNullFields` is off
         values = [item for _, item in value]
         return {
             name: as_exported(item, field.type) for name, item, field in zip(of.names, values, of.fields, strict=True)
@@ -62,11 +61,13 @@ def _float(value, _):
 
 
 def _short_float(value, _):
+    if isinstance(value, str):
+        return {"$double": value}
     return struct.unpack("<f", struct.pack("<f", float(value)))[0]
 
 
 def _decimal(value, of):
-    return {"$bigdec": [str(int(Decimal(value).scaleb(of.scale))), of.scale]}
+    return {"$bigdec": [str(int(EXACT.scaleb(Decimal(value), of.scale))), of.scale]}
 
 
 def _date(value, _):

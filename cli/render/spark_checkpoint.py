@@ -83,7 +83,9 @@ def _operator(view: OperatorView, *, is_full: bool, with_skew: bool) -> Iterator
         yield from _types(store, is_full=is_full)
         if with_skew and store.sizes is not None:
             sizes = enumerate(store.sizes)
-            table = [[(str(number), ""), (f"{one.entries:,}", ""), (f"{one.size_bytes:,}", "")] for number, one in sizes]
+            table = [
+                [(str(number), ""), (f"{one.entries:,}", ""), (f"{one.size_bytes:,}", "")] for number, one in sizes
+            ]
             yield from styled_table(_PARTITIONS, table, indent=6)
 
 

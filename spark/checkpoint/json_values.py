@@ -1,8 +1,8 @@
 """The JSON form of decoded rows, with the tags of an export (`serializers.json_forms`).
 
-A struct is an object; the second of two fields of one name gets `#2`. A timestamp is `$instant`, one without a time zone
-`$localdatetime`, whatever the year; a decimal `$bigdec`; an interval `$interval`: months, days and nanoseconds. Text that
-is not UTF-8, which Spark accepts, is `$bytes`.
+A struct is an object; the second of two fields of one name gets `#2`. A timestamp is `$instant`, one without a time
+zone `$localdatetime`, whatever the year; a decimal `$bigdec`; an interval `$interval`: months, days and nanoseconds.
+Text that is not UTF-8, which Spark accepts, is `$bytes`.
 """
 
 from __future__ import annotations

@@ -106,9 +106,7 @@ def _operator(folder: Folder, number: int) -> OperatorFacts:
         )
     try:
         said = json.loads(text)
-        stores = tuple(
-            StoreFacts(str(one["storeName"]), int(one["numPartitions"])) for one in said["stateStoreInfo"]
-        )
+        stores = tuple(StoreFacts(str(one["storeName"]), int(one["numPartitions"])) for one in said["stateStoreInfo"])
         properties = json.loads(said.get("operatorPropertiesJson") or "{}")
         return OperatorFacts(number, str(said["operatorInfo"]["operatorName"]), stores, dict(properties))
     except (ValueError, KeyError, TypeError) as error:

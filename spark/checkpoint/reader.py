@@ -289,4 +289,3 @@ def _store(state: Folder, facts: OperatorFacts, store: StoreFacts, log: BatchLog
 def is_spark(place: str) -> bool:
     """Whether a place on the command line names a checkpoint of Spark."""
     return place.startswith(PREFIX)
-

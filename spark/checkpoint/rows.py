@@ -231,7 +231,8 @@ def _each(starts: Numbers, counts: Numbers) -> Numbers:
     """Return start, start + 1, … of each, as many as its count."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    each: Numbers = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return each
 
 
 def _elements(arrays: _Things, of: SparkType) -> tuple[Numbers, pa.Array]:
@@ -277,9 +278,7 @@ def _maps(found: _Things, of: SparkType) -> pa.Array:
         raise CorruptFile("a row is damaged: a map has not as many keys as values")
     kind = pa.map_(key_column.type, value_column.type)
     fields = [kind.key_field, kind.item_field]
-    pairs = pa.Array.from_buffers(
-        pa.struct(fields), len(key_column), [None], children=[key_column, value_column]
-    )
+    pairs = pa.Array.from_buffers(pa.struct(fields), len(key_column), [None], children=[key_column, value_column])
     return pa.Array.from_buffers(kind, len(found), [_bitmap(found.valid), _offsets(counts)], children=[pairs])
 
 

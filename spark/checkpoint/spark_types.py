@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile
+from ...serializers.errors import CorruptFile, cause_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def parse_struct(text: str, *, file: str = "") -> SparkType:
     try:
         parsed = _parse(json.loads(text), 0)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFile(f"a schema is damaged: {error or type(error).__name__}", file=file or None) from error
+        raise CorruptFile(f"a schema is damaged: {cause_text(error)}", file=file or None) from error
     if parsed.word != "struct":
         raise CorruptFile(f"a schema is {parsed.describe()}, and not a struct", file=file or None)
     return parsed

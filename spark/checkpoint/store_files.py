@@ -170,6 +170,8 @@ def _changes_in(pieces: Iterator[bytes]) -> Iterator[Change]:
         key_size = _SIZE.unpack_from(buffer, at)[0]
         at += 4
         if key_size == -1:
+            if at < len(buffer) or any(pieces):  # reading on finds out whether the file is cut off
+                raise CorruptFile("the file goes on behind its last entry", advice=_WHOLE)
             return
         if key_size < 0:
             raise CorruptFile(f"a key has a size of {key_size}", advice=_WHOLE)

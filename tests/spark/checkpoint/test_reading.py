@@ -14,8 +14,9 @@ from stateshift.spark.checkpoint.json_values import json_values
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.spark_types import parse_struct
 
-READ = [name for name in names() if not name.startswith(("rocksdb", "join-v", "transform"))]
-NOT_READ = [name for name in names() if name not in READ]
+NOT_READ = [name for name in names() if name.startswith(("rocksdb", "join-v", "transform"))]
+NOT_READ_BY_SPARK = ["pandas-v1"]  # its reader fails on state format 1
+READ = [name for name in names() if name not in {*NOT_READ, *NOT_READ_BY_SPARK}]
 
 
 def rows_of(store):
@@ -58,7 +59,9 @@ def test_batches_and_partitions_are_those_that_spark_reports(name):
     for said in expected(name):
         if "store" in said:
             assert checkpoint.log.committed == said["batches"][1]
-            assert checkpoint.operator(str(said["operator"])).store(said["store"]).facts.partitions == said["partitions"]
+            assert (
+                checkpoint.operator(str(said["operator"])).store(said["store"]).facts.partitions == said["partitions"]
+            )
 
 
 @pytest.mark.parametrize("name", NOT_READ)
@@ -70,6 +73,15 @@ def test_what_is_not_read_says_so(name):
             assert "not read" in store.unsupported
             with pytest.raises(UnsupportedFormat):
                 next(store.blocks())
+
+
+def test_state_format_1_of_pandas_state_is_read_where_sparks_reader_fails():
+    store = SparkCheckpoint.open(place("pandas-v1")).operators[0].stores[0]
+
+    assert [json.loads(row)[1:] for row in sorted(rows_of(store))] == [
+        [{"k": "x"}, {"total": 4, "names": "aa", "timeoutTimestamp": -1}],
+        [{"k": "y"}, {"total": 2, "names": "b", "timeoutTimestamp": -1}],
+    ]
 
 
 def test_a_partition_is_read_in_parts_if_too_many_keys_changed(monkeypatch):

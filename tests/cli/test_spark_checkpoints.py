@@ -1,0 +1,143 @@
+"""`spark:PLACE`: the checkpoint of a query of Spark's own operators, on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from spark_checkpoints import place
+
+
+def spark(name):
+    return f"spark:{place(name)}"
+
+
+def test_inspect_shows_batches_sources_operators_and_types(run):
+    ran = run("inspect", spark("two"))
+
+    assert ran.status == 0
+    for line in (
+        "  after batch 5, the last committed one",
+        "  watermark 2026-01-01 00:36:00+00:00",
+        '    0: {"logOffset":2}',
+        "operator 0: aggregation (stateStoreSave)",
+        "    key   struct<window: struct<start: timestamp, end: timestamp>, l: string>",
+        "operator 1: dropDuplicates (dedupe)",
+    ):
+        assert line in ran.stdout.splitlines()
+
+
+def test_inspect_shows_one_operator_one_store_and_partitions(run):
+    ran = run("inspect", spark("join-outer"), "--state", "left-keyWithIndexToValue", "--skew")
+
+    assert "right-keyToNumValues" not in ran.stdout
+    assert re.search(r"partition  entries  bytes\n +0 +1 ", ran.stdout)
+    assert run("inspect", spark("two"), "--operator", "1").stdout.count("operator ") == 1
+
+
+def test_inspect_as_json_has_the_documented_keys_only(run, root):
+    page = (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`([^`\s]+)`", page.split("#### Of a Spark query's checkpoint")[1].split("\n## ")[0]))
+
+    data = run("inspect", spark("aggregation"), "--json").data
+
+    assert set(data) <= told
+    assert set(data["operators"][0]) <= told
+    assert set(data["operators"][0]["stores"][0]) <= told
+    assert set(data["sources"][0]) <= told
+    assert data["settings"]["spark.sql.shuffle.partitions"] == "2"
+
+
+def test_export_prints_a_line_for_each_entry(run, tmp_path):
+    printed = run("export", spark("aggregation")).stdout.splitlines()
+    assert json.loads(printed[0]) == {
+        "operator": "0", "state": "default", "kind": "value", "key": {"k": "x", "l": "a"},
+        "value": {"sum": 9, "max": 10.5, "count": 3, "sum#2": 9.0, "count#2": 3},
+    }  # fmt: skip
+
+    file = tmp_path / "entries.jsonl"
+    for _ in range(2):  # an earlier output is replaced
+        ran = run("export", spark("aggregation"), "-o", file, "--json")
+    assert file.read_text().splitlines() == printed
+    assert ran.data["states"] == [{"operator": "0 (aggregation)", "state": "default", "exported": 4}]
+
+
+def test_export_of_what_is_not_read_says_so_and_ends_with_7(run):
+    ran = run("export", spark("rocksdb"))
+    assert (ran.status, ran.stdout) == (7, "")
+    assert "left out: state 'default' of operator 0 (aggregation): entries of RocksDBStateStoreProvider" in ran.stderr
+
+    ran = run("export", spark("rocksdb"), "--state", "default")
+    assert ran.status == 3
+    assert ran.stderr.startswith("UnsupportedFormat: ")
+
+
+@pytest.mark.parametrize("options", [["--format", "tagged"], ["--json"]])
+def test_export_has_lines_only(run, options):
+    ran = run("export", spark("aggregation"), *options)
+
+    assert ran.status == 2
+    assert "--format jsonl" in ran.stderr + ran.stdout
+
+
+def test_an_option_that_does_not_apply_is_refused(run):
+    assert run("inspect", spark("aggregation"), "--keys", "3").status == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verify"],
+        ["check", "--job", "accounts_v1:job"],
+        ["plan", "--job", "accounts_v1:job"],
+        ["migrate", "new", "--job", "accounts_v1:job"],
+        ["init"],
+        ["snapshot"],
+        ["diff", "accounts_v1:job"],
+        ["quarantine"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+@pytest.mark.usefixtures("example_jobs")
+def test_other_commands_refuse_it_by_name(run, arguments):
+    command, *rest = arguments
+
+    ran = run(command, spark("aggregation"), *rest)
+
+    assert ran.status == 3
+    assert f"stateshift {command} does not take checkpoints of Spark queries yet" in ran.stderr
+
+
+def test_an_unfinished_batch_and_damage_are_shown(run, tmp_path):
+    copy = tmp_path / "checkpoint"
+    shutil.copytree(place("aggregation"), copy)
+    (copy / "offsets" / "3").write_bytes((copy / "offsets" / "2").read_bytes())
+    (copy / "state" / "0" / "0" / "2.delta").write_bytes(b"LZ4Block")
+
+    ran = run("inspect", f"spark:{copy}")
+
+    assert ran.status == 3
+    assert "batch 3 is planned and not committed" in ran.stdout
+    assert "damaged: see below" in ran.stdout
+    assert "2.delta" in ran.stderr
+
+
+def test_what_is_no_checkpoint_is_an_error(run, tmp_path):
+    ran = run("inspect", f"spark:{tmp_path}")
+
+    assert ran.status == 3
+    assert "checkpointLocation" in ran.stderr
+
+
+def test_neither_spark_nor_java_is_loaded():
+    code = (
+        "import sys; from stateshift.cli import main\n"
+        f"try: main(['export', {spark('types')!r}])\n"
+        "except SystemExit as ended: assert not ended.code\n"
+        "assert not {'pyspark', 'py4j', 'pandas'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
