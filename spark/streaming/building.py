@@ -25,8 +25,9 @@ from .slot_runs import SlotRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from ...serializers.serializer import TypeSerializer
     from ...state.runtime.output_tag import OutputTag
@@ -99,6 +100,31 @@ class Input:
 
 
 @attrs.frozen
+class Work:
+    """What the tasks of an operator get.
+
+    Attributes:
+        spec: The operator.
+        readers: Make the elements of each input.
+        writer: Makes the rows of results.
+        settings: The settings of the workers.
+        serializers: The serializers that were registered for classes.
+        function: The function as it is in the driver, whose modules are sent to the workers.
+    """
+
+    spec: OperatorSpec
+    readers: tuple[ElementReader, ...]
+    writer: ResultWriter
+    settings: Settings
+    serializers: tuple[tuple[type, TypeSerializer[Any]], ...]
+    function: Any
+
+    def shipped(self, spark: SparkSession) -> AbstractContextManager[None]:
+        """Send the modules that the tasks need by value, until the `with` block ends."""
+        return shipped(spark, (self.function, self.readers, self.writer, self.settings.additions, self.serializers))
+
+
+@attrs.frozen
 class Plan:
     """What all operators of a job share.
 
@@ -136,6 +162,24 @@ class Plan:
         from pyspark.sql import DataFrame
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        work = self.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
+        with work.shipped(inputs[0].df.sparkSession):
+            runner = SlotRunner(self.run, work.settings, work.spec, work.readers, work.writer, work.serializers)
+            blobs = [self._packed(one, index, work.settings) for index, one in enumerate(inputs)]
+            packed = carried(reduce(DataFrame.unionByName, blobs), runner, self.carrier, self.output_mode)
+            return work.spec, mapped(packed, Unpacking(), from_arrow_schema(work.writer.schema))
+
+    def work(
+        self,
+        inputs: Sequence[Input],
+        function: Any,
+        uid: str,
+        output_type: Any,
+        side_outputs: Sequence[OutputTag],
+        *,
+        in_order: bool,
+    ) -> Work:
+        """Return what the tasks of an operator get; arguments and errors as of `operator`."""
         spark = inputs[0].df.sparkSession
         settings = Settings.of(spark)
         readers = tuple(one.reader(function, index) for index, one in enumerate(inputs))
@@ -149,10 +193,7 @@ class Plan:
             spec = OperatorSpec(
                 uid, dumped(function), inputs[0].key, specs, self.max_parallelism, self.backend, in_order
             )
-            runner = SlotRunner(self.run, settings, spec, readers, writer, own)
-            blobs = [self._packed(one, index, settings) for index, one in enumerate(inputs)]
-            packed = carried(reduce(DataFrame.unionByName, blobs), runner, self.carrier, self.output_mode)
-            return spec, mapped(packed, Unpacking(), from_arrow_schema(writer.schema))
+        return Work(spec, readers, writer, settings, own, function)
 
     def _packed(self, one: Input, index: int, settings: Settings) -> DataFrame:
         packing = Packing(

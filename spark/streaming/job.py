@@ -27,6 +27,7 @@ from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
 from ...state.streaming.slot import InputSpec
 from ..connect import refuse_connect
+from .bounded import BoundedOperator, run_bounded
 from .building import Input, Plan, key_serializer
 from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
 from .runs import RunFacts
@@ -34,16 +35,18 @@ from .starting import Start
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameWriter
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...state.migration.options import MigrationOptions
+    from ...state.progress import Progress
     from ...state.runtime.functions import Function
     from ...state.runtime.output_tag import OutputTag
+    from ...state.savepoint.reader import Savepoint
     from ...state.streaming.slot import OperatorSpec
 
 _DEFAULTS = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": True}
@@ -66,8 +69,9 @@ class StreamJob:
         blob_bytes: The size at which rows on their way to a slot are cut.
 
     Attributes:
-        operators: The operators so far, by uid.
-        functions: Their functions.
+        operators: The operators of a query so far, by uid.
+        bounded: Those of a bounded run.
+        functions: The functions of both.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class StreamJob:
         values = {**Configuration.of(_DEFAULTS, environment={}).values, **given.values}
         self.configuration = Configuration(values)
         self.operators: dict[str, OperatorSpec] = {}
+        self.bounded: dict[str, BoundedOperator] = {}
         self.functions: dict[str, Function] = {}
         self.token = uuid.uuid4().hex
         self.plan = Plan(
@@ -115,7 +120,7 @@ class StreamJob:
         """Return a DataFrame as a stream of elements.
 
         Args:
-            df: A streaming DataFrame.
+            df: A streaming DataFrame; or a static one for a bounded run (`run`).
             element_type: The type hint of the elements: a record whose fields are columns, or the type of the only
                 column. By default what the function's annotation says, else `Row` with all columns.
             timestamp: The column of the time stamps: a timestamp, or an integer of milliseconds since 1970 UTC.
@@ -159,6 +164,42 @@ class StreamJob:
         """
         return Start(self, writer, on_incompatible, options).query(available_now=available_now)
 
+    def run(
+        self,
+        *writers: DataFrameWriter,
+        savepoint: str | os.PathLike[str],
+        position: Any = None,
+        drain: bool = True,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Savepoint:
+        """Process static DataFrames once: a bounded run. Its state becomes a savepoint; the checkpoint is not used.
+
+        The results are written by their writers, and then the savepoint is published: so where it is, they are, too.
+        If the run fails, there is no savepoint.
+
+        Args:
+            writers: The writers of results, such as `results.write.format("parquet").option("path", …)`; each is
+                saved once, and all read the same results.
+            savepoint: A folder that is empty or does not exist.
+            position: The end of the input, for what goes on from the savepoint: an offset, a day; anything that JSON
+                can represent. It is stored in `_stateshift.json`.
+            drain: Whether event time ends after the last row, as at the end of bounded input in Flink: timers of event
+                time and windows fire. False: they stay in the savepoint, for a stream that goes on from it.
+            progress: A function that is called regularly with the progress so far.
+
+        Returns:
+            The savepoint.
+
+        Raises:
+            DeclarationError: The inputs are streams, or the position is not JSON-serializable.
+            TargetExists: The folder of the savepoint is not empty, or another bounded run of the state directory goes
+                on.
+            MigrationFailed: A function failed, or Spark gave up.
+        """
+        return run_bounded(
+            list(self.bounded.values()), writers, savepoint, position=position, drain=drain, progress=progress
+        )
+
     def add_operator(
         self,
         inputs: Sequence[Input],
@@ -170,8 +211,20 @@ class StreamJob:
         in_order: bool,
     ) -> DataFrame:
         """Return the results of a new operator; streams call it."""
-        if uid in self.operators:
+        static = {one.df.isStreaming for one in inputs} | ({False} if self.bounded else set())
+        if len(static | ({True} if self.operators else set())) > 1:
+            raise DeclarationError(
+                f"some inputs of the job are static DataFrames, and others streams; {uid!r} is the first that differs",
+                advice="read all inputs as streams (spark.readStream), or all as static DataFrames (spark.read)",
+            )
+        if uid in self.functions:
             raise DeclarationError(f"there are two operators with the uid {uid!r}", advice="use a uid for each")
+        if False in static:
+            work = self.plan.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
+            slots = self.slots or inputs[0].df.sparkSession.sparkContext.defaultParallelism
+            self.bounded[uid] = BoundedOperator.of(self.plan, inputs, work, slots)
+            self.functions[uid] = function
+            return self.bounded[uid].results
         if self.operators and self.plan.carrier == APPLY_IN_PANDAS:
             raise DeclarationError(
                 "Spark calls applyInPandasWithState for one operator of a query, and this is the second",
@@ -203,7 +256,7 @@ class _Stream:
         side_outputs: Sequence[OutputTag] = (),
         in_order: bool = True,
     ) -> DataFrame:
-        """Return the results of a function as a streaming DataFrame.
+        """Return the results of a function as a DataFrame: a streaming one where the inputs are streams.
 
         Args:
             function: A function for the inputs of the stream, keyed or not; or windows.

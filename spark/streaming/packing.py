@@ -65,7 +65,7 @@ class Packing:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         self.settings.begin()
         run = self.run.read()
-        origin, task = _origin(), self.index
+        origin, task = task_number(), self.index
         held: list[list[pa.RecordBatch]] = [[] for _ in run.groups]
         sizes = [0] * len(run.groups)
         highest: int | None = None
@@ -73,7 +73,7 @@ class Packing:
             if not batch.num_rows:
                 continue
             highest = self._highest(batch, highest)
-            for slot, part in self._parts(batch, len(run.groups), run.max_parallelism, origin):
+            for slot, part in self.parts(batch, len(run.groups), run.max_parallelism, origin):
                 held[slot].append(part)
                 sizes[slot] += part.nbytes
                 if sizes[slot] >= self.blob_bytes:
@@ -88,7 +88,7 @@ class Packing:
         found = pc.max(milliseconds(batch.column(self.time_column))).as_py()
         return before if found is None else found if before is None else max(before, found)
 
-    def _parts(
+    def parts(
         self, batch: pa.RecordBatch, slots: int, max_parallelism: int, origin: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the rows of each slot."""
@@ -128,7 +128,8 @@ def milliseconds(column: pa.Array) -> pa.Array:
     return pa.array(numbers * factor // divisor, mask=pc.is_null(column).to_numpy(zero_copy_only=False))
 
 
-def _origin() -> int:
+def task_number() -> int:
+    """Return the number of this task, which is that of its partition."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -92,9 +92,7 @@ class SlotRunner:
             batch: The number of the batch.
         """
         self.settings.begin()
-        for python_type, serializer in self.serializers:
-            if registry.serializer_for(python_type) is not serializer:
-                registry.register_serializer(python_type, serializer)
+        register_all(self.serializers)
         run = self.run.read()
         slot = run.slots.get(group)
         if slot is None:
@@ -171,6 +169,13 @@ class SlotRunner:
         operator = None if base is None else _operator_of(base, self.spec)
         task.begin_epoch(operator, now_ms)
         return task
+
+
+def register_all(serializers: Iterable[tuple[type, TypeSerializer[Any]]]) -> None:
+    """Register the driver's serializers for classes in this process: a function that is opened here asks for them."""
+    for python_type, serializer in serializers:
+        if registry.serializer_for(python_type) is not serializer:
+            registry.register_serializer(python_type, serializer)
 
 
 def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:

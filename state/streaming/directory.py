@@ -32,8 +32,9 @@ from .holds import HOLDS, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from ..savepoint.handles import StreamHandle
     from ..savepoint.metadata import OperatorState
     from ..storage.files import Folder
 
@@ -282,10 +283,15 @@ class StateDirectory:
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:
     """Return an operator whose files are named by their places, and not relative to the folder of `_metadata`."""
     start = uri_of(folder)
+    return with_streams(operator, lambda stream: AbsoluteFileHandle(f"{start}/{stream.path}", stream.size))
+
+
+def with_streams(operator: OperatorState, changed: Callable[[RelativeFileHandle], StreamHandle]) -> OperatorState:
+    """Return an operator with other handles for its files."""
 
     def placed(part: Any) -> Any:
         if isinstance(part, RelativeFileHandle):
-            return AbsoluteFileHandle(f"{start}/{part.path}", part.size)
+            return changed(part)
         if isinstance(part, tuple):
             return tuple(map(placed, part))
         if attrs.has(type(part)):

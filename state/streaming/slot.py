@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,7 +20,7 @@ import attrs
 from ...serializers.errors import shown
 from ..backends.publishing import OperatorSnapshot
 from ..runtime.runtime_context import TaskInfo
-from ..runtime.timer_service import MIN_WATERMARK
+from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ..savepoint.redistribution import Share
 from ..storage.commit import Commit
 from ..task.function_subtask import FunctionSubtask
@@ -180,20 +181,35 @@ class SlotTask(FunctionSubtask):
 
     # One batch
 
-    def process(self, batch: Sequence[Elements], highest: Sequence[int | None], now_ms: int) -> None:
+    def process(
+        self, batch: Sequence[Elements], highest: Sequence[int | None], now_ms: int, *, drains: bool = False
+    ) -> None:
         """Process the elements of a batch, then what the watermarks and the time at its end make due.
 
         Args:
             batch: The elements of each input.
             highest: The largest time stamp of each input in all slots; None: the input has no rows in this batch.
             now_ms: The time of the batch: the processing time, the same if it is repeated.
+            drains: Whether event time ends after it, which fires all timers of event time and all windows.
         """
+        self.process_part(batch, now_ms)
+        with self._located():
+            self._finish_batch(highest)
+            if drains:
+                self._drain()
+
+    def process_part(self, part: Sequence[Elements], now_ms: int) -> None:
+        """Process some of the elements of a batch; event time moves with them alone."""
         self._now_ms = now_ms
         self._element = None
+        with self._located():
+            self._elements(part)
+        self._element = None
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
         try:
-            self._elements(batch)
-            self._element = None
-            self._finish_batch(highest)
+            yield
         except Exception as error:
             error.add_note(self._whereabouts())
             raise
@@ -241,6 +257,19 @@ class SlotTask(FunctionSubtask):
             if others:
                 running.process_watermark(min(others), index)
         running.process_time()
+
+    def _drain(self) -> None:
+        """Fire what is left with the last watermark; then event time is again what it was, as for a later restore."""
+        running = self._running
+        before = running.watermarks, running.times.watermark
+        for index in range(len(running.watermarks)):
+            running.process_watermark(MAX_WATERMARK, index)
+        running.resume_event_time(*before)
+
+    @property
+    def watermarks(self) -> tuple[int, ...]:
+        """The event time of each input in milliseconds."""
+        return self._running.watermarks
 
     def _idle(self) -> list[int]:
         """Return the inputs that do not hold event time back, because they have been silent for long enough."""

@@ -1,0 +1,241 @@
+"""A bounded run: the functions of a job process static DataFrames once, and their state becomes a savepoint.
+
+    history = spark.read.parquet("history")
+    balances = job.stream(history).key_by("account").process(Balances(), uid="balances")
+    job.run(balances.write.format("parquet").option("path", "balances"), savepoint="first")
+
+Spark evaluates a DataFrame when it is asked for its rows, perhaps several times, and repeats tasks. So the run first
+processes each operator in a Spark job of its own, whose tasks write results and state to files. The DataFrames of
+results only read these files: those of the attempts whose answers Spark returned, which the savepoint is of, too.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError
+from ...state.backends.publishing import OperatorSnapshot, SubtaskSnapshot
+from ...state.columnar.new_savepoint import check_position
+from ...state.job import Operator
+from ...state.savepoint.metadata import SavepointMetadata
+from ...state.savepoint.reader import Savepoint
+from ...state.storage.commit import Commit
+from ...state.storage.files import Folder
+from ...state.storage.publish import Destination, all_or_nothing, check_target
+from ...state.storage.runs import names_of
+from ...state.storage.target_lock import CLAIM_NAME, claimed
+from ...state.streaming.directory import with_streams
+from ..in_arrow import mapped
+from ..interrupts import interrupts_kept
+from ..placing import partitioned_by
+from ..watching import run_watched
+from ..worker import loaded
+from .bounded_slots import PLACE, BoundedSlots, Placing, SlotResult, StoredResults, column_of, reached
+from .packing import Packing
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame, DataFrameWriter
+
+    from ...state.progress import Progress
+    from ...state.storage.target_lock import Claim
+    from .building import Input, Plan, Work
+
+BOUNDED = "bounded"
+"""The folder of results while a bounded run writes them, in the state directory."""
+
+
+@attrs.frozen
+class BoundedOperator:
+    """An operator of a bounded run.
+
+    Attributes:
+        work: What its tasks get.
+        slots: The number of slots.
+        rows: The rows of its inputs, with where they belong.
+        stored: Reads its results.
+        results: The DataFrame of its results.
+    """
+
+    work: Work
+    slots: int
+    rows: DataFrame = attrs.field(repr=False)
+    stored: StoredResults
+    results: DataFrame = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, plan: Plan, inputs: Sequence[Input], work: Work, slots: int) -> BoundedOperator:
+        """Return an operator for static inputs; nothing is processed yet."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        spark, uid = inputs[0].df.sparkSession, work.spec.uid
+        folder = Folder.at(plan.run.place).folder(BOUNDED).folder(plan.run.token)
+        stored = StoredResults(folder, uid, f"{Operator(uid).id}.json")
+        with work.shipped(spark):
+            rows = _together([_placed(plan, one, index, work, slots) for index, one in enumerate(inputs)], inputs)
+            numbers = spark.range(0, slots, 1, slots)
+            results = mapped(numbers, stored, from_arrow_schema(work.writer.schema))
+        return cls(work, slots, rows, stored, results)
+
+    def process(self, target: Folder, *, now_ms: int, drains: bool, tell: Callable[[Progress], None]) -> _Processed:
+        """Process all rows; raises the error of a worker, if there is one."""
+        from pyspark.sql import functions
+
+        spark, uid, settings = self.rows.sparkSession, self.work.spec.uid, self.work.settings
+        together = partitioned_by(self.rows, self.slots, functions.col("slot"))
+        first = PLACE[1:] if self.work.spec.in_order else PLACE[2:]
+        step = BoundedSlots(self.work, self.slots, now_ms, drains, target, self.stored.folder)
+
+        def watch(progress: Progress) -> None:
+            settings.refuse_failures()
+            tell(progress)
+
+        with self.work.shipped(spark):
+            answers = mapped(together.sortWithinPartitions(*first), step, "result binary")
+            found = run_watched(spark.sparkContext, answers.collect, uid, watch, f"stateshift: {uid}, a bounded run")
+        settings.refuse_failures()
+        by_slot: dict[int, SlotResult] = {one.slot: one for one in (loaded(row.result) for row in found)}
+        self.stored.write({slot: one.results for slot, one in by_slot.items()})
+        return _Processed(self, by_slot)
+
+
+@attrs.frozen
+class _Processed:
+    """An operator whose rows were processed, and what the attempts that count have written, by slot."""
+
+    operator: BoundedOperator
+    by_slot: dict[int, SlotResult]
+
+    @property
+    def snapshot(self) -> OperatorSnapshot:
+        spec, slots = self.operator.work.spec, range(self.operator.slots)
+        empty = SubtaskSnapshot()
+        parts = [self.by_slot[slot].snapshot if slot in self.by_slot else empty for slot in slots]
+        return OperatorSnapshot(Operator(spec.uid), spec.max_parallelism, parts)
+
+    @property
+    def watermarks(self) -> list[int | None]:
+        found = [one.watermarks for one in self.by_slot.values()]
+        return reached(found) if found else [None] * len(self.operator.work.readers)
+
+
+def run_bounded(
+    operators: Sequence[BoundedOperator],
+    writers: Sequence[DataFrameWriter],
+    savepoint: str | os.PathLike[str],
+    *,
+    position: Any,
+    drain: bool,
+    progress: Callable[[Progress], None] | None,
+) -> Savepoint:
+    """Process the inputs of all operators, write the results, then publish the savepoint; see `StreamJob.run`."""
+    if not operators:
+        raise DeclarationError(
+            "the job has no operator with static inputs",
+            advice="pass a static DataFrame: job.stream(spark.read…).key_by(…).process(…)",
+        )
+    for writer in writers:
+        if not hasattr(writer, "save"):
+            raise DeclarationError(
+                f"{type(writer).__name__} is not the writer of a static DataFrame",
+                advice="pass results.write.format(…).option(…)",
+            )
+    check_position(position)
+    folder, now_ms = Folder.at(savepoint), time.time_ns() // 1_000_000
+    check_target(folder)
+    destination = Destination(folder, names_of(Operator(one.work.spec.uid).id for one in operators))
+    with ExitStack() as until_published:
+        results = operators[0].stored.folder
+        until_published.enter_context(_results(results, next(results.above())))
+        claim = until_published.enter_context(all_or_nothing(destination))
+        with interrupts_kept():
+            processed = [
+                one.process(claim.folder, now_ms=now_ms, drains=drain, tell=progress or (lambda _: None))
+                for one in operators
+            ]
+            _write(writers)
+        _publish(claim, processed, position, drained=drain)
+    return Savepoint.open(savepoint)
+
+
+def _write(writers: Sequence[DataFrameWriter]) -> None:
+    done = 0
+    try:
+        for writer in writers:
+            writer.save()
+            done += 1
+    except BaseException as error:
+        error.add_note(f"{done} of {len(writers)} writers had written the results of the run, and no savepoint was.")
+        raise
+
+
+def _publish(claim: Claim, processed: Sequence[_Processed], position: Any, *, drained: bool) -> None:
+    claim.require()
+    commit = Commit(claim.folder)
+    streams = {name: one for part in processed for slot in part.by_slot.values() for name, one in slot.streams.items()}
+    snapshots = [one.snapshot for one in processed]
+    stored = [with_streams(one.state(), lambda stream: commit.stream(streams[stream.path])) for one in snapshots]
+    facts = {
+        "position": position,
+        "watermarks": {one.operator.work.spec.uid: one.watermarks for one in processed},
+        "drained": drained,
+    }
+    counts = [count for one in snapshots for count in one.counts()]
+    commit.publish(SavepointMetadata.new(tuple(stored)), job="a bounded run", states=counts, position=facts)
+
+
+@contextmanager
+def _results(folder: Folder, place: Folder) -> Iterator[None]:
+    """Keep a folder for results until the `with` block ends; what a dead run has left beside it is deleted."""
+    with claimed(place):
+        for name in place.names():
+            if not CLAIM_NAME.fullmatch(name):
+                _delete(place.folder(name))
+        folder.create()
+        try:
+            yield
+        finally:
+            with suppress(StateShiftError):  # the next run deletes it
+                _delete(folder)
+
+
+def _delete(folder: Folder) -> None:
+    with suppress(SavepointNotFound):
+        for name in folder.names():
+            folder.delete(name)
+    folder.delete_empty()
+
+
+def _placed(plan: Plan, one: Input, index: int, work: Work, slots: int) -> DataFrame:
+    from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+    packing = Packing(
+        plan.run, work.settings, index, one.key, one.key_columns, one.timestamp, one.to_all, plan.blob_bytes
+    )
+    kinds = {"slot": IntegerType(), "rank": IntegerType()}
+    fields = [StructField(name, kinds.get(name, LongType())) for name in PLACE]
+    schema = StructType([*fields, StructField(column_of(index), one.df.schema)])
+    return mapped(one.df, Placing(packing, slots, plan.max_parallelism), schema)
+
+
+def _together(placed: Sequence[DataFrame], inputs: Sequence[Input]) -> DataFrame:
+    """Return the rows of all inputs; each has a column, which is null for the rows of others."""
+    from pyspark.sql import DataFrame, functions
+
+    def widened(index: int, rows: DataFrame) -> DataFrame:
+        others = (
+            functions.lit(None).cast(one.df.schema).alias(column_of(other))
+            if other != index
+            else functions.col(column_of(other))
+            for other, one in enumerate(inputs)
+        )
+        return rows.select(*PLACE, *others)
+
+    return reduce(DataFrame.unionByName, [widened(index, rows) for index, rows in enumerate(placed)])
