@@ -5,15 +5,17 @@ A test says what the engine may do: take a slot to another process, repeat a bat
 
 from __future__ import annotations
 
+import json
 import uuid
 from functools import partial
 
+import attrs
 import pyarrow as pa
 
 from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.registry import registry
-from stateshift.spark.streaming import slot_runs
+from stateshift.spark.streaming import runs, slot_runs
 from stateshift.spark.streaming.building import key_serializer, output_hint
 from stateshift.spark.streaming.elements import ElementReader, ResultWriter
 from stateshift.spark.streaming.grouping import slot_groups
@@ -82,7 +84,7 @@ class Batches:
         self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, key_groups, backend)
         self.runner = SlotRunner(self.run, self.settings, self.spec, (reader,) * inputs, writer)
 
-    def batch(self, *inputs, now_ms=0, commits=True, only=None):
+    def batch(self, *inputs, now_ms=0, commits=True, only=None, drains=False):
         """Run a batch of rows (dicts) and return its results; one that is not committed can be run again.
 
         Args:
@@ -90,7 +92,14 @@ class Batches:
             now_ms: The time of the batch.
             commits: Whether it is committed.
             only: The groups that run, such as those that a timer wakes; None: all.
+            drains: Whether event time ends after it.
         """
+        if drains:
+            (before,) = (run for token, run in self.directory.runs().items() if token == self.run.token)
+            facts = {**attrs.asdict(before), "drains": self.number}
+            path = self.directory.folder.folder("runs")
+            path.write(f"{self.run.token}.json", json.dumps(facts).encode())
+            runs._read.cache_clear()
         self._log("offsets", f'v1\n{{"conf":{{}}}}\n{{"read":{self.number}}}')
         blobs: dict[int, list[Blob]] = {}
         for packing, rows in zip(self.packing, inputs, strict=False):
@@ -104,7 +113,7 @@ class Batches:
             answer = self.runner(group, self.committed.get(group), blobs.get(group, []), now_ms, self.number)
             if answer.manifest is not None:
                 written[group] = answer.manifest
-                self.wakes[group] = answer.wake_ms
+                self.wakes[group] = Manifest.from_bytes(answer.manifest).wake_ms
             rows = b"" if answer.rows is None else packed([answer.rows])
             results += [row for part in unpacked(rows) for row in part.to_pylist()]
         if commits:

@@ -56,7 +56,7 @@ class Query:
 
     def start(self, job, results, **options):
         """Start the query of some results."""
-        return job.start(results.writeStream.format("parquet").option("path", str(self.place / "out")), **options)
+        return job.start(self.writer(results), **options)
 
     def run(self, build, *, on_incompatible="refuse", options=RESTORING, **of_job):
         """Run a query until all files are processed, and return its job: `build(job, query)` returns the results."""
@@ -67,6 +67,16 @@ class Query:
         while list((self.place / "state").glob("_claim-*")):  # it is released a moment later
             time.sleep(0.01)
         return job
+
+    def drain(self, build, **of_job):
+        """Drain a query that has ended, and return its job: `build(job, query)` returns the results."""
+        job = self.job(**of_job)
+        job.drain(self.writer(build(job, self)))
+        return job
+
+    def writer(self, results):
+        """Return what writes the results of a query."""
+        return results.writeStream.format("parquet").option("path", str(self.place / "out"))
 
     def results(self, *columns):
         """Return the rows that the sink has, sorted: those of all finished batches."""

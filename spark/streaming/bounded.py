@@ -222,7 +222,7 @@ def _placed(plan: Plan, one: Input, index: int, work: Work, slots: int) -> DataF
     kinds = {"slot": IntegerType(), "rank": IntegerType()}
     fields = [StructField(name, kinds.get(name, LongType())) for name in PLACE]
     schema = StructType([*fields, StructField(column_of(index), one.df.schema)])
-    return mapped(one.df, Placing(packing, slots, plan.max_parallelism), schema)
+    return mapped(one.df, Placing(packing, slots, plan.max_parallelism, work.spec.uid), schema)
 
 
 def _together(placed: Sequence[DataFrame], inputs: Sequence[Input]) -> DataFrame:

@@ -53,16 +53,20 @@ class Placing:
         packing: Divides rows among slots.
         slots: The number of slots.
         max_parallelism: The number of key groups.
+        uid: The uid of the operator.
     """
 
     packing: Packing
     slots: int
     max_parallelism: int
+    uid: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packing = self.packing
-        packing.settings.begin()
-        origin, position = task_number(), 0
+        self.packing.settings.begin()
+        yield from self.packing.settings.guarded(self._rows(batches), self.uid)
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packing, origin, position = self.packing, task_number(), 0
         for batch in batches:
             for slot, part in packing.parts(batch, self.slots, self.max_parallelism, origin):
                 yield self._placed(slot, part, origin, position)
@@ -130,7 +134,7 @@ class BoundedSlots:
             yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
 
     def _processed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SlotResult]:
-        slot, spec = task_number(), self.work.spec
+        slot = task_number()
         name = f"{uuid.uuid4().hex}-{slot}"
         with self.results.output(name) as output:
             task = _Task(self.work, slot, self.slots, output)

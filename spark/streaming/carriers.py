@@ -69,8 +69,8 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
         answer = runner(int(key[0]), stored, blobs, now_ms, batch_number())
         if answer.manifest is not None:
             state.update((answer.manifest,))
-            if answer.wake_ms is not None:
-                state.setTimeoutDuration(max(answer.wake_ms - now_ms, 1))
+        if answer.is_current:
+            state.setTimeoutDuration(1)
         if answer.rows is not None:
             yield pd.DataFrame({"rows": [packed([answer.rows])]})
 

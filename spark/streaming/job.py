@@ -164,6 +164,25 @@ class StreamJob:
         """
         return Start(self, writer, on_incompatible, options).query(available_now=available_now)
 
+    def drain(self, writer: DataStreamWriter) -> None:
+        """End event time in a last batch of a stopped query, as Flink's stop with `--drain`, and wait for it.
+
+        The batch has no rows. Timers of event time and windows fire, and their results go to the sink, exactly once: if
+        this call is interrupted, repeat it, or start the query. Timers of processing time that are not due stay.
+
+        Afterwards the query can be started again. Event time goes on where it was before; what has fired does not fire
+        again, so a session that goes on has two results.
+
+        Args:
+            writer: The writer of the query, as for `start`.
+
+        Raises:
+            RestoreRefused: The functions cannot go on from the state without a migration; start the query first.
+            DeclarationError: The query has no committed batch, or another number of slots, or as for `start`.
+            StreamingQueryException: A function failed, or the sink.
+        """
+        Start(self, writer, "refuse", RESTORING).drain()
+
     def run(
         self,
         *writers: DataFrameWriter,

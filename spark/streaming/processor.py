@@ -30,15 +30,19 @@ class SlotProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Declare the state: one manifest for each slot."""
         self._handle = handle
+        self._called: set[int] = set()
         self._manifest = handle.getValueState(VARIABLE, "manifest binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803 - Spark's
         """Process the blobs of a slot."""
+        self._called.add(int(key[0]))
         blobs = (Blob(row["input"], row["origin"], row["highest_ms"], bytes(row["rows"])) for row in rows)
         return self._process(key, blobs, timerValues.getCurrentProcessingTimeInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803 - Spark's
-        """Wake a slot."""
+        """Wake a slot; one that had rows in this batch has done all that was due."""
+        if int(key[0]) in self._called:
+            return iter(())
         return self._process(key, iter(()), timerValues.getCurrentProcessingTimeInMs())
 
     def close(self) -> None:
@@ -49,9 +53,7 @@ class SlotProcessor(StatefulProcessor):
         answer = self._runner(int(key[0]), stored, blobs, now_ms, batch_number())
         if answer.manifest is not None:
             self._manifest.update((answer.manifest,))
-            if answer.wake_ms is not None:
-                wake_ms = max(answer.wake_ms, now_ms + 1)
-                if wake_ms not in set(self._handle.listTimers()):
-                    self._handle.registerTimer(wake_ms)
+        if answer.is_current:
+            self._handle.registerTimer(now_ms + 1)
         if answer.rows is not None:
             yield Row(rows=packed([answer.rows]))

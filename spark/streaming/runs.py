@@ -20,12 +20,14 @@ class Run:
         epoch: The epoch.
         number: The number of the start.
         retained: How many batches Spark keeps and may go back to.
+        drains: The batch after whose rows event time ends; None: none.
     """
 
     directory: StateDirectory
     epoch: Epoch
     number: int
     retained: int
+    drains: int | None
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -83,4 +85,4 @@ def _read(place: str, token: str, _: str) -> Run:
             "the query was not started by its job, so it is not known which state it goes on from",
             advice="start it with StreamJob.start(writer) instead of writer.start()",
         ) from error
-    return Run(directory, directory.epoch(begun.epoch), begun.number, begun.retained)
+    return Run(directory, directory.epoch(begun.epoch), begun.number, begun.retained, begun.drains)

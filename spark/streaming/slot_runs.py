@@ -53,12 +53,13 @@ class Answer:
     Attributes:
         manifest: Its manifest; None: what Spark has holds on.
         rows: The rows of its results; None: there are none.
-        wake_ms: When its first timer of processing time is due, in milliseconds; None: there is none.
+        is_current: Whether the slot is one of the present epoch, which Spark calls in the next batch even without rows:
+            a timer may be due then, or event time may end.
     """
 
     manifest: bytes | None
     rows: pa.RecordBatch | None = None
-    wake_ms: int | None = None
+    is_current: bool = True
 
 
 @attrs.frozen
@@ -96,14 +97,16 @@ class SlotRunner:
         run = self.run.read()
         slot = run.slots.get(group)
         if slot is None:
-            return Answer(None)
-        before = None if stored is None else Manifest.from_bytes(stored)
-        if before is not None and before.epoch == run.epoch.number and before.batch == batch:
-            return Answer(None)  # a timer of Spark expired, and the slot has run in this batch because it had rows
+            return Answer(None, is_current=False)
+        before, arrived = None if stored is None else Manifest.from_bytes(stored), list(blobs)
+        if before is not None and before.epoch == run.epoch.number:
+            is_due = before.wake_ms is not None and before.wake_ms <= now_ms
+            if before.batch == batch or not (arrived or is_due or run.drains == batch):
+                return Answer(None)  # it has run in this batch because it had rows, or there is nothing to do
         with located(operator=self.spec.uid):
             task = self._task(run, slot, before, now_ms)
             try:
-                answer = self._processed(task, run, blobs, now_ms, batch)
+                answer = self._processed(task, run, arrived, now_ms, batch)
             except BaseException:
                 task.close()
                 raise
@@ -118,7 +121,7 @@ class SlotRunner:
                 known = highest[blob.index]
                 highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
             elements += [self.readers[blob.index].read(blob.index, part) for part in unpacked(blob.rows)]
-        task.process(elements, highest, now_ms)
+        task.process(elements, highest, now_ms, drains=run.drains == batch)
         results, side = task.take()
         rows = self.writer.write(results, side) if results or side else None
         directory = run.directory
@@ -134,7 +137,7 @@ class SlotRunner:
         data = manifest.to_bytes()
         directory.record(manifest, data)
         task.keep(manifest)
-        return Answer(data, rows, task.next_processing_time())
+        return Answer(data, rows)
 
     def _place(self, run: Run, slot: int) -> tuple[str, str, int]:
         return run.directory.id, self.spec.uid, slot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from ...state.streaming.commit_log import (
     last_committed,
     last_planned,
     pinned_settings,
+    plan_without_rows,
     read_note,
     write_note,
 )
@@ -60,7 +62,10 @@ class Start:
         self, job: StreamJob, writer: DataStreamWriter, on_incompatible: str, options: MigrationOptions
     ) -> None:
         if not job.operators:
-            raise DeclarationError("the job has no operator", advice="call stream(df).key_by(…).process(…) first")
+            what, todo = "the job has no operator", "call stream(df).key_by(…).process(…) first"
+            if job.bounded:
+                what, todo = "the inputs of the job are static DataFrames", "call job.run(results.write…, savepoint=…)"
+            raise DeclarationError(what, advice=todo)
         if on_incompatible not in {"refuse", "migrate"}:
             raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice="refuse or migrate")
         self._job, self._writer, self._may_migrate = job, writer, on_incompatible == "migrate"
@@ -69,16 +74,44 @@ class Start:
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
         self._attempts: tuple[str, ...] = ()
+        self._wake_ms: int | None = None
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
+        return self._query(available_now=available_now)
+
+    def drain(self) -> None:
+        """Finish the batch that the query was stopped in, if there is one, and end event time in a batch of its own."""
+        committed = last_committed(self._checkpoint)
+        if committed is None:
+            raise DeclarationError(
+                f"the query with the checkpoint {self._checkpoint} has no committed batch, so nothing is left to fire",
+                advice="start it first: job.start(writer, available_now=True)",
+                written="Nothing was written.",
+            )
+        is_drained = False
+        if last_planned(self._checkpoint) != committed and self._folder.exists(STREAM_FILE):
+            is_drained = self._last_batch(StateDirectory.open(self._folder), drains=False) is not None
+            self._query(once=True).awaitTermination()
+        if not is_drained:
+            self._query(once=True, drains=True).awaitTermination()
+
+    def _query(self, *, available_now: bool = False, once: bool = False, drains: bool = False) -> StreamingQuery:
+        """Start the query.
+
+        Args:
+            available_now: Whether it ends when it has processed all present rows.
+            once: Whether it ends after the batch that is planned.
+            drains: Whether that is a new one, without rows, which ends event time.
+        """
         self._require_allowed()
         _await_release(self._folder.place)
         with ExitStack() as claims:
             self._folder.create()
             claims.enter_context(claimed(self._folder))
             directory = self._directory()
-            epoch = self._epoch(directory)
+            last = self._last_batch(directory, drains=drains)
+            epoch = self._epoch(directory, last)
             retained = int(self._spark.conf.get(_RETAINED) or 100)
             directory.begin_run(
                 self._job.token,
@@ -86,19 +119,39 @@ class Start:
                 retained=retained,
                 after_batch=last_committed(self._checkpoint),
                 attempts=self._attempts,
+                drains=last,
             )
-            query = self._started(available_now=available_now)
+            if drains or self._wakes(available_now=available_now):
+                plan_without_rows(self._checkpoint, _now_ms())
+            query = self._started(available_now=available_now, once=once)
             release = threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True)
             release.start()
             _RELEASES[self._folder.place] = query, release
         return query
 
-    def _started(self, *, available_now: bool) -> StreamingQuery:
+    def _last_batch(self, directory: StateDirectory, *, drains: bool) -> int | None:
+        """Return the batch that ends event time: a new one, or one that is repeated; None: none does.
+
+        A batch that was planned and not committed does again what it did: a sink may have its results already.
+        """
+        committed, planned = last_committed(self._checkpoint), last_planned(self._checkpoint)
+        if planned != committed:
+            before = max(directory.runs().values(), key=lambda run: run.number, default=None)
+            return planned if before is not None and before.drains == planned else None
+        return committed + 1 if drains and committed is not None else None
+
+    def _wakes(self, *, available_now: bool) -> bool:
+        """Whether a batch without rows is needed, so that timers fire: Spark plans none before there were rows."""
+        if self._wake_ms is None or last_planned(self._checkpoint) != last_committed(self._checkpoint):
+            return False
+        return not available_now or self._wake_ms <= _now_ms()
+
+    def _started(self, *, available_now: bool, once: bool) -> StreamingQuery:
         writer = self._writer.option("checkpointLocation", self._job.checkpoint)
         writer = writer.outputMode(self._job.plan.output_mode)
         settings = {}
-        if available_now:
-            writer = writer.trigger(availableNow=True)
+        if available_now or once:
+            writer = writer.trigger(availableNow=True) if available_now else writer.trigger(once=True)
             settings[_NO_DATA] = "false"  # else Spark goes on to wake the slots for ever
         if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
             settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
@@ -166,8 +219,13 @@ class Start:
             )
         return directory
 
-    def _epoch(self, directory: StateDirectory) -> Epoch:
-        """Return the epoch that the query runs in: the last one, or a new one where something changes."""
+    def _epoch(self, directory: StateDirectory, last: int | None) -> Epoch:
+        """Return the epoch that the query runs in: the last one, or a new one where something changes.
+
+        Args:
+            directory: The state directory.
+            last: The batch that ends event time; None: none does.
+        """
         before, batch = directory.last_epoch, last_committed(self._checkpoint)
         planned = last_planned(self._checkpoint)
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
@@ -181,6 +239,7 @@ class Start:
         self._require_same_carriers(before, carriers)
         manifests = committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
+        self._wake_ms = min((one.wake_ms for one in manifests if one.wake_ms is not None), default=None)
         written = max((manifest.epoch for manifest in manifests), default=before.number)
         of_state = before if written == before.number else directory.epoch(written)
         savepoint = directory.savepoint(manifests, of_state, batch)
@@ -188,6 +247,12 @@ class Start:
         slots = self._job.slots or of_state.slots
         if wants is None and slots == of_state.slots:
             return of_state
+        if last is not None and slots != of_state.slots:  # Spark does not know the new slots before there are rows
+            raise DeclarationError(
+                f"a query cannot be drained with {slots} slots where its state has {of_state.slots}",
+                advice=f"drain it with slots={of_state.slots}, and change the number at the next start",
+                written="Nothing was written.",
+            )
         number = directory.next_epoch
         base = str(number)
         self._write_base(directory, savepoint, base, wants)
@@ -260,6 +325,10 @@ class Start:
                 session=self._spark,
                 allow_roots=[directory.folder.place],
             )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _await_release(place: str) -> None:

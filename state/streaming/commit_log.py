@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -80,6 +80,37 @@ def offsets(checkpoint: Folder, batch: int) -> str:
         raise CorruptFile(f"the offsets of batch {batch} in {checkpoint.place} are damaged: {error}") from error
 
 
+def plan_without_rows(checkpoint: Folder, now_ms: int) -> int:
+    """Plan the batch after the last one, which is committed; return its number.
+
+    The sources stay where they are, and the engine carries it out when the query starts: it is what the engine itself
+    plans when only timers are due.
+
+    Args:
+        checkpoint: The checkpoint.
+        now_ms: The time of the batch, in milliseconds.
+    """
+    last = last_committed(checkpoint)
+    assert last is not None  # noqa: S101 - the caller has looked
+    version, _, *sources = offsets(checkpoint, last).splitlines()
+    try:
+        facts = _second_line(offsets(checkpoint, last))
+        facts["batchTimestampMs"] = now_ms
+        facts["batchWatermarkMs"] = _second_line(checkpoint.folder("commits").read(str(last)).decode())[
+            "nextBatchWatermarkMs"
+        ]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise CorruptFile(f"batch {last} in {checkpoint.place} is damaged: {error}") from error
+    lines = (version, json.dumps(facts, separators=(",", ":")), *sources)
+    checkpoint.folder("offsets").write(str(last + 1), "\n".join(lines).encode())
+    return last + 1
+
+
+def _second_line(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text.splitlines()[1])
+    return found
+
+
 def source_offsets(text: str) -> list[str]:
     """Return the offset of each source in the text of a batch's offsets, as the source wrote it."""
     return text.splitlines()[2:]  # the first two lines are the version and the settings
@@ -87,9 +118,9 @@ def source_offsets(text: str) -> list[str]:
 
 def pinned_settings(checkpoint: Folder, batch: int) -> dict[str, str]:
     """Return the settings of Spark SQL that a planned batch has recorded."""
-    lines = offsets(checkpoint, batch).splitlines()
+    text = offsets(checkpoint, batch)
     try:
-        found: dict[str, str] = json.loads(lines[1])["conf"]
+        found: dict[str, str] = _second_line(text)["conf"]
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise CorruptFile(f"the offsets of batch {batch} in {checkpoint.place} are damaged: {error}") from error
     return found

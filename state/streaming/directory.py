@@ -76,6 +76,7 @@ class BegunRun:
         retained: How many batches the engine keeps and may go back to.
         after_batch: The last batch that was committed before; None: none was.
         attempts: The attempts whose manifests the engine had committed by then.
+        drains: The batch after whose rows event time ends; None: none.
     """
 
     number: int
@@ -83,6 +84,7 @@ class BegunRun:
     retained: int
     after_batch: int | None = None
     attempts: tuple[str, ...] = ()
+    drains: int | None = None
 
 
 @attrs.frozen(slots=False)
@@ -190,13 +192,14 @@ class StateDirectory:
         retained: int,
         after_batch: int | None = None,
         attempts: Iterable[str] = (),
+        drains: int | None = None,
     ) -> None:
         """Record one start, for its tasks and for those who look for the committed manifests; see `BegunRun`."""
         runs = self.runs()
         if (before := runs.get(token)) is not None:  # the job is started again, and the batches before stay those of it
             _write_json(self.folder.folder(RUNS), f"{token}-{before.number}.json", attrs.asdict(before))
         number = 1 + max((run.number for run in runs.values()), default=0)
-        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts)))
+        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts), drains))
         _write_json(self.folder.folder(RUNS), f"{token}.json", facts)
 
     def run(self, token: str) -> BegunRun:

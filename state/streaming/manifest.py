@@ -99,6 +99,7 @@ class Manifest:
         watermarks: That of each of its inputs.
         active_ms: The time of the batch in which each input last had rows, in milliseconds.
         obsolete: The files that earlier batches needed, and this one does not.
+        wake_ms: When the slot next has something to do without rows, in milliseconds; None: nothing.
     """
 
     directory: str
@@ -113,6 +114,7 @@ class Manifest:
     watermarks: tuple[int, ...]
     active_ms: tuple[int, ...]
     obsolete: tuple[Obsolete, ...] = ()
+    wake_ms: int | None = None
 
     @property
     def name(self) -> str:
@@ -142,6 +144,7 @@ class Manifest:
             "watermarks": self.watermarks,
             "active_ms": self.active_ms,
             "obsolete": [[one.batch, one.names] for one in self.obsolete],
+            "wake_ms": self.wake_ms,
         }
         text = json.dumps(facts, separators=(",", ":")).encode()
         metadata = write_metadata(SavepointMetadata.new((self.operator,), self.batch + 1))
@@ -178,6 +181,7 @@ class Manifest:
                 tuple(facts["watermarks"]),
                 tuple(facts["active_ms"]),
                 tuple(Obsolete(batch, tuple(names)) for batch, names in facts["obsolete"]),
+                facts["wake_ms"],
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptFile(f"the manifest of a slot is damaged: {error}") from error

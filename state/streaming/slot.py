@@ -279,6 +279,15 @@ class SlotTask(FunctionSubtask):
             if spec.idle_ms is not None and self._now_ms - self._active_ms[index] >= spec.idle_ms
         ]
 
+    @property
+    def wake_ms(self) -> int | None:
+        """When a timer of processing time is due, or an input stops holding event time back; None: never."""
+        timer = self.next_processing_time()
+        inputs = list(zip(self._spec.inputs, self._active_ms, strict=True))
+        silent = [active + spec.idle_ms for spec, active in inputs if spec.idle_ms is not None and len(inputs) > 1]
+        times = [time for time in silent if time > self._now_ms]
+        return min(times if timer is None else [timer, *times], default=None)
+
     def take(self) -> tuple[list[Any], list[tuple[OutputTag, Any]]]:
         """Return the results since the last call, and forget them."""
         taken = self.results, self.side_results
@@ -318,6 +327,7 @@ class SlotTask(FunctionSubtask):
             self._running.times.watermark,
             self._running.watermarks,
             tuple(self._active_ms),
+            wake_ms=self.wake_ms,
         )
         if self._last is not None:
             needed = set(manifest.files())
