@@ -31,10 +31,9 @@ from ...state.storage.runs import names_of
 from ...state.storage.target_lock import CLAIM_NAME, claimed
 from ...state.streaming.directory import with_streams
 from ..in_arrow import mapped
-from ..interrupts import interrupts_kept
 from ..placing import partitioned_by
 from ..watching import run_watched
-from ..worker import loaded
+from ..worker import Settings, loaded
 from .bounded_slots import PLACE, BoundedSlots, Placing, SlotResult, StoredResults, column_of, reached
 from .packing import Packing
 
@@ -51,22 +50,26 @@ if TYPE_CHECKING:
 BOUNDED = "bounded"
 """The folder of results while a bounded run writes them, in the state directory."""
 
+_NOTHING = "No savepoint was published. Results are there only as far as their writers have finished."
+
 
 @attrs.frozen
 class BoundedOperator:
     """An operator of a bounded run.
 
     Attributes:
+        plan: What all operators of the job share.
+        inputs: Its inputs.
         work: What its tasks get.
         slots: The number of slots.
-        rows: The rows of its inputs, with where they belong.
         stored: Reads its results.
         results: The DataFrame of its results.
     """
 
+    plan: Plan
+    inputs: tuple[Input, ...]
     work: Work
     slots: int
-    rows: DataFrame = attrs.field(repr=False)
     stored: StoredResults
     results: DataFrame = attrs.field(repr=False)
 
@@ -79,31 +82,50 @@ class BoundedOperator:
         folder = Folder.at(plan.run.place).folder(BOUNDED).folder(plan.run.token)
         stored = StoredResults(folder, uid, f"{Operator(uid).id}.json")
         with work.shipped(spark):
-            rows = _together([_placed(plan, one, index, work, slots) for index, one in enumerate(inputs)], inputs)
-            numbers = spark.range(0, slots, 1, slots)
-            results = mapped(numbers, stored, from_arrow_schema(work.writer.schema))
-        return cls(work, slots, rows, stored, results)
+            results = mapped(spark.range(0, slots, 1, slots), stored, from_arrow_schema(work.writer.schema))
+        return cls(plan, tuple(inputs), work, slots, stored, results)
 
     def process(self, target: Folder, *, now_ms: int, drains: bool, tell: Callable[[Progress], None]) -> _Processed:
         """Process all rows; raises the error of a worker, if there is one."""
-        from pyspark.sql import functions
+        from pyspark.sql import DataFrame, functions
 
-        spark, uid, settings = self.rows.sparkSession, self.work.spec.uid, self.work.settings
-        together = partitioned_by(self.rows, self.slots, functions.col("slot"))
-        first = PLACE[1:] if self.work.spec.in_order else PLACE[2:]
-        step = BoundedSlots(self.work, self.slots, now_ms, drains, target, self.stored.folder)
+        spark, uid = self.results.sparkSession, self.work.spec.uid
+        settings = Settings.of(spark)
+        work = attrs.evolve(self.work, settings=settings)
+        step = BoundedSlots(work, self.slots, now_ms, drains, target, self.stored.folder)
 
         def watch(progress: Progress) -> None:
             settings.refuse_failures()
             tell(progress)
 
-        with self.work.shipped(spark):
-            answers = mapped(together.sortWithinPartitions(*first), step, "result binary")
+        with work.shipped(spark):
+            rows = reduce(DataFrame.unionByName, [self._placed(index, settings) for index in range(len(self.inputs))])
+            together = partitioned_by(rows, self.slots, functions.col("slot"))
+            ordered = together.sortWithinPartitions(*(PLACE[1:] if work.spec.in_order else PLACE[2:]))
+            answers = mapped(ordered, step, "result binary")
             found = run_watched(spark.sparkContext, answers.collect, uid, watch, f"stateshift: {uid}, a bounded run")
         settings.refuse_failures()
         by_slot: dict[int, SlotResult] = {one.slot: one for one in (loaded(row.result) for row in found)}
         self.stored.write({slot: one.results for slot, one in by_slot.items()})
         return _Processed(self, by_slot)
+
+    def _placed(self, index: int, settings: Settings) -> DataFrame:
+        """Return the rows of an input with where they belong. Each input has a column, null in the rows of others."""
+        from pyspark.sql import functions
+        from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+        one, plan = self.inputs[index], self.plan
+        packing = Packing(
+            plan.run, settings, index, one.key, one.key_columns, one.timestamp, one.to_all, plan.blob_bytes
+        )
+        kinds = {"slot": IntegerType(), "rank": IntegerType()}
+        fields = [StructField(name, kinds.get(name, LongType())) for name in PLACE]
+        schema = StructType([*fields, StructField(column_of(index), one.df.schema)])
+        rows = mapped(one.df, Placing(packing, self.slots, plan.max_parallelism, self.work.spec.uid), schema)
+        for other, empty in enumerate(self.inputs):
+            if other != index:
+                rows = rows.withColumn(column_of(other), functions.lit(None).cast(empty.df.schema))
+        return rows
 
 
 @attrs.frozen
@@ -150,17 +172,17 @@ def run_bounded(
     check_position(position)
     folder, now_ms = Folder.at(savepoint), time.time_ns() // 1_000_000
     check_target(folder)
-    destination = Destination(folder, names_of(Operator(one.work.spec.uid).id for one in operators))
+    names = names_of(Operator(one.work.spec.uid).id for one in operators)
+    destination = Destination(folder, names, nothing=_NOTHING)
     with ExitStack() as until_published:
         results = operators[0].stored.folder
         until_published.enter_context(_results(results, next(results.above())))
         claim = until_published.enter_context(all_or_nothing(destination))
-        with interrupts_kept():
-            processed = [
-                one.process(claim.folder, now_ms=now_ms, drains=drain, tell=progress or (lambda _: None))
-                for one in operators
-            ]
-            _write(writers)
+        processed = [
+            one.process(claim.folder, now_ms=now_ms, drains=drain, tell=progress or (lambda _: None))
+            for one in operators
+        ]
+        _write(writers)
         _publish(claim, processed, position, drained=drain)
     return Savepoint.open(savepoint)
 
@@ -211,31 +233,3 @@ def _delete(folder: Folder) -> None:
         for name in folder.names():
             folder.delete(name)
     folder.delete_empty()
-
-
-def _placed(plan: Plan, one: Input, index: int, work: Work, slots: int) -> DataFrame:
-    from pyspark.sql.types import IntegerType, LongType, StructField, StructType
-
-    packing = Packing(
-        plan.run, work.settings, index, one.key, one.key_columns, one.timestamp, one.to_all, plan.blob_bytes
-    )
-    kinds = {"slot": IntegerType(), "rank": IntegerType()}
-    fields = [StructField(name, kinds.get(name, LongType())) for name in PLACE]
-    schema = StructType([*fields, StructField(column_of(index), one.df.schema)])
-    return mapped(one.df, Placing(packing, slots, plan.max_parallelism, work.spec.uid), schema)
-
-
-def _together(placed: Sequence[DataFrame], inputs: Sequence[Input]) -> DataFrame:
-    """Return the rows of all inputs; each has a column, which is null for the rows of others."""
-    from pyspark.sql import DataFrame, functions
-
-    def widened(index: int, rows: DataFrame) -> DataFrame:
-        others = (
-            functions.lit(None).cast(one.df.schema).alias(column_of(other))
-            if other != index
-            else functions.col(column_of(other))
-            for other, one in enumerate(inputs)
-        )
-        return rows.select(*PLACE, *others)
-
-    return reduce(DataFrame.unionByName, [widened(index, rows) for index, rows in enumerate(placed)])
