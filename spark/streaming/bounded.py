@@ -92,7 +92,8 @@ class BoundedOperator:
         spark, uid = self.results.sparkSession, self.work.spec.uid
         settings = Settings.of(spark)
         work = attrs.evolve(self.work, settings=settings)
-        step = BoundedSlots(work, self.slots, now_ms, drains, target, self.stored.folder)
+        order = tuple(sorted(range(len(self.inputs)), key=lambda index: not self.inputs[index].to_all))
+        step = BoundedSlots(work, order, self.slots, now_ms, drains, target, self.stored.folder)
 
         def watch(progress: Progress) -> None:
             settings.refuse_failures()

@@ -112,6 +112,7 @@ class BoundedSlots:
 
     Attributes:
         work: The operator.
+        order: The numbers of its inputs, those that are broadcast first: so they are processed where times are equal.
         slots: The number of slots.
         now_ms: The processing time.
         drains: Whether event time ends after the rows.
@@ -120,6 +121,7 @@ class BoundedSlots:
     """
 
     work: Work
+    order: tuple[int, ...]
     slots: int
     now_ms: int
     drains: bool
@@ -163,11 +165,11 @@ class BoundedSlots:
         return task.watermarks
 
     def _elements(self, batch: pa.RecordBatch) -> Iterator[Elements]:
-        for index, reader in enumerate(self.work.readers):
+        for index in self.order:
             rows = batch.column(column_of(index))
             if own := len(rows) - rows.null_count:
                 rows = rows if own == len(rows) else rows.drop_null()
-                yield reader.read(index, pa.RecordBatch.from_struct_array(rows))
+                yield self.work.readers[index].read(index, pa.RecordBatch.from_struct_array(rows))
 
     def _told(self, error: Exception) -> Exception:
         """Return the error of a function with what it was raised at, unless the task is repeated."""

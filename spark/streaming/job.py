@@ -4,6 +4,10 @@
     flights = job.stream(df, timestamp="time", max_out_of_orderness=timedelta(seconds=10))
     balances = flights.key_by("account").process(Balances(), uid="balances")     # a streaming DataFrame
     query = job.start(balances.writeStream.format("parquet").option("path", "s3://bucket/balances"))
+    query.stop()
+    job.drain(…)                                            # if event time is to end: what is left fires
+
+Static DataFrames are processed once, by `job.run(balances.write.…, savepoint="s3://bucket/first")`.
 
 Spark's checkpoint says which batches are committed, and has the manifest of each slot; the files that manifests name
 are in the state directory. Source: notes on Spark.
