@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from streaming_sessions import COLUMNS, FailsOnce, Sessions, clicks, expected
+from streaming_sessions import COLUMNS, Fails, Sessions, clicks, expected
 
 from stateshift import DeclarationError, KeyedProcessFunction
 from stateshift.spark.streaming.carriers import TRANSFORM
@@ -53,11 +53,12 @@ def test_what_is_left_fires_once_and_the_query_can_go_on(ended, carrier):
 
 
 def test_a_batch_that_drains_drains_again_when_it_is_repeated(ended, query):
-    names, rows = ended(FailsOnce(query(COLUMNS).place))
-    function = FailsOnce(names.place)
+    names, rows = ended(Fails(query(COLUMNS).place))
+    function = Fails(names.place)
     (names.place / "fails").touch()
-    with pytest.raises(StreamingQueryException, match="once"):
+    with pytest.raises(StreamingQueryException, match="not now"):
         names.drain(sessions(function))
+    (names.place / "fails").unlink()
     with pytest.raises(DeclarationError, match=r"(?s)cannot be drained with 3 slots.*slots=2"):
         names.run(sessions(function), slots=3)
     names.feed(("zoe", rows[-1][1] + 1))
@@ -84,13 +85,14 @@ def test_a_driver_that_dies_after_the_sink_has_the_results_writes_none_a_second_
 
 def test_a_query_that_was_stopped_in_a_batch_finishes_it_before_it_is_drained(query):
     names, rows = query(COLUMNS), clicks(2, 60)
-    function = FailsOnce(names.place)
+    function = Fails(names.place)
     names.feed(*rows[:20])
     names.run(sessions(function))
     (names.place / "fails").touch()
     names.feed(*rows[20:])
-    with pytest.raises(StreamingQueryException, match="once"):
+    with pytest.raises(StreamingQueryException, match="not now"):
         names.run(sessions(function))
+    (names.place / "fails").unlink()
     names.drain(sessions(function))
 
     assert expected(rows) == names.results()
