@@ -121,7 +121,7 @@ class Start:
                 attempts=self._attempts,
                 drains=last,
             )
-            if drains or self._wakes(available_now=available_now):
+            if self._plans_batch(drains=drains, available_now=available_now):
                 plan_without_rows(self._checkpoint, _now_ms())
             query = self._started(available_now=available_now, once=once)
             release = threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True)
@@ -140,11 +140,15 @@ class Start:
             return planned if before is not None and before.drains == planned else None
         return committed + 1 if drains and committed is not None else None
 
-    def _wakes(self, *, available_now: bool) -> bool:
-        """Whether a batch without rows is needed, so that timers fire: Spark plans none before there were rows."""
-        if self._wake_ms is None or last_planned(self._checkpoint) != last_committed(self._checkpoint):
+    def _plans_batch(self, *, drains: bool, available_now: bool) -> bool:
+        """Whether the query begins with a batch without rows, of its own: Spark plans none before there are rows.
+
+        It drains, or lets timers fire. A batch that is planned already is carried out first, and is not replaced.
+        """
+        if last_planned(self._checkpoint) != last_committed(self._checkpoint):
             return False
-        return not available_now or self._wake_ms <= _now_ms()
+        is_due = self._wake_ms is not None and (not available_now or self._wake_ms <= _now_ms())
+        return drains or is_due
 
     def _started(self, *, available_now: bool, once: bool) -> StreamingQuery:
         writer = self._writer.option("checkpointLocation", self._job.checkpoint)
