@@ -100,6 +100,8 @@ class SlotRunner:
         if slot is None:
             return Answer(None)
         before = None if stored is None else Manifest.from_bytes(stored)
+        if before is not None and before.directory in run.directory.copied_from:
+            before = None  # the copy begins an epoch of its own
         if before is not None and before.epoch == run.epoch.number and before.batch == batch:
             return Answer(None)  # a timer of Spark expired, and the slot has run in this batch because it had rows
         with located(operator=self.spec.uid):

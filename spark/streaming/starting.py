@@ -17,7 +17,9 @@ from ...state.backends.heap.backend import HashMapStateBackend
 from ...state.backends.restore_check import RestoreCheck, RestoreRefused
 from ...state.job import Operator
 from ...state.savepoint.metadata import METADATA, write_metadata
+from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
+from ...state.storage.lineage import LINEAGE
 from ...state.storage.target_lock import claimed
 from ...state.streaming.commit_log import (
     CheckpointNote,
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...state.migration.options import MigrationOptions
-    from ...state.savepoint.reader import Savepoint
     from .job import StreamJob
 
 _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
@@ -190,8 +191,8 @@ class Start:
             return of_state
         number = directory.next_epoch
         base = str(number)
-        self._write_base(directory, savepoint, base, wants)
-        epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers, batch, base)
+        history = self._write_base(directory, savepoint, base, wants)
+        epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers, batch, base, history)
         directory.begin_epoch(epoch)
         return epoch
 
@@ -244,10 +245,12 @@ class Start:
 
     def _write_base(
         self, directory: StateDirectory, savepoint: Savepoint, name: str, wants: JobDescription | None
-    ) -> None:
-        """Write the savepoint that a new epoch begins with; with new types by a migration."""
+    ) -> tuple[dict[str, Any], ...]:
+        """Write the savepoint that a new epoch begins with, with new types by a migration; return its history."""
         was = directory.base(f"{name}-was" if wants is not None else name)
         was.create()
+        if savepoint.lineage is not None:
+            was.write(LINEAGE, savepoint.lineage.to_json())
         was.write(METADATA, write_metadata(savepoint.metadata))
         if wants is not None:
             from ..migrate import migrate
@@ -260,6 +263,8 @@ class Start:
                 session=self._spark,
                 allow_roots=[directory.folder.place],
             )
+        lineage = Savepoint.open(directory.base(name).place, allow_roots=[directory.folder.place]).lineage
+        return () if lineage is None else lineage.migrations
 
 
 def _await_release(place: str) -> None:

@@ -1,7 +1,9 @@
 """The state directory of a streaming query.
 
-    _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups
-    epochs/N.json               what holds for the batches after a start that changed something: slots, grouping, base
+    _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups, and
+                                the ids of the directories that it was copied from
+    epochs/N.json               what holds for the batches after a start that changed something: slots, grouping, base,
+                                and what the migrations before it did
     bases/N/_metadata           the savepoint that epoch N began with
     runs/TOKEN.json             one start of the query: its number, its epoch, what was committed before
     manifests/NAME              the manifests of all attempts; `reading` chooses those that hold
@@ -17,7 +19,7 @@ from __future__ import annotations
 import json
 import uuid
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -26,16 +28,19 @@ from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFou
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
 from ..savepoint.metadata import SavepointMetadata, operator_id_of_uid
 from ..savepoint.reader import Savepoint
+from ..storage.lineage import Lineage
 from ..storage.publish import now
 from ..storage.roots import uri_of
 from .holds import HOLDS, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..savepoint.metadata import OperatorState
     from ..storage.files import Folder
+
+T = TypeVar("T")
 
 STREAM_FILE = "_stateshift-stream.json"
 EPOCHS, RUNS, BASES = "epochs", "runs", "bases"
@@ -54,6 +59,7 @@ class Epoch:
         carriers: How Spark calls each operator, by uid.
         after_batch: The last batch that was committed before; None: none was.
         base: The name of the folder in `bases` with the savepoint that it began with; "": it began with no state.
+        history: What the migrations of the state did so far, as in the lineage of savepoints.
     """
 
     number: int
@@ -63,6 +69,14 @@ class Epoch:
     carriers: dict[str, str]
     after_batch: int | None = None
     base: str = ""
+    history: tuple[dict[str, Any], ...] = attrs.field(default=(), repr=False)
+
+    @property
+    def lineage(self) -> Lineage | None:
+        """The lineage of the state in it; None: it was never migrated."""
+        if not self.history:
+            return None
+        return Lineage(stateshift=__version__, created="", job="a query", history=self.history)
 
 
 @attrs.frozen
@@ -93,22 +107,28 @@ class StateDirectory:
         id: Its id.
         checkpoint: The place of the query's checkpoint.
         max_parallelism: The number of key groups of all operators.
+        copied_from: The ids of the directory that it was copied from, of the one that this was copied from, and so on:
+            the engine still has manifests of theirs, which are of an epoch that is over.
     """
 
     folder: Folder
     id: str
     checkpoint: str
     max_parallelism: int
+    copied_from: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, folder: Folder, checkpoint: str, max_parallelism: int) -> StateDirectory:
         """Make a folder the state directory of a query with this checkpoint."""
         made = cls(folder, uuid.uuid4().hex, checkpoint, max_parallelism)
-        folder.create()
-        for name in (EPOCHS, RUNS, MANIFESTS, FILES, SHARED, BASES, HOLDS):
-            folder.folder(name).create()
+        made.create_folders()
         made.write_facts()
         return made
+
+    def create_folders(self) -> None:
+        """Create its folders."""
+        for name in (EPOCHS, RUNS, MANIFESTS, FILES, SHARED, BASES, HOLDS):
+            self.folder.folder(name).create()
 
     def write_facts(self) -> None:
         """Write the file that identifies the directory."""
@@ -119,6 +139,7 @@ class StateDirectory:
             "id": self.id,
             "checkpoint": self.checkpoint,
             "max_parallelism": self.max_parallelism,
+            "copied_from": self.copied_from,
         }
         _write_json(self.folder, STREAM_FILE, facts)
 
@@ -142,7 +163,8 @@ class StateDirectory:
                 advice="use the release that wrote it, or a later one",
                 file=f"{folder.place}/{STREAM_FILE}",
             )
-        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"])
+        copied_from = tuple(facts.get("copied_from", ()))
+        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"], copied_from)
 
     @cached_property
     def shared(self) -> Folder:
@@ -166,7 +188,8 @@ class StateDirectory:
     def epoch(self, number: int) -> Epoch:
         """Read an epoch."""
         facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
-        return Epoch(**{**facts, "groups": tuple(facts["groups"])})
+        lists = {name: tuple(facts.get(name, ())) for name in ("groups", "history")}
+        return Epoch(**{**facts, **lists})
 
     @property
     def next_epoch(self) -> int:
@@ -240,7 +263,7 @@ class StateDirectory:
             epoch: The epoch of that batch.
             batch: The number of the batch.
         """
-        return Savepoint(self.folder, self.metadata(manifests, epoch, batch))
+        return Savepoint(self.folder, self.metadata(manifests, epoch, batch), epoch.lineage)
 
     def metadata(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> SavepointMetadata:
         """Return the `_metadata` of the state after a batch; all files in it are named by their places."""
@@ -282,20 +305,44 @@ class StateDirectory:
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:
     """Return an operator whose files are named by their places, and not relative to the folder of `_metadata`."""
     start = uri_of(folder)
+    return _with_files(
+        operator,
+        lambda file: AbsoluteFileHandle(f"{start}/{file.path}", file.size)
+        if isinstance(file, RelativeFileHandle)
+        else file,
+    )
 
-    def placed(part: Any) -> Any:
-        if isinstance(part, RelativeFileHandle):
-            return AbsoluteFileHandle(f"{start}/{part.path}", part.size)
+
+def moved(metadata: SavepointMetadata, source: Folder, target: Folder) -> SavepointMetadata:
+    """Return `_metadata` whose files are in another folder, under the same names, as far as they were in the source."""
+    start, end = f"{uri_of(source)}/", f"{uri_of(target)}/"
+
+    def placed(file: RelativeFileHandle | AbsoluteFileHandle) -> RelativeFileHandle | AbsoluteFileHandle:
+        is_inside = isinstance(file, AbsoluteFileHandle) and file.uri.startswith(start)
+        return attrs.evolve(file, uri=end + file.uri[len(start) :]) if is_inside else file  # type: ignore[union-attr]
+
+    return _with_files(metadata, placed)
+
+
+def _with_files(
+    whole: T,
+    changed: Callable[[RelativeFileHandle | AbsoluteFileHandle], RelativeFileHandle | AbsoluteFileHandle],
+) -> T:
+    """Return a part of `_metadata` with other handles of files."""
+
+    def visited(part: Any) -> Any:
+        if isinstance(part, RelativeFileHandle | AbsoluteFileHandle):
+            return changed(part)
         if isinstance(part, tuple):
-            return tuple(map(placed, part))
+            return tuple(map(visited, part))
         if attrs.has(type(part)):
             fields = attrs.fields_dict(type(part))
             return attrs.evolve(
-                part, **{name.lstrip("_"): placed(getattr(part, name)) for name in fields if fields[name].init}
+                part, **{name.lstrip("_"): visited(getattr(part, name)) for name in fields if fields[name].init}
             )
         return part
 
-    result: OperatorState = placed(operator)
+    result: T = visited(whole)
     return result
 
 
