@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import JobDescription, OperatorDescription
-from ...compat.edits import Edits
-from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError
-from ...state.backends.heap.backend import HashMapStateBackend
-from ...state.backends.restore_check import RestoreCheck, RestoreRefused
-from ...state.job import Operator
-from ...state.savepoint.metadata import METADATA, write_metadata
-from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from ...state.storage.lineage import LINEAGE
 from ...state.storage.target_lock import claimed
 from ...state.streaming.commit_log import (
     CheckpointNote,
@@ -30,10 +20,10 @@ from ...state.streaming.commit_log import (
     write_note,
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
-from ...state.streaming.slot import OperatorSpec, SlotTask
 from .carriers import TRANSFORM
 from .grouping import slot_groups
 from .manifests import committed_manifests
+from .upgrading import HOW, Judgement, write_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,10 +52,9 @@ class Start:
     ) -> None:
         if not job.operators:
             raise DeclarationError("the job has no operator", advice="call stream(df).key_by(…).process(…) first")
-        if on_incompatible not in {"refuse", "migrate"}:
-            raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice="refuse or migrate")
-        self._job, self._writer, self._may_migrate = job, writer, on_incompatible == "migrate"
-        self._options = options
+        if on_incompatible not in HOW:
+            raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice=f"pass {' or '.join(HOW)}")
+        self._job, self._writer, self._how, self._options = job, writer, on_incompatible, options
         self._spark: SparkSession = writer._spark  # noqa: SLF001 - there is no public way to the session of a writer
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
@@ -182,17 +171,18 @@ class Start:
         self._require_same_carriers(before, carriers)
         manifests = committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
-        written = max((manifest.epoch for manifest in manifests), default=before.number)
-        of_state = before if written == before.number else directory.epoch(written)
+        written = max((manifest.epoch for manifest in manifests), default=0)
+        of_state = (directory.epoch(written) if written else directory.unchanged_epoch) or before
         savepoint = directory.savepoint(manifests, of_state, batch)
-        wants = self._judged(savepoint)
+        judgement = Judgement(self._job, self._options, self._how, savepoint, of_state)
         slots = self._job.slots or of_state.slots
-        if wants is None and slots == of_state.slots:
+        if not judgement.changes and slots == of_state.slots:
             return of_state
         number = directory.next_epoch
         base = str(number)
-        history = self._write_base(directory, savepoint, base, wants)
-        epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers, batch, base, history)
+        history = write_base(directory, savepoint, base, judgement, self._spark)
+        groups, of_lazy = slot_groups(slots, partitions), (judgement.lazy, judgement.lazy_types)
+        epoch = Epoch(number, slots, partitions, groups, carriers, batch, base, history, *of_lazy)
         directory.begin_epoch(epoch)
         return epoch
 
@@ -205,66 +195,6 @@ class Start:
                     advice=f'create the job with carrier="{was}"; or start a new query from a savepoint',
                     written="Nothing was written.",
                 )
-
-    def _judged(self, savepoint: Savepoint) -> JobDescription | None:
-        """Return the new types where a migration is needed and allowed; None: the functions go on from the state.
-
-        Raises:
-            RestoreRefused: They cannot, or a migration is needed and not allowed.
-        """
-        options = self._options
-        trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
-        described = options.edits.apply(savepoint.describe(**trust))  # type: ignore[arg-type]
-        found: list[OperatorDescription] = []
-        migrates = bool(options.edits)
-        if migrates and not self._may_migrate:
-            raise DeclarationError(
-                "states can only be renamed, dropped or converted by a migration",
-                advice='pass on_incompatible="migrate", too',
-                written="Nothing was written.",
-            )
-        for spec in self._job.operators.values():
-            identity = Operator(spec.uid).id
-            stored = next((one for one in described.operators if one.operator_id == identity), None)
-            stored = stored or OperatorDescription(identity, spec.uid)
-            check = RestoreCheck(described.origin, stored, spec.key, attrs.evolve(options, edits=Edits()))
-            try:
-                _probe(spec, self._job.functions[spec.uid]).judge(check)
-            except RestoreRefused as refused:
-                if refused.report.decision is Decision.REFUSE:
-                    raise
-                if not self._may_migrate:
-                    refused.advice = (
-                        'pass on_incompatible="migrate" to start: a Spark job then migrates the state, and the query'
-                        " goes on where it stood"
-                    )
-                    raise
-                migrates = True
-            found += check.job.operators
-        return JobDescription("the query", tuple(found)) if migrates else None
-
-    def _write_base(
-        self, directory: StateDirectory, savepoint: Savepoint, name: str, wants: JobDescription | None
-    ) -> tuple[dict[str, Any], ...]:
-        """Write the savepoint that a new epoch begins with, with new types by a migration; return its history."""
-        was = directory.base(f"{name}-was" if wants is not None else name)
-        was.create()
-        if savepoint.lineage is not None:
-            was.write(LINEAGE, savepoint.lineage.to_json())
-        was.write(METADATA, write_metadata(savepoint.metadata))
-        if wants is not None:
-            from ..migrate import migrate
-
-            migrate(
-                was.place,
-                directory.base(name).place,
-                wants,
-                self._options,
-                session=self._spark,
-                allow_roots=[directory.folder.place],
-            )
-        lineage = Savepoint.open(directory.base(name).place, allow_roots=[directory.folder.place]).lineage
-        return () if lineage is None else lineage.migrations
 
 
 def _await_release(place: str) -> None:
@@ -294,12 +224,3 @@ def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     finally:
         for name, was in before.items():
             spark.conf.set(name, was or "")
-
-
-def _probe(spec: OperatorSpec, function: Any) -> SlotTask:
-    """Return a task of the operator that has no files, for its states alone.
-
-    Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
-    class in the process that has it.
-    """
-    return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=deepcopy(function))

@@ -330,7 +330,7 @@ class Folder:
         """
         if self.is_local and target.is_local:
             with suppress(OSError):  # another disk, or one without links
-                os.link(self._path(name), target._path(name))  # noqa: SLF001 - its own class
+                os.link(self._path(name), target._path(name))
                 return self.size(name)
         return self.copy(name, target)
 

@@ -1,10 +1,10 @@
 """The state directory of a streaming query.
 
-    _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups, and
-                                the ids of the directories that it was copied from
+    _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups,
+                                and the ids of the directories that it was copied from
     epochs/N.json               what holds for the batches after a start that changed something: slots, grouping, base,
                                 and what the migrations before it did
-    bases/N/_metadata           the savepoint that epoch N began with
+    bases/N/_metadata           the savepoint that epoch N began with; N-was before its migration, N-left in the middle
     runs/TOKEN.json             one start of the query: its number, its epoch, what was committed before
     manifests/NAME              the manifests of all attempts; `reading` chooses those that hold
     files/NAME, shared/UUID     the files that manifests name: of one batch alone, and of several
@@ -60,6 +60,9 @@ class Epoch:
         after_batch: The last batch that was committed before; None: none was.
         base: The name of the folder in `bases` with the savepoint that it began with; "": it began with no state.
         history: What the migrations of the state did so far, as in the lineage of savepoints.
+        lazy: The states that are migrated lazily in it, each with its present table, by the uid of their operator.
+        types: The declared types of these operators, as `stateshift snapshot` records them, so that what is left of a
+            lazy migration can be finished without their code; "": no state is migrated lazily.
     """
 
     number: int
@@ -70,6 +73,8 @@ class Epoch:
     after_batch: int | None = None
     base: str = ""
     history: tuple[dict[str, Any], ...] = attrs.field(default=(), repr=False)
+    lazy: dict[str, dict[str, str]] = attrs.field(factory=dict)
+    types: str = attrs.field(default="", repr=False)
 
     @property
     def lineage(self) -> Lineage | None:
@@ -185,6 +190,11 @@ class StateDirectory:
         number = max((int(name.removesuffix(".json")) for name in names if name.endswith(".json")), default=0)
         return self.epoch(number) if number else None
 
+    @property
+    def unchanged_epoch(self) -> Epoch | None:
+        """The epoch of the state while no batch has changed it here: that of a copy is in its first one."""
+        return self.epoch(1) if self.copied_from else self.last_epoch
+
     def epoch(self, number: int) -> Epoch:
         """Read an epoch."""
         facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
@@ -195,7 +205,7 @@ class StateDirectory:
     def next_epoch(self) -> int:
         """The number of the next epoch: a start that died may have left files of a base, which are not touched."""
         number = 1 if self.last_epoch is None else self.last_epoch.number + 1
-        bases = {name.removesuffix("-was") for name in self.folder.folder(BASES).names()}
+        bases = {name.partition("-")[0] for name in self.folder.folder(BASES).names()}
         while str(number) in bases:
             number += 1
         return number
@@ -307,9 +317,9 @@ def with_places(operator: OperatorState, folder: Folder) -> OperatorState:
     start = uri_of(folder)
     return _with_files(
         operator,
-        lambda file: AbsoluteFileHandle(f"{start}/{file.path}", file.size)
-        if isinstance(file, RelativeFileHandle)
-        else file,
+        lambda file: (
+            AbsoluteFileHandle(f"{start}/{file.path}", file.size) if isinstance(file, RelativeFileHandle) else file
+        ),
     )
 
 

@@ -201,7 +201,7 @@ def read_state(folder: Folder) -> tuple[SavepointMetadata, Lineage | None, Query
     directory = StateDirectory.open(folder)
     batch = committed_batch(directory)
     number, manifests = committed_manifests(directory, batch)
-    epoch = directory.epoch(number) if number else directory.last_epoch
+    epoch = directory.epoch(number) if number else directory.unchanged_epoch
     if epoch is None:
         raise SavepointNotFound(
             f"no start of a query is recorded in the state directory {folder}", advice="start the query"

@@ -191,9 +191,7 @@ class _Past:
                 written=_NOTHING,
             )
         if wanted not in epochs:
-            raise DeclarationError(
-                f"no batch of epoch {wanted} is known", advice=self._advice(), written=_NOTHING
-            )
+            raise DeclarationError(f"no batch of epoch {wanted} is known", advice=self._advice(), written=_NOTHING)
         return max(one.last for one in self._stretches if one.epoch == wanted)
 
     def state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata]:

@@ -94,7 +94,9 @@ def test_what_was_deleted_is_refused_with_what_is_still_there(upgraded, tmp_path
     for number in range(3):
         for log in ("offsets", "commits"):
             (kept / log / str(number)).unlink()
-    message = r"after batch 2 is not there any more: .*\n.*there is still: batch 6, the last of epoch 2, and from batch 4 to"
+    message = (
+        r"after batch 2 is not there any more: .*\n.*there is still: batch 6, the last of epoch 2, and from batch 4 to"
+    )
     with pytest.raises(SavepointNotFound, match=message):
         rewind(tmp_path / "state", tmp_path / "copy", tmp_path / "copy-checkpoint")
     with pytest.raises(DeclarationError, match="no batch of epoch 7"):
