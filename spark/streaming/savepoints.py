@@ -62,9 +62,9 @@ def take_savepoint(
     names = [state.name for one in Savepoint.open(state_dir, allow_roots=roots).operators for state in one.states]
     if lazy := sorted({state_in(name) for name in names if state_in(name) != name}):
         raise DeclarationError(
-            f"the lazy migration of {', '.join(map(repr, lazy))} is not over, and Flink does not read two forms of a state",
-            advice="`stateshift inspect` says how much is left; when nothing is, start the query once more; or finish it"
-            ' with on_incompatible="migrate"',
+            f"the lazy migration of {', '.join(map(repr, lazy))} is not over, and Flink reads one form of a state only",
+            advice="`stateshift inspect` says how much is left; when nothing is, start the query once more. Or start it"
+            ' with on_incompatible="migrate", which finishes the migration',
             written="Nothing was written.",
         )
     with held(directory.folder, committed_batch(directory)):

@@ -84,8 +84,8 @@ class Judgement:
                 written="Nothing was written.",
             )
         before = options.edits.apply(self._with_left_finished())
-        self._is_migrated, found = bool(options.edits), []
-        self._ends = False
+        self._is_migrated, self._ends = bool(options.edits), False
+        found: list[OperatorDescription] = []
         for spec in job.operators.values():
             found += map(_without_tables, self._judged(before, spec))
         self._wanted = JobDescription("the query", tuple(found))
@@ -181,7 +181,7 @@ class Judgement:
         elif going_on and has_left and self._how == REFUSE:
             raise DeclarationError(
                 f"the types of operator {uid!r} have changed, and the lazy migration to those before is not over",
-                advice='pass on_incompatible="migrate": what is left is migrated to the types before, and from there on',
+                advice='pass on_incompatible="migrate": what is left gets the types before, and then the new ones',
                 written="Nothing was written.",
             )
         self._ends = self._ends or bool(going_on and not has_left)

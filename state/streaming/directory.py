@@ -328,8 +328,9 @@ def moved(metadata: SavepointMetadata, source: Folder, target: Folder) -> Savepo
     start, end = f"{uri_of(source)}/", f"{uri_of(target)}/"
 
     def placed(file: RelativeFileHandle | AbsoluteFileHandle) -> RelativeFileHandle | AbsoluteFileHandle:
-        is_inside = isinstance(file, AbsoluteFileHandle) and file.uri.startswith(start)
-        return attrs.evolve(file, uri=end + file.uri[len(start) :]) if is_inside else file  # type: ignore[union-attr]
+        if isinstance(file, AbsoluteFileHandle) and file.uri.startswith(start):
+            return attrs.evolve(file, uri=end + file.uri[len(start) :])
+        return file
 
     return _with_files(metadata, placed)
 

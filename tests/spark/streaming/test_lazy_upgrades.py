@@ -120,7 +120,8 @@ def slowly(monkeypatch):
 USERS = tuple(f"user {number}" for number in range(6))
 
 
-def test_values_are_migrated_when_they_are_written(life, slowly):
+@pytest.mark.usefixtures("slowly")
+def test_values_are_migrated_when_they_are_written(life):
     life.start(1)
     life.batch(*USERS)
     with pytest.raises(RestoreRefused, match='or "lazy"'):
@@ -136,7 +137,8 @@ def test_values_are_migrated_when_they_are_written(life, slowly):
         assert {user for user in USERS if user not in USERS[:2]} == {entry.key for entry in entries}
 
 
-def test_a_second_upgrade_knows_what_the_first_one_would_have_done(life, slowly):
+@pytest.mark.usefixtures("slowly")
+def test_a_second_upgrade_knows_what_the_first_one_would_have_done(life):
     """A direct way from the first to the third class would drop the total, and take another default."""
     life.start(1)
     life.batch(*USERS)
@@ -168,7 +170,8 @@ def test_it_ends_by_itself_and_the_table_has_its_name_again(life, slots):
     assert ["Second(amount=2, visits=7)", "Second(amount=5, visits=7)"] == life.batch(USERS[0], USERS[1])
 
 
-def test_migrate_finishes_what_is_left(life, slowly):
+@pytest.mark.usefixtures("slowly")
+def test_migrate_finishes_what_is_left(life):
     life.start(1)
     life.batch(*USERS)
     life.start(2, "lazy")
@@ -179,7 +182,8 @@ def test_migrate_finishes_what_is_left(life, slowly):
     assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == life.batch(USERS[0], USERS[2])
 
 
-def test_other_slots_in_the_middle_of_it(life, slowly):
+@pytest.mark.usefixtures("slowly")
+def test_other_slots_in_the_middle_of_it(life):
     life.start(1)
     life.batch(*USERS)
     life.start(2, "lazy")
@@ -190,7 +194,8 @@ def test_other_slots_in_the_middle_of_it(life, slowly):
     assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == life.batch(USERS[0], USERS[2])
 
 
-def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepted(life, slowly):
+@pytest.mark.usefixtures("slowly")
+def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepted(life):
     life.start(1)
     life.batch(*USERS)
     life.start(2, "lazy")
@@ -200,7 +205,8 @@ def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepte
             life.start(1, how)
 
 
-def test_a_savepoint_in_the_middle_of_it_is_refused(life, slowly, tmp_path):
+@pytest.mark.usefixtures("slowly")
+def test_a_savepoint_in_the_middle_of_it_is_refused(life, tmp_path):
     life.start(1)
     life.batch(*USERS)
     life.start(2, "lazy")

@@ -20,7 +20,7 @@ def to_cents(euros):
 class Prices(KeyedProcessFunction):
     def open(self, runtime_context):
         self.total = runtime_context.get_state(ValueStateDescriptor("total", int{converter}))
-{more}
+
     def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[str, int]]:
         self.total.update((self.total.value() or 0) + value.amount)
         yield value.user, self.total.value()
@@ -29,10 +29,9 @@ class Prices(KeyedProcessFunction):
 
 def test_a_converter_is_called_once_and_later_migrations_know_that(query, load):
     live = query(COLUMNS)
-    more = '        self.other = runtime_context.get_state(ValueStateDescriptor("other", {}))\n        self.other.{}'
     sources = {
-        "euros": PRICES.format(converter="", more=""),
-        "cents": PRICES.format(converter=", converter=to_cents", more=""),
+        "euros": PRICES.format(converter=""),
+        "cents": PRICES.format(converter=", converter=to_cents"),
     }
     modules = {name: load(name, **{name: source}) for name, source in sources.items()}
 

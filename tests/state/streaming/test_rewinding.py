@@ -108,8 +108,9 @@ def test_what_was_deleted_is_refused_with_what_is_still_there(upgraded, tmp_path
     assert not (tmp_path / "copy-checkpoint").exists()
 
 
+@pytest.mark.usefixtures("upgraded")
 @pytest.mark.parametrize("backend", [BACKENDS["rocksdb"]], indirect=False)
-def test_files_that_are_missing_are_named(upgraded, tmp_path):
+def test_files_that_are_missing_are_named(tmp_path):
     for path in (*(tmp_path / "state/shared").iterdir(), *(tmp_path / "state/files").iterdir()):
         path.unlink()
     with pytest.raises(SavepointNotFound, match=r"missing in .*\n.*start a new query from a savepoint"):
@@ -129,7 +130,8 @@ def test_folders_that_are_taken_and_a_query_that_runs_are_refused(upgraded, tmp_
         rewind(tmp_path / "state", tmp_path / "copy", tmp_path / "copy-checkpoint")
 
 
-def test_the_copy_of_a_checkpoint_is_of_another_query_and_has_nothing_later(upgraded, tmp_path):
+@pytest.mark.usefixtures("upgraded")
+def test_the_copy_of_a_checkpoint_is_of_another_query_and_has_nothing_later(tmp_path):
     kept = tmp_path / "state-checkpoint"
     files = {
         "metadata": '{"id":"first"}', ".metadata.crc": "", "sources/0/5": "v1", "sources/0/0": "v1",
