@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import DeclarationError
+from ...serializers.errors import DeclarationError, StateShiftError
 from ...state.storage.files import Folder
 from ...state.storage.target_lock import claimed
 from ...state.streaming.commit_log import (
     CheckpointNote,
     last_committed,
+    last_in_log,
     last_planned,
     pinned_settings,
     read_note,
     write_note,
 )
-from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
+from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory, lacks_slots
 from .carriers import TRANSFORM
 from .grouping import slot_groups
 from .manifests import committed_manifests
@@ -63,6 +64,7 @@ class Start:
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
         self._require_allowed()
+        self._require_unwritten()
         _await_release(self._folder.place)
         with ExitStack() as claims:
             self._folder.create()
@@ -111,6 +113,21 @@ class Start:
                 advice=f"change the query or its output_mode{others}",
                 written="Nothing was written.",
             ) from error
+
+    def _require_unwritten(self) -> None:
+        """Refuse a file sink that has batches of later numbers: Spark would leave out the results of new ones."""
+        path, written = sink_path(self._writer), None
+        with suppress(StateShiftError):  # a store that only Spark knows
+            written = last_in_log(Folder.at(path).folder("_spark_metadata")) if path else None
+        numbers = (last_planned(self._checkpoint), last_committed(self._checkpoint))
+        known = max((number for number in numbers if number is not None), default=-1)
+        if written is not None and written > known:
+            raise DeclarationError(
+                f"the folder {path} has the results of batches up to {written}, and the next batch is {known + 1}:"
+                " Spark's file sink leaves out batches whose numbers it has, so results would be lost",
+                advice="choose another folder: a query with a new or a rewound checkpoint needs its own",
+                written="Nothing was written.",
+            )
 
     def _directory(self) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
@@ -173,13 +190,19 @@ class Start:
         self._attempts = tuple(manifest.attempt for manifest in manifests)
         written = max((manifest.epoch for manifest in manifests), default=0)
         of_state = (directory.epoch(written) if written else directory.unchanged_epoch) or before
-        savepoint = directory.savepoint(manifests, of_state, batch)
-        judgement = Judgement(self._job, self._options, self._how, savepoint, of_state)
+        savepoint = directory.savepoint(manifests, of_state, batch, for_types=True)
+        ran: dict[bytes, set[int]] = {}
+        for manifest in manifests:
+            if manifest.epoch == of_state.number:
+                ran.setdefault(manifest.operator.operator_id, set()).add(manifest.slot)
+        may_end = not lacks_slots(ran, of_state)
+        judgement = Judgement(self._job, self._options, self._how, savepoint, of_state, may_end=may_end)
         slots = self._job.slots or of_state.slots
         if not judgement.changes and slots == of_state.slots:
             return of_state
         number = directory.next_epoch
         base = str(number)
+        savepoint = directory.savepoint(manifests, of_state, batch)
         history = write_base(directory, savepoint, base, judgement, self._spark)
         groups, of_lazy = slot_groups(slots, partitions), (judgement.lazy, judgement.lazy_types)
         epoch = Epoch(number, slots, partitions, groups, carriers, batch, base, history, *of_lazy)
@@ -195,6 +218,19 @@ class Start:
                     advice=f'create the job with carrier="{was}"; or start a new query from a savepoint',
                     written="Nothing was written.",
                 )
+
+
+def sink_path(writer: DataStreamWriter) -> str:
+    """Return the option `path` of a writer; "": it has none, or this release of Spark keeps it elsewhere."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    with suppress(Py4JError):
+        java: Any = writer._jwrite  # noqa: SLF001 - there is no public way to the options of a writer
+        options = java.getClass().getDeclaredField("extraOptions")
+        options.setAccessible(True)
+        found = options.get(java).get("path")
+        return str(found.get()) if found.isDefined() else ""
+    return ""
 
 
 def _await_release(place: str) -> None:

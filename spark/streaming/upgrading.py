@@ -56,6 +56,7 @@ class Judgement:
         how: What may be done where state needs a migration: one of `HOW`.
         savepoint: The state.
         epoch: Its epoch.
+        may_end: Whether a lazy migration may be over: all slots have run since it began.
 
     Attributes:
         lazy: The states that are migrated lazily from now on, as in `Epoch`.
@@ -65,8 +66,17 @@ class Judgement:
         DeclarationError: The options need a migration.
     """
 
-    def __init__(self, job: StreamJob, options: MigrationOptions, how: str, savepoint: Savepoint, epoch: Epoch) -> None:
-        self._job, self._options, self._how, self._epoch = job, options, how, epoch
+    def __init__(
+        self,
+        job: StreamJob,
+        options: MigrationOptions,
+        how: str,
+        savepoint: Savepoint,
+        epoch: Epoch,
+        *,
+        may_end: bool = True,
+    ) -> None:
+        self._job, self._options, self._how, self._epoch, self._may_end = job, options, how, epoch, may_end
         self._trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
         self._stored = savepoint.describe(**self._trust)  # type: ignore[arg-type]
         self.lazy: dict[str, dict[str, str]] = {}
@@ -175,7 +185,7 @@ class Judgement:
             self._probe_lazily(spec, check)
             self.lazy[uid] = _presents(check.layouts)
             return check.job.operators
-        has_left = any(operator_id == identity for operator_id, _ in self._left)
+        has_left = not self._may_end or any(operator_id == identity for operator_id, _ in self._left)
         if going_on and has_left and self._how != MIGRATE and self._is_same(check.job.operators):
             self.lazy[uid] = going_on
         elif going_on and has_left and self._how == REFUSE:

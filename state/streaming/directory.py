@@ -35,7 +35,7 @@ from .holds import HOLDS, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..savepoint.metadata import OperatorState
     from ..storage.files import Folder
@@ -265,17 +265,22 @@ class StateDirectory:
                 (self.folder.folder(folder) if folder else self.folder).delete(file)
         return attrs.evolve(manifest, obsolete=tuple(one for one in manifest.obsolete if one not in gone))
 
-    def savepoint(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> Savepoint:
+    def savepoint(
+        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, *, for_types: bool = False
+    ) -> Savepoint:
         """Return the state after a batch, as a savepoint that can be read like any other.
 
         Args:
             manifests: The committed manifests of all slots that have one.
             epoch: The epoch of that batch.
             batch: The number of the batch.
+            for_types: Whether only the types count. Otherwise it is an error if some slots have not run in the epoch.
         """
-        return Savepoint(self.folder, self.metadata(manifests, epoch, batch), epoch.lineage)
+        return Savepoint(self.folder, self.metadata(manifests, epoch, batch, for_types=for_types), epoch.lineage)
 
-    def metadata(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> SavepointMetadata:
+    def metadata(
+        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, *, for_types: bool = False
+    ) -> SavepointMetadata:
         """Return the `_metadata` of the state after a batch; all files in it are named by their places."""
         found: dict[bytes, dict[int, OperatorState]] = {}
         for manifest in manifests:
@@ -283,8 +288,7 @@ class StateDirectory:
                 operator = with_places(manifest.operator, self.files)
                 found.setdefault(operator.operator_id, {})[manifest.slot] = operator
         base = self.base_of(epoch)
-        wanted = {operator_id_of_uid(uid) for uid in epoch.carriers} | found.keys()
-        if base is not None and found and any(len(found.get(one, ())) < epoch.slots for one in wanted):
+        if base is not None and not for_types and lacks_slots(found, epoch):
             raise DeclarationError(
                 f"some slots have not run since epoch {epoch.number} began, so there is no state after a single batch",
                 advice="run the query until a batch with rows is committed: it runs all slots",
@@ -310,6 +314,17 @@ class StateDirectory:
         if not epoch.base:
             return None
         return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
+
+
+def lacks_slots(found: Mapping[bytes, Collection[int]], epoch: Epoch) -> bool:
+    """Whether some slots have run since an epoch began, and others have not: what those have is a part of its base.
+
+    Args:
+        found: The slots that have run, by the id of their operator.
+        epoch: The epoch.
+    """
+    wanted = {operator_id_of_uid(uid) for uid in epoch.carriers} | found.keys()
+    return bool(found) and any(len(found.get(one, ())) < epoch.slots for one in wanted)
 
 
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:

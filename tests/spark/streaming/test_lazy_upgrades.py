@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -9,9 +10,18 @@ from typing import Annotated, Any
 import attrs
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from streaming_batches import BACKENDS, Batches
 
-from stateshift import DeclarationError, Field, KeyedProcessFunction, Savepoint, ValueStateDescriptor, record
+from stateshift import (
+    DeclarationError,
+    Field,
+    KeyedProcessFunction,
+    Savepoint,
+    ValueStateDescriptor,
+    record,
+)
+from stateshift.cli import main
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.spark.streaming.upgrading import UPGRADING, Judgement, write_base
 from stateshift.state.backends.restore_check import RestoreRefused
@@ -80,11 +90,14 @@ class Life:
         if self.engine is not None:
             before, directory = self.engine, self.engine.directory
             before.new_process()
-            epoch = directory.epoch(before.manifests[0].epoch)
-            savepoint = directory.savepoint(before.manifests, epoch, before.number - 1)
+            epoch = directory.epoch(max(manifest.epoch for manifest in before.manifests))
+            after = before.number - 1
+            savepoint = directory.savepoint(before.manifests, epoch, after, for_types=True)
             job = SimpleNamespace(operators={"operator": before.spec}, functions={"operator": function})
-            judged = Judgement(job, options, how, savepoint, epoch)
+            ran = {manifest.slot for manifest in before.manifests if manifest.epoch == epoch.number}
+            judged = Judgement(job, options, how, savepoint, epoch, may_end=len(ran) == epoch.slots)
             if judged.changes or more:
+                savepoint = directory.savepoint(before.manifests, epoch, after)
                 base = str(directory.next_epoch)
                 history = write_base(directory, savepoint, base, judged, None)
                 more |= {"history": history, "lazy": judged.lazy, "types": judged.lazy_types}
@@ -214,3 +227,39 @@ def test_a_savepoint_in_the_middle_of_it_is_refused(life, tmp_path):
     if life.backend is BACKENDS["rocksdb"]:
         with pytest.raises(DeclarationError, match="the lazy migration of 'account' is not over"):
             take_savepoint(life.place, tmp_path / "savepoint")
+
+
+@pytest.mark.usefixtures("slowly")
+def test_commands_read_the_state_in_the_middle_of_it(life, tmp_path):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    place = str(life.place)
+
+    def ran(*arguments):
+        found = CliRunner().invoke(main, [str(one) for one in arguments])
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    shown = ran("inspect", place)
+    assert ("account is migrated lazily: 5 entries are left" in shown) is (life.backend is BACKENDS["rocksdb"]), shown
+    rows = [json.loads(line) for line in ran("export", place).splitlines()]
+    assert set(USERS) == {row["key"] for row in rows if "account" in row["state"]}
+    ran("verify", place)
+    ran("diff", place, place)
+    ran("snapshot", place, "-o", tmp_path / "types.json")
+    ran("migrate", place, tmp_path / "copy")
+    ran("verify", tmp_path / "copy")
+
+
+@pytest.mark.parametrize("how", ["migrate", "lazy"])
+def test_a_start_after_a_batch_that_woke_one_slot_only(life, how):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, how)
+    life.engine.batch([], only=[life.engine.directory.last_epoch.groups[0]])
+    with pytest.raises(DeclarationError, match="some slots have not run"):
+        life.start(2, slots=3)
+    life.start(2)
+    assert ["Second(amount=2, visits=7)"] * len(USERS) == life.batch(*USERS)

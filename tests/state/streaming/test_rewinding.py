@@ -161,3 +161,18 @@ def test_batches_belong_to_the_epoch_of_the_last_start_that_could_run_them(upgra
 
     written = Written.in_directory(further.directory)
     assert [Stretch(1, 0, 2), Stretch(2, 3, 6)] == stretches(written, 6)
+
+
+def test_gc_keeps_what_a_copy_began_with_until_no_batch_needs_it(upgraded, backend, tmp_path):
+    rewind(tmp_path / "state", tmp_path / "copy", tmp_path / "copy-checkpoint")
+    upgraded.new_process()
+    before = SimpleNamespace(committed=upgraded.committed, number=3)
+    engine = totals(tmp_path / "copy", backend, before=before, retained=1)
+    for number in range(4):
+        collect(engine.directory, older_than_h=0)
+        assert [{"value": 7 + number}] == engine.batch(visits(ann=1))
+        engine.new_process()
+    collect(engine.directory, older_than_h=0)
+
+    assert {"ann": 10, "bob": 6} == totals_in(Savepoint.open(tmp_path / "copy"))
+    assert not list((tmp_path / "copy/bases").iterdir())
