@@ -34,6 +34,7 @@ _COMMANDS = {
     "stamp": "histories",
     "quarantine": "quarantining",
     "savepoint": "taking",
+    "rewind": "rewinding",
     "gc": "collecting",
     "clean": "cleaning",
     "warm-up": "warming",

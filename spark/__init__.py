@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ..state.streaming.rewinding import rewind as rewind
     from .streaming.job import StreamJob as StreamJob
     from .streaming.savepoints import take_savepoint as take_savepoint
 
-__all__ = ["StreamJob", "register", "take_savepoint"]
+__all__ = ["StreamJob", "register", "rewind", "take_savepoint"]
 
-_PLACES = {"StreamJob": ".streaming.job", "take_savepoint": ".streaming.savepoints"}
+_PLACES = {
+    "StreamJob": ".streaming.job",
+    "rewind": "..state.streaming.rewinding",
+    "take_savepoint": ".streaming.savepoints",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -49,7 +49,7 @@ class Batches:
 
     def __init__(self, place, function, backend, *, schema, key, element=None, timestamp="", delay_ms=0, slots=2,
                  key_groups=8, uid="operator", output=None, side=(), retained=100, idle_ms=None, inputs=1,
-                 before=None, base=""):  # fmt: skip
+                 before=None, base="", **of_epoch):  # fmt: skip
         self.checkpoint = place.parent / f"{place.name}-checkpoint"
         self.directory = (
             StateDirectory.open(Folder.at(place)) if (place / "epochs").exists()
@@ -61,7 +61,7 @@ class Batches:
         epoch, after = self.directory.last_epoch, self.number - 1 if self.number else None
         if epoch is None or base:
             number = 1 if epoch is None else epoch.number + 1
-            epoch = Epoch(number, slots, 2, slot_groups(slots, 2), {uid: "none"}, after, base)
+            epoch = Epoch(number, slots, 2, slot_groups(slots, 2), {uid: "none"}, after, base, **of_epoch)
             self.directory.begin_epoch(epoch)
         self.run = RunFacts(self.directory.folder.place, uuid.uuid4().hex)
         self.directory.begin_run(self.run.token, epoch=epoch.number, retained=retained, after_batch=after,

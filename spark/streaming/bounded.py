@@ -22,6 +22,7 @@ from ...serializers.errors import DeclarationError, SavepointNotFound, StateShif
 from ...state.backends.publishing import OperatorSnapshot, SubtaskSnapshot
 from ...state.columnar.new_savepoint import check_position
 from ...state.job import Operator
+from ...state.savepoint.handles import RelativeFileHandle
 from ...state.savepoint.metadata import SavepointMetadata
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.commit import Commit
@@ -29,7 +30,7 @@ from ...state.storage.files import Folder
 from ...state.storage.publish import Destination, all_or_nothing, check_target
 from ...state.storage.runs import names_of
 from ...state.storage.target_lock import CLAIM_NAME, claimed
-from ...state.streaming.directory import with_streams
+from ...state.streaming.directory import with_files
 from ..in_arrow import mapped
 from ..placing import partitioned_by
 from ..watching import run_watched
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter
 
     from ...state.progress import Progress
+    from ...state.savepoint.handles import StreamHandle
     from ...state.storage.target_lock import Claim
     from .building import Input, Plan, Work
 
@@ -204,7 +206,11 @@ def _publish(claim: Claim, processed: Sequence[_Processed], position: Any, *, dr
     commit = Commit(claim.folder)
     streams = {name: one for part in processed for slot in part.by_slot.values() for name, one in slot.streams.items()}
     snapshots = [one.snapshot for one in processed]
-    stored = [with_streams(one.state(), lambda stream: commit.stream(streams[stream.path])) for one in snapshots]
+
+    def committed(file: StreamHandle) -> StreamHandle:
+        return commit.stream(streams[file.path]) if isinstance(file, RelativeFileHandle) else file
+
+    stored = [with_files(one.state(), committed) for one in snapshots]
     facts = {
         "position": position,
         "watermarks": {one.operator.work.spec.uid: one.watermarks for one in processed},

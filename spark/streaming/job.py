@@ -24,7 +24,6 @@ import attrs
 from ...serializers.errors import DeclarationError, shown
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
-from ...state.backends.restore_check import RESTORING
 from ...state.key_groups import check_parallelism
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
@@ -36,6 +35,7 @@ from .building import Input, Plan, key_serializer
 from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
 from .runs import RunFacts
 from .starting import Start
+from .upgrading import UPGRADING
 
 if TYPE_CHECKING:
     import os
@@ -149,15 +149,17 @@ class StreamJob:
         writer: DataStreamWriter,
         *,
         on_incompatible: str = "refuse",
-        options: MigrationOptions = RESTORING,
+        options: MigrationOptions = UPGRADING,
         available_now: bool = False,
     ) -> StreamingQuery:
         """Check the state against the functions, and start the query.
 
         Args:
             writer: The writer of the query; its checkpoint and output mode are set here.
-            on_incompatible: What happens where state needs a migration: "refuse", or "migrate" before the start.
-            options: The options of the check and the migration: states to rename or drop, the policy, trust.
+            on_incompatible: What happens where state needs a migration: "refuse"; "migrate" before the start; or
+                "lazy": each value when it is written, and the others a part in each batch.
+            options: The options of the check and the migration: states to rename or drop, the policy, trust. By default
+                what would lose fields or digits is refused; `MigrationOptions()` accepts it.
             available_now: Whether the query ends when it has processed all rows that are there now, as with
                 `trigger(availableNow=True)`. With that trigger alone it would not end, because Spark wakes the slots.
 

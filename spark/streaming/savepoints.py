@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...serializers.errors import DeclarationError
+from ...state.backends.lazy_forms import state_in
+from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.streaming.directory import StateDirectory
 from ...state.streaming.holds import held
@@ -51,10 +54,19 @@ def take_savepoint(
     Raises:
         SavepointNotFound: There is no state directory, or its query has no committed batch; or only Spark knows which
             of two attempts was committed.
-        DeclarationError: Some slots have not run since the last change of the query.
+        DeclarationError: Some slots have not run since the last change of the query; or state is migrated lazily.
         StateShiftError: As in `migrate`.
     """
     directory = StateDirectory.open(Folder.at(state_dir))
+    roots = tuple(allow_roots)
+    names = [state.name for one in Savepoint.open(state_dir, allow_roots=roots).operators for state in one.states]
+    if lazy := sorted({state_in(name) for name in names if state_in(name) != name}):
+        raise DeclarationError(
+            f"the lazy migration of {', '.join(map(repr, lazy))} is not over, and Flink reads one form of a state only",
+            advice="`stateshift inspect` says how much is left; when nothing is, start the query once more. Or start it"
+            ' with on_incompatible="migrate", which finishes the migration',
+            written="Nothing was written.",
+        )
     with held(directory.folder, committed_batch(directory)):
         return migrate(
             state_dir,
@@ -64,5 +76,5 @@ def take_savepoint(
             py_files=py_files,
             announce=announce,
             progress=progress,
-            allow_roots=allow_roots,
+            allow_roots=roots,
         )

@@ -99,6 +99,8 @@ class SlotRunner:
         if slot is None:
             return Answer(None, is_current=False)
         before, arrived = None if stored is None else Manifest.from_bytes(stored), list(blobs)
+        if before is not None and before.directory in run.directory.copied_from:
+            before = None  # the copy begins an epoch of its own
         if before is not None and before.epoch == run.epoch.number:
             is_due = before.wake_ms is not None and before.wake_ms <= now_ms
             if before.batch == batch or not (arrived or is_due or run.drains == batch):
@@ -162,10 +164,11 @@ class SlotRunner:
                 f"the state is of epoch {before.epoch}, and the query was started for epoch {run.epoch.number}",
                 advice="start it again with StreamJob.start: another start has gone on in the meantime",
             )
-        task = SlotTask(self.spec, slot, run.epoch.slots)
+        task = SlotTask(self.spec, slot, run.epoch.slots, lazy=run.epoch.lazy.get(self.spec.uid))
         if before is not None and before.epoch == run.epoch.number:
             stored = with_places(before.operator, run.directory.files)
-            task.resume(before, StoredOperator(stored, run.directory.folder, before.batch + 1), now_ms)
+            lineage = run.epoch.lineage
+            task.resume(before, StoredOperator(stored, run.directory.folder, before.batch + 1, lineage), now_ms)
             task.committed()
             return task
         base = run.directory.base_of(run.epoch)

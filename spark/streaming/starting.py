@@ -5,35 +5,28 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import JobDescription, OperatorDescription
-from ...compat.edits import Edits
-from ...serializers.compatibility import Decision
-from ...serializers.errors import DeclarationError
-from ...state.backends.heap.backend import HashMapStateBackend
-from ...state.backends.restore_check import RestoreCheck, RestoreRefused
-from ...state.job import Operator
-from ...state.savepoint.metadata import METADATA, write_metadata
+from ...serializers.errors import DeclarationError, StateShiftError
 from ...state.storage.files import Folder
 from ...state.storage.target_lock import claimed
 from ...state.streaming.commit_log import (
     CheckpointNote,
     last_committed,
+    last_in_log,
     last_planned,
     pinned_settings,
     plan_without_rows,
     read_note,
     write_note,
 )
-from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
-from ...state.streaming.slot import OperatorSpec, SlotTask
+from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory, lacks_slots
 from .carriers import TRANSFORM
 from .grouping import slot_groups
 from .manifests import committed_manifests
+from .upgrading import HOW, Judgement, write_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...state.migration.options import MigrationOptions
-    from ...state.savepoint.reader import Savepoint
     from .job import StreamJob
 
 _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
@@ -66,10 +58,9 @@ class Start:
             if job.bounded:
                 what, todo = "the inputs of the job are static DataFrames", "call job.run(results.write…, savepoint=…)"
             raise DeclarationError(what, advice=todo)
-        if on_incompatible not in {"refuse", "migrate"}:
-            raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice="refuse or migrate")
-        self._job, self._writer, self._may_migrate = job, writer, on_incompatible == "migrate"
-        self._options = options
+        if on_incompatible not in HOW:
+            raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice=f"pass {' or '.join(HOW)}")
+        self._job, self._writer, self._how, self._options = job, writer, on_incompatible, options
         self._spark: SparkSession = writer._spark  # noqa: SLF001 - there is no public way to the session of a writer
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
@@ -105,6 +96,7 @@ class Start:
             drains: Whether that is a new one, without rows, which ends event time.
         """
         self._require_allowed()
+        self._require_unwritten()
         _await_release(self._folder.place)
         with ExitStack() as claims:
             self._folder.create()
@@ -179,6 +171,21 @@ class Start:
                 written="Nothing was written.",
             ) from error
 
+    def _require_unwritten(self) -> None:
+        """Refuse a file sink that has batches of later numbers: Spark would leave out the results of new ones."""
+        path, written = sink_path(self._writer), None
+        with suppress(StateShiftError):  # a store that only Spark knows
+            written = last_in_log(Folder.at(path).folder("_spark_metadata")) if path else None
+        numbers = (last_planned(self._checkpoint), last_committed(self._checkpoint))
+        known = max((number for number in numbers if number is not None), default=-1)
+        if written is not None and written > known:
+            raise DeclarationError(
+                f"the folder {path} has the results of batches up to {written}, and the next batch is {known + 1}:"
+                " Spark's file sink leaves out batches whose numbers it has, so results would be lost",
+                advice="choose another folder: a query with a new or a rewound checkpoint needs its own",
+                written="Nothing was written.",
+            )
+
     def _directory(self) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
         job, place = self._job, self._checkpoint.place
@@ -244,12 +251,17 @@ class Start:
         manifests = committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
         self._wake_ms = min((one.wake_ms for one in manifests if one.wake_ms is not None), default=None)
-        written = max((manifest.epoch for manifest in manifests), default=before.number)
-        of_state = before if written == before.number else directory.epoch(written)
-        savepoint = directory.savepoint(manifests, of_state, batch)
-        wants = self._judged(savepoint)
+        written = max((manifest.epoch for manifest in manifests), default=0)
+        of_state = (directory.epoch(written) if written else directory.unchanged_epoch) or before
+        savepoint = directory.savepoint(manifests, of_state, batch, for_types=True)
+        ran: dict[bytes, set[int]] = {}
+        for manifest in manifests:
+            if manifest.epoch == of_state.number:
+                ran.setdefault(manifest.operator.operator_id, set()).add(manifest.slot)
+        may_end = not lacks_slots(ran, of_state)
+        judgement = Judgement(self._job, self._options, self._how, savepoint, of_state, may_end=may_end)
         slots = self._job.slots or of_state.slots
-        if wants is None and slots == of_state.slots:
+        if not judgement.changes and slots == of_state.slots:
             return of_state
         if last is not None and slots != of_state.slots:  # Spark does not know the new slots before there are rows
             raise DeclarationError(
@@ -259,8 +271,10 @@ class Start:
             )
         number = directory.next_epoch
         base = str(number)
-        self._write_base(directory, savepoint, base, wants)
-        epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers, batch, base)
+        savepoint = directory.savepoint(manifests, of_state, batch)
+        history = write_base(directory, savepoint, base, judgement, self._spark)
+        groups, of_lazy = slot_groups(slots, partitions), (judgement.lazy, judgement.lazy_types)
+        epoch = Epoch(number, slots, partitions, groups, carriers, batch, base, history, *of_lazy)
         directory.begin_epoch(epoch)
         return epoch
 
@@ -274,61 +288,18 @@ class Start:
                     written="Nothing was written.",
                 )
 
-    def _judged(self, savepoint: Savepoint) -> JobDescription | None:
-        """Return the new types where a migration is needed and allowed; None: the functions go on from the state.
 
-        Raises:
-            RestoreRefused: They cannot, or a migration is needed and not allowed.
-        """
-        options = self._options
-        trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
-        described = options.edits.apply(savepoint.describe(**trust))  # type: ignore[arg-type]
-        found: list[OperatorDescription] = []
-        migrates = bool(options.edits)
-        if migrates and not self._may_migrate:
-            raise DeclarationError(
-                "states can only be renamed, dropped or converted by a migration",
-                advice='pass on_incompatible="migrate", too',
-                written="Nothing was written.",
-            )
-        for spec in self._job.operators.values():
-            identity = Operator(spec.uid).id
-            stored = next((one for one in described.operators if one.operator_id == identity), None)
-            stored = stored or OperatorDescription(identity, spec.uid)
-            check = RestoreCheck(described.origin, stored, spec.key, attrs.evolve(options, edits=Edits()))
-            try:
-                _probe(spec, self._job.functions[spec.uid]).judge(check)
-            except RestoreRefused as refused:
-                if refused.report.decision is Decision.REFUSE:
-                    raise
-                if not self._may_migrate:
-                    refused.advice = (
-                        'pass on_incompatible="migrate" to start: a Spark job then migrates the state, and the query'
-                        " goes on where it stood"
-                    )
-                    raise
-                migrates = True
-            found += check.job.operators
-        return JobDescription("the query", tuple(found)) if migrates else None
+def sink_path(writer: DataStreamWriter) -> str:
+    """Return the option `path` of a writer; "": it has none, or this release of Spark keeps it elsewhere."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-    def _write_base(
-        self, directory: StateDirectory, savepoint: Savepoint, name: str, wants: JobDescription | None
-    ) -> None:
-        """Write the savepoint that a new epoch begins with; with new types by a migration."""
-        was = directory.base(f"{name}-was" if wants is not None else name)
-        was.create()
-        was.write(METADATA, write_metadata(savepoint.metadata))
-        if wants is not None:
-            from ..migrate import migrate
-
-            migrate(
-                was.place,
-                directory.base(name).place,
-                wants,
-                self._options,
-                session=self._spark,
-                allow_roots=[directory.folder.place],
-            )
+    with suppress(Py4JError):
+        java: Any = writer._jwrite  # noqa: SLF001 - there is no public way to the options of a writer
+        options = java.getClass().getDeclaredField("extraOptions")
+        options.setAccessible(True)
+        found = options.get(java).get("path")
+        return str(found.get()) if found.isDefined() else ""
+    return ""
 
 
 def _now_ms() -> int:
@@ -362,12 +333,3 @@ def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     finally:
         for name, was in before.items():
             spark.conf.set(name, was or "")
-
-
-def _probe(spec: OperatorSpec, function: Any) -> SlotTask:
-    """Return a task of the operator that has no files, for its states alone.
-
-    Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
-    class in the process that has it.
-    """
-    return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=deepcopy(function))

@@ -116,15 +116,19 @@ class Layout:
     plans: Mapping[str, StatePlan | None]
 
     @classmethod
-    def of(cls, state: str, plans: Mapping[str, StatePlan | None]) -> Layout | None:
+    def of(cls, state: str, plans: Mapping[str, StatePlan | None], present: str = "") -> Layout | None:
         """Return the layout of a state; None where it has one table, as it should be.
 
         Args:
             state: The name of the state.
             plans: The plans of all stored tables of the state, by name; None: the values have the present form.
+            present: The present table in all subtasks, if that was decided from what they all stored.
         """
         alike = [name for name, plan in plans.items() if plan is None]
-        present = next(iter(alike), free_table(state, plans)) if state in plans and state not in alike else state
+        if state in alike:
+            present = state
+        elif not present or plans.get(present) is not None:
+            present = next(iter(alike), free_table(state, plans)) if state in plans else state
         others = {name: plan for name, plan in plans.items() if name != present}
         return cls(present, others) if others or present != state else None
 

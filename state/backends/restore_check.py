@@ -9,6 +9,7 @@ first state, since all keyed states have them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -76,7 +77,8 @@ class RestoreCheck:
         stored: The stored operator.
         key: The serializer of the program's keys; None: the operator is not keyed.
         options: Edits, policy and target, as for a migration.
-        lazy: The names of keyed states that are migrated lazily where they need a migration; True: all.
+        lazy: The names of keyed states that are migrated lazily where they need a migration; True: all. A mapping has
+            for each the name of its present table, which all subtasks have in common (`Layout`).
 
     Attributes:
         layouts: The tables of the states that have several, or get them, because they are migrated lazily.
@@ -136,7 +138,8 @@ class RestoreCheck:
             reports = [self._judged(taken, name) for name in tables]
         worst = max(reports, key=lambda report: _BY_DECISION.index(report.decision))
         if all(self._is_readable(report, taken) for report in reports):
-            layout = Layout.of(state.name, {name: self._plans[name] for name in tables}) if tables else None
+            present = self._lazy.get(state.name, "") if isinstance(self._lazy, Mapping) else ""
+            layout = Layout.of(state.name, {name: self._plans[name] for name in tables}, present) if tables else None
             if layout is not None:
                 self.layouts[state.name] = layout
             return taken

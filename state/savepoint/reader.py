@@ -362,10 +362,10 @@ class Savepoint:
 
         if not folder.exists(STREAM_FILE):
             raise _not_found(folder)
-        metadata, query = read_state(folder)
+        metadata, lineage, query = read_state(folder)
         folder = with_moved(metadata, folder)
         require_reachable(metadata, folder)
-        return cls(folder, metadata, query=query)
+        return cls(folder, metadata, lineage, query=query)
 
     @property
     def metadata_sha256(self) -> str:

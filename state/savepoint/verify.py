@@ -233,7 +233,7 @@ def _summary(savepoint: Savepoint) -> str:
 
 
 def _digests(savepoint: Savepoint, problems: dict[str, str]) -> Iterator[Check]:
-    if savepoint.lineage is None:
+    if savepoint.lineage is None or not savepoint.has_digests:
         absent = f"there is no {LINEAGE} with digests; Flink does not write one"
         if any(operator.keyed_format == "database" for operator in savepoint.operators):
             absent += "; the checksums of RocksDB cover the blocks that were read"

@@ -208,6 +208,21 @@ class Folder:
             found = self._store.get_file_info(FileSelector(opened(self.place)[1], recursive=True, allow_not_found=True))
         return any(info.base_name == name for info in found)
 
+    def names_below(self) -> tuple[str, ...]:
+        """Return the names of all files in the folder and in those inside it, sorted; a missing folder is an error."""
+        with asking(self.place, ""):
+            if self.is_local:
+                top = Path(self.place)
+                if not top.is_dir():
+                    raise FileNotFoundError(self.place)
+                found = (Path(place, name).relative_to(top) for place, _, names in os.walk(top) for name in names)
+                return tuple(sorted(name.as_posix() for name in found))
+            from pyarrow.fs import FileSelector, FileType
+
+            start = opened(self.place)[1]
+            listed = self._store.get_file_info(FileSelector(start, recursive=True))
+            return tuple(sorted(one.path[len(start) + 1 :] for one in listed if one.type == FileType.File))
+
     def create(self) -> tuple[Folder, ...]:
         """Create the folder and its parents where they are missing; return the created folders, this one first."""
         made = tuple(takewhile(lambda folder: not folder.exists(), (self, *self.above())))
@@ -305,6 +320,19 @@ class Folder:
             for piece in reader.pieces():
                 stream.write(piece)
             return reader.size
+
+    def link(self, name: str, target: Folder) -> int:
+        """Copy a file that nobody changes to another folder, on a local disk as a hard link; return its size in bytes.
+
+        Args:
+            name: The file.
+            target: The folder to write to.
+        """
+        if self.is_local and target.is_local:
+            with suppress(OSError):  # another disk, or one without links
+                os.link(self._path(name), target._path(name))
+                return self.size(name)
+        return self.copy(name, target)
 
     def free_space_bytes(self) -> int | None:
         """Return the free bytes on the disk of the folder, even if the folder is missing; None for other stores."""

@@ -201,6 +201,11 @@ class Lineage:
         mine.pop("history")
         return (*self.history, mine)
 
+    @property
+    def migrations(self) -> tuple[dict[str, Any], ...]:
+        """The lineages of the migrations up to this one, oldest first: what else was written did not change types."""
+        return tuple(told for told in self.as_history() if told.get("plan"))
+
     @classmethod
     def from_json(cls, data: bytes) -> Lineage:
         """Parse the content of the file.

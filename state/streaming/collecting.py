@@ -41,7 +41,7 @@ _KNOWN = {
 """The names that this package has for files, by folder; those in `_BASE` are all alike."""
 _IN_BASE = r"([0-9a-f]{32}-[a-z-]+-\d+(-[0-9a-f]{12})?|_serializers(-[0-9a-f]{12})?\.json|_stateshift\.json|_metadata)"
 _UNFINISHED = r"(\.done)?(\.attempt-[0-9a-f-]+)?"
-_BASE = re.compile(BASES + r"/(\d+)(-was)?")
+_BASE = re.compile(BASES + r"/(\d+)(-was|-left)?")
 _HOUR_S = 3600
 
 
@@ -147,12 +147,15 @@ class Needs:
         epochs = {self._written.epochs[name.run] for name in kept} | {run.epoch for run in runs[-1:]}
         if directory.last_epoch is not None:
             epochs.add(directory.last_epoch.number)
+        unchanged = directory.unchanged_epoch
+        if unchanged is not None and not self._written.newest(self.oldest)[0]:
+            epochs.add(unchanged.number)
         self.without_base = self._without_base()
         self.bases = epochs - ({self.without_base.number} if self.without_base is not None else set())
         self._last_epoch = max(epochs, default=0)
         self.files = {name for one in kept for name in self._written.read(one).files()}
         for number in sorted(self.bases):
-            for name in (str(number), f"{number}-was"):
+            for name in (f"{number}-was", f"{number}-left", str(number)):
                 self.files |= set(_named_by(directory.base(name)))
 
     def has(self, place: str, name: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..storage.files import Folder
 
 NOTE = "_stateshift-state.json"
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(\d+)(?:\.compact)?")
 
 
 @attrs.frozen
@@ -59,12 +59,12 @@ def write_note(checkpoint: Folder, note: CheckpointNote) -> None:
 
 def last_planned(checkpoint: Folder) -> int | None:
     """Return the number of the last batch that has offsets; None: there is none."""
-    return _last(checkpoint, "offsets")
+    return last_in_log(checkpoint.folder("offsets"))
 
 
 def last_committed(checkpoint: Folder) -> int | None:
     """Return the number of the last committed batch; None: there is none."""
-    return _last(checkpoint, "commits")
+    return last_in_log(checkpoint.folder("commits"))
 
 
 def offsets(checkpoint: Folder, batch: int) -> str:
@@ -126,9 +126,11 @@ def pinned_settings(checkpoint: Folder, batch: int) -> dict[str, str]:
     return found
 
 
-def _last(checkpoint: Folder, log: str) -> int | None:
+def last_in_log(log: Folder) -> int | None:
+    """Return the number of the last batch in a log of the engine; None: it has none."""
     try:
-        names = checkpoint.folder(log).names()
+        names = log.names()
     except SavepointNotFound:
         return None
-    return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=None)
+    found = (_NUMBER.fullmatch(name) for name in names)
+    return max((int(one[1]) for one in found if one), default=None)

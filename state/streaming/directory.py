@@ -1,8 +1,10 @@
 """The state directory of a streaming query.
 
-    _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups
-    epochs/N.json               what holds for the batches after a start that changed something: slots, grouping, base
-    bases/N/_metadata           the savepoint that epoch N began with
+    _stateshift-stream.json     the id of the directory, the checkpoint that it belongs to, the number of key groups,
+                                and the ids of the directories that it was copied from
+    epochs/N.json               what holds for the batches after a start that changed something: slots, grouping, base,
+                                and what the migrations before it did
+    bases/N/_metadata           the savepoint that epoch N began with; N-was before its migration, N-left in the middle
     runs/TOKEN.json             one start of the query: its number, its epoch, what was committed before
     manifests/NAME              the manifests of all attempts; `reading` chooses those that hold
     files/NAME, shared/UUID     the files that manifests name: of one batch alone, and of several
@@ -17,7 +19,7 @@ from __future__ import annotations
 import json
 import uuid
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -26,17 +28,20 @@ from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFou
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
 from ..savepoint.metadata import SavepointMetadata, operator_id_of_uid
 from ..savepoint.reader import Savepoint
+from ..storage.lineage import Lineage
 from ..storage.publish import now
 from ..storage.roots import uri_of
 from .holds import HOLDS, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..savepoint.handles import StreamHandle
     from ..savepoint.metadata import OperatorState
     from ..storage.files import Folder
+
+T = TypeVar("T")
 
 STREAM_FILE = "_stateshift-stream.json"
 EPOCHS, RUNS, BASES = "epochs", "runs", "bases"
@@ -55,6 +60,10 @@ class Epoch:
         carriers: How Spark calls each operator, by uid.
         after_batch: The last batch that was committed before; None: none was.
         base: The name of the folder in `bases` with the savepoint that it began with; "": it began with no state.
+        history: What the migrations of the state did so far, as in the lineage of savepoints.
+        lazy: The states that are migrated lazily in it, each with its present table, by the uid of their operator.
+        types: The declared types of these operators, as `stateshift snapshot` records them, so that what is left of a
+            lazy migration can be finished without their code; "": no state is migrated lazily.
     """
 
     number: int
@@ -64,6 +73,16 @@ class Epoch:
     carriers: dict[str, str]
     after_batch: int | None = None
     base: str = ""
+    history: tuple[dict[str, Any], ...] = attrs.field(default=(), repr=False)
+    lazy: dict[str, dict[str, str]] = attrs.field(factory=dict)
+    types: str = attrs.field(default="", repr=False)
+
+    @property
+    def lineage(self) -> Lineage | None:
+        """The lineage of the state in it; None: it was never migrated."""
+        if not self.history:
+            return None
+        return Lineage(stateshift=__version__, created="", job="a query", history=self.history)
 
 
 @attrs.frozen
@@ -96,22 +115,28 @@ class StateDirectory:
         id: Its id.
         checkpoint: The place of the query's checkpoint.
         max_parallelism: The number of key groups of all operators.
+        copied_from: The ids of the directory that it was copied from, of the one that this was copied from, and so on:
+            the engine still has manifests of theirs, which are of an epoch that is over.
     """
 
     folder: Folder
     id: str
     checkpoint: str
     max_parallelism: int
+    copied_from: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, folder: Folder, checkpoint: str, max_parallelism: int) -> StateDirectory:
         """Make a folder the state directory of a query with this checkpoint."""
         made = cls(folder, uuid.uuid4().hex, checkpoint, max_parallelism)
-        folder.create()
-        for name in (EPOCHS, RUNS, MANIFESTS, FILES, SHARED, BASES, HOLDS):
-            folder.folder(name).create()
+        made.create_folders()
         made.write_facts()
         return made
+
+    def create_folders(self) -> None:
+        """Create its folders."""
+        for name in (EPOCHS, RUNS, MANIFESTS, FILES, SHARED, BASES, HOLDS):
+            self.folder.folder(name).create()
 
     def write_facts(self) -> None:
         """Write the file that identifies the directory."""
@@ -122,6 +147,7 @@ class StateDirectory:
             "id": self.id,
             "checkpoint": self.checkpoint,
             "max_parallelism": self.max_parallelism,
+            "copied_from": self.copied_from,
         }
         _write_json(self.folder, STREAM_FILE, facts)
 
@@ -145,7 +171,8 @@ class StateDirectory:
                 advice="use the release that wrote it, or a later one",
                 file=f"{folder.place}/{STREAM_FILE}",
             )
-        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"])
+        copied_from = tuple(facts.get("copied_from", ()))
+        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"], copied_from)
 
     @cached_property
     def shared(self) -> Folder:
@@ -166,16 +193,22 @@ class StateDirectory:
         number = max((int(name.removesuffix(".json")) for name in names if name.endswith(".json")), default=0)
         return self.epoch(number) if number else None
 
+    @property
+    def unchanged_epoch(self) -> Epoch | None:
+        """The epoch of the state while no batch has changed it here: that of a copy is in its first one."""
+        return self.epoch(1) if self.copied_from else self.last_epoch
+
     def epoch(self, number: int) -> Epoch:
         """Read an epoch."""
         facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
-        return Epoch(**{**facts, "groups": tuple(facts["groups"])})
+        lists = {name: tuple(facts.get(name, ())) for name in ("groups", "history")}
+        return Epoch(**{**facts, **lists})
 
     @property
     def next_epoch(self) -> int:
         """The number of the next epoch: a start that died may have left files of a base, which are not touched."""
         number = 1 if self.last_epoch is None else self.last_epoch.number + 1
-        bases = {name.removesuffix("-was") for name in self.folder.folder(BASES).names()}
+        bases = {name.partition("-")[0] for name in self.folder.folder(BASES).names()}
         while str(number) in bases:
             number += 1
         return number
@@ -236,17 +269,22 @@ class StateDirectory:
                 (self.folder.folder(folder) if folder else self.folder).delete(file)
         return attrs.evolve(manifest, obsolete=tuple(one for one in manifest.obsolete if one not in gone))
 
-    def savepoint(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> Savepoint:
+    def savepoint(
+        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, *, for_types: bool = False
+    ) -> Savepoint:
         """Return the state after a batch, as a savepoint that can be read like any other.
 
         Args:
             manifests: The committed manifests of all slots that have one.
             epoch: The epoch of that batch.
             batch: The number of the batch.
+            for_types: Whether only the types count. Otherwise it is an error if some slots have not run in the epoch.
         """
-        return Savepoint(self.folder, self.metadata(manifests, epoch, batch))
+        return Savepoint(self.folder, self.metadata(manifests, epoch, batch, for_types=for_types), epoch.lineage)
 
-    def metadata(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> SavepointMetadata:
+    def metadata(
+        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, *, for_types: bool = False
+    ) -> SavepointMetadata:
         """Return the `_metadata` of the state after a batch; all files in it are named by their places."""
         found: dict[bytes, dict[int, OperatorState]] = {}
         for manifest in manifests:
@@ -254,8 +292,7 @@ class StateDirectory:
                 operator = with_places(manifest.operator, self.files)
                 found.setdefault(operator.operator_id, {})[manifest.slot] = operator
         base = self.base_of(epoch)
-        wanted = {operator_id_of_uid(uid) for uid in epoch.carriers} | found.keys()
-        if base is not None and found and any(len(found.get(one, ())) < epoch.slots for one in wanted):
+        if base is not None and not for_types and lacks_slots(found, epoch):
             raise DeclarationError(
                 f"some slots have not run since epoch {epoch.number} began, so there is no state after a single batch",
                 advice="run the query until a batch with rows is committed: it runs all slots",
@@ -283,28 +320,56 @@ class StateDirectory:
         return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
 
 
+def lacks_slots(found: Mapping[bytes, Collection[int]], epoch: Epoch) -> bool:
+    """Whether some slots have run since an epoch began, and others have not: what those have is a part of its base.
+
+    Args:
+        found: The slots that have run, by the id of their operator.
+        epoch: The epoch.
+    """
+    wanted = {operator_id_of_uid(uid) for uid in epoch.carriers} | found.keys()
+    return bool(found) and any(len(found.get(one, ())) < epoch.slots for one in wanted)
+
+
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:
     """Return an operator whose files are named by their places, and not relative to the folder of `_metadata`."""
     start = uri_of(folder)
-    return with_streams(operator, lambda stream: AbsoluteFileHandle(f"{start}/{stream.path}", stream.size))
+    return with_files(
+        operator,
+        lambda file: (
+            AbsoluteFileHandle(f"{start}/{file.path}", file.size) if isinstance(file, RelativeFileHandle) else file
+        ),
+    )
 
 
-def with_streams(operator: OperatorState, changed: Callable[[RelativeFileHandle], StreamHandle]) -> OperatorState:
-    """Return an operator with other handles for its files."""
+def moved(metadata: SavepointMetadata, source: Folder, target: Folder) -> SavepointMetadata:
+    """Return `_metadata` whose files are in another folder, under the same names, as far as they were in the source."""
+    start, end = f"{uri_of(source)}/", f"{uri_of(target)}/"
 
-    def placed(part: Any) -> Any:
-        if isinstance(part, RelativeFileHandle):
+    def placed(file: RelativeFileHandle | AbsoluteFileHandle) -> RelativeFileHandle | AbsoluteFileHandle:
+        if isinstance(file, AbsoluteFileHandle) and file.uri.startswith(start):
+            return attrs.evolve(file, uri=end + file.uri[len(start) :])
+        return file
+
+    return with_files(metadata, placed)
+
+
+def with_files(whole: T, changed: Callable[[RelativeFileHandle | AbsoluteFileHandle], StreamHandle]) -> T:
+    """Return a part of `_metadata` with other handles of files."""
+
+    def visited(part: Any) -> Any:
+        if isinstance(part, RelativeFileHandle | AbsoluteFileHandle):
             return changed(part)
         if isinstance(part, tuple):
-            return tuple(map(placed, part))
+            return tuple(map(visited, part))
         if attrs.has(type(part)):
             fields = attrs.fields_dict(type(part))
             return attrs.evolve(
-                part, **{name.lstrip("_"): placed(getattr(part, name)) for name in fields if fields[name].init}
+                part, **{name.lstrip("_"): visited(getattr(part, name)) for name in fields if fields[name].init}
             )
         return part
 
-    result: OperatorState = placed(operator)
+    result: T = visited(whole)
     return result
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..savepoint.metadata import SavepointMetadata
+    from ..storage.lineage import Lineage
     from .directory import BegunRun
 
 
@@ -186,8 +187,8 @@ def _only(names: Iterable[ManifestName]) -> ManifestName:
     return first
 
 
-def read_state(folder: Folder) -> tuple[SavepointMetadata, QueryFacts]:
-    """Return the state of a query after its last committed batch, as the content of `_metadata`.
+def read_state(folder: Folder) -> tuple[SavepointMetadata, Lineage | None, QueryFacts]:
+    """Return the state of a query after its last committed batch, as the content of `_metadata`, and its lineage.
 
     Args:
         folder: The state directory.
@@ -200,7 +201,7 @@ def read_state(folder: Folder) -> tuple[SavepointMetadata, QueryFacts]:
     directory = StateDirectory.open(folder)
     batch = committed_batch(directory)
     number, manifests = committed_manifests(directory, batch)
-    epoch = directory.epoch(number) if number else directory.last_epoch
+    epoch = directory.epoch(number) if number else directory.unchanged_epoch
     if epoch is None:
         raise SavepointNotFound(
             f"no start of a query is recorded in the state directory {folder}", advice="start the query"
@@ -208,4 +209,4 @@ def read_state(folder: Folder) -> tuple[SavepointMetadata, QueryFacts]:
     facts = QueryFacts(
         directory.id, directory.checkpoint, batch, epoch.number, offsets(Folder.at(directory.checkpoint), batch)
     )
-    return directory.metadata(manifests, epoch, batch), facts
+    return directory.metadata(manifests, epoch, batch), epoch.lineage, facts

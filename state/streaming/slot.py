@@ -27,12 +27,15 @@ from ..task.function_subtask import FunctionSubtask
 from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..runtime.output_tag import OutputTag
     from ..storage.files import Folder
     from ..task.subtask import BackendFactory, StoredOperator
+
+MIGRATED_PER_BATCH = 10_000
+"""How many entries that nothing touches a slot migrates at the end of a batch, where states are migrated lazily."""
 
 
 @attrs.frozen
@@ -106,14 +109,23 @@ class SlotTask(FunctionSubtask):
         slot: The number of the slot.
         slots: The number of slots: the parallelism of the operator.
         function: The function; by default the pickled one.
+        lazy: The states that are migrated lazily, each with its present table.
 
     Attributes:
         results: The results of the main output since the last `take`.
         side_results: Those of side outputs, with their tags.
     """
 
-    def __init__(self, spec: OperatorSpec, slot: int, slots: int, *, function: Any = None) -> None:
-        self._spec = spec
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        slot: int,
+        slots: int,
+        *,
+        function: Any = None,
+        lazy: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spec, self._lazy = spec, lazy or {}
         self._key_now: Any = None
         self._element: Any = None
         self._selectors = tuple(None if spec.key is None or not one.has_keys else self._current for one in spec.inputs)
@@ -155,7 +167,7 @@ class SlotTask(FunctionSubtask):
         """
         self._now_ms = now_ms
         self._own = True
-        self._begin((stored,))
+        self._begin((stored,), lazy=self._lazy)
         self.open()
         self._last = manifest
         self._active_ms = list(manifest.active_ms)
@@ -166,7 +178,7 @@ class SlotTask(FunctionSubtask):
         self._now_ms = now_ms
         self._own = False
         self._active_ms = [now_ms] * len(self._active_ms)
-        self._begin(() if base is None else (base,))
+        self._begin(() if base is None else (base,), lazy=self._lazy)
         self.open()
 
     def _shares(self, snapshots: Sequence[StoredOperator], part: str) -> Iterator[tuple[StoredOperator, list[Share]]]:
@@ -309,6 +321,8 @@ class SlotTask(FunctionSubtask):
             folder: The folder for files of this batch alone.
             shared: The folder for files that several batches need.
         """
+        if self._check is not None and self._check.layouts:
+            self._backend.migrate_some(MIGRATED_PER_BATCH)
         attempt = uuid.uuid4().hex
         written = self.write(batch + 1, Commit(folder, attempt), is_checkpoint=True, shared=shared)
         task = self.task

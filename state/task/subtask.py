@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..savepoint.redistribution import Share
     from ..storage.commit import Commit
     from ..storage.files import Folder
+    from ..storage.lineage import Lineage
 
     BackendFactory = Callable[[TypeSerializer[Any], int, range], KeyedStateBackend]
     """Called with the serializer of the keys, the number of key groups, and those of the subtask."""
@@ -61,11 +62,13 @@ class StoredOperator:
         stored: The operator, as it is in `_metadata`.
         folder: The folder of its files.
         checkpoint_id: The id of the checkpoint.
+        lineage: The lineage of a snapshot that is no folder of its own; None: it has none.
     """
 
     stored: OperatorState
     folder: Folder
     checkpoint_id: int
+    lineage: Lineage | None = None
 
     @classmethod
     def of(cls, savepoint: Savepoint, uid: str) -> Self:
@@ -85,7 +88,7 @@ class StoredOperator:
         """The savepoint or checkpoint; one of this operator alone where not all subtasks are in the snapshot."""
         if self.is_whole:
             return Savepoint.open(self.folder.place, allow_roots=self.folder.roots)
-        return Savepoint(self.folder, SavepointMetadata.new((self.stored,), self.checkpoint_id))
+        return Savepoint(self.folder, SavepointMetadata.new((self.stored,), self.checkpoint_id), self.lineage)
 
     @property
     def is_whole(self) -> bool:

@@ -172,3 +172,22 @@ def test_gc_deletes_what_is_old_and_says_so(run, engine, tmp_path):
     assert not any((place / one["name"]).exists() for one in tried["deleted"])
     assert exported(run("export", place, "--state", "total")) == {"ann": 1111, "bob": 2}
     assert run("gc", place).stdout.startswith("no garbage, in ")
+
+
+def test_rewind_copies_the_query_as_it_was(run, engine, tmp_path):
+    engine.batch(visits(ann=1000))
+    engine.batch(visits(ann=1000))
+    place, new = tmp_path / "state", tmp_path / "copy"
+
+    told = run("rewind", place, new, "--checkpoint", tmp_path / "back", "--to-batch", "2")
+
+    assert told.status == 0
+    assert told.stdout.startswith("copied: the query as it was after batch 2, in epoch 1\n")
+    assert "what batch 3 wrote since then" in told.stdout
+    assert exported(run("export", new, "--state", "total")) == {"ann": 1011, "bob": 2}
+    again = run("rewind", place, new, "--checkpoint", tmp_path / "back", "--to-batch", "2")
+    assert again.status == 2
+    assert "is not empty" in again.stderr
+    data = run("rewind", place, tmp_path / "2", "--checkpoint", tmp_path / "2-back", "--to-batch", "3", "--json").data
+    assert (data["batch"], data["epoch"], data["again"]) == (3, 1, None)
+    assert run("rewind", place, tmp_path / "3", "--checkpoint", tmp_path / "3-back", "--to-batch", "0").status == 3

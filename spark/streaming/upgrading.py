@@ -1,0 +1,267 @@
+"""The upgrade of a query: may its functions go on from the state, and with what does the next epoch begin?"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.check import check
+from ...compat.description import JobDescription, OperatorDescription
+from ...compat.edits import Edits
+from ...compat.gate.recording import digest, from_json, to_json
+from ...compat.policy import Policy
+from ...serializers.compatibility import Decision, Flag
+from ...serializers.errors import DeclarationError
+from ...state.backends.heap.backend import HashMapStateBackend
+from ...state.backends.lazy_forms import Layout, state_in, with_tables
+from ...state.backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
+from ...state.job import Operator
+from ...state.savepoint.metadata import METADATA, write_metadata
+from ...state.savepoint.reader import Savepoint
+from ...state.storage.lineage import LINEAGE
+from ...state.streaming.slot import SlotTask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from ...state.migration.options import MigrationOptions
+    from ...state.streaming.directory import Epoch, StateDirectory
+    from ...state.streaming.slot import OperatorSpec
+    from .job import StreamJob
+
+REFUSE, MIGRATE, LAZY = HOW = ("refuse", "migrate", "lazy")
+
+UPGRADING = attrs.evolve(RESTORING, policy=Policy(forbid={Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY}))
+"""The options of a start by default: what a migration, or the way back, would lose is refused."""
+
+_MIGRATE_ADVICE = (
+    'pass on_incompatible="migrate" to start: a Spark job then migrates the state, and the query goes on where it'
+    ' stood; or "lazy": each value is then migrated when it is written'
+)
+_LOSS_ADVICE = "change the types in one of the ways above; or pass options=MigrationOptions() to accept what is lost"
+_NOT_LAZY_ADVICE = 'pass on_incompatible="migrate"'
+
+
+class Judgement:
+    """What the functions of a job say of the state of its query.
+
+    Args:
+        job: The job.
+        options: The options of the check and the migration.
+        how: What may be done where state needs a migration: one of `HOW`.
+        savepoint: The state.
+        epoch: Its epoch.
+        may_end: Whether a lazy migration may be over: all slots have run since it began.
+
+    Attributes:
+        lazy: The states that are migrated lazily from now on, as in `Epoch`.
+
+    Raises:
+        RestoreRefused: The functions cannot go on from the state, or not in the way that is allowed.
+        DeclarationError: The options need a migration.
+    """
+
+    def __init__(
+        self,
+        job: StreamJob,
+        options: MigrationOptions,
+        how: str,
+        savepoint: Savepoint,
+        epoch: Epoch,
+        *,
+        may_end: bool = True,
+    ) -> None:
+        self._job, self._options, self._how, self._epoch, self._may_end = job, options, how, epoch, may_end
+        self._trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
+        self._stored = savepoint.describe(**self._trust)  # type: ignore[arg-type]
+        self.lazy: dict[str, dict[str, str]] = {}
+        if options.edits and how != MIGRATE:
+            raise DeclarationError(
+                "states can only be renamed, dropped or converted by a migration",
+                advice='pass on_incompatible="migrate", too',
+                written="Nothing was written.",
+            )
+        tables = [state.name for one in self._stored.operators for state in one.states]
+        if options.edits and (lazy := sorted({state_in(name) for name in tables if state_in(name) != name})):
+            raise DeclarationError(
+                f"the lazy migration of {', '.join(map(repr, lazy))} is not over, and edits would change a part of it",
+                advice='start once without edits, with on_incompatible="migrate"; and with edits some batches later',
+                written="Nothing was written.",
+            )
+        before = options.edits.apply(self._with_left_finished())
+        self._is_migrated, self._ends = bool(options.edits), False
+        found: list[OperatorDescription] = []
+        for spec in job.operators.values():
+            found += map(_without_tables, self._judged(before, spec))
+        self._wanted = JobDescription("the query", tuple(found))
+
+    @property
+    def changes(self) -> bool:
+        """Whether an epoch begins: state is migrated, or begins to be migrated lazily, or that is over."""
+        return bool(self.migrations) or self._ends or self.lazy != self._epoch.lazy
+
+    @property
+    def lazy_types(self) -> str:
+        """The recorded types for the states in `lazy`; "": there are none."""
+        if not self.lazy:
+            return ""
+        return self._epoch.types if self.lazy == self._epoch.lazy else to_json(self._wanted)
+
+    @property
+    def migrations(self) -> list[tuple[JobDescription, MigrationOptions]]:
+        """The types and options of the migrations before the start, in turn.
+
+        What a lazy migration has left gets the types of that one first, as if it had been touched: the way from there
+        to the present types may be another one than a direct one, as where a field was renamed twice.
+        """
+        steps = []
+        if self._left and (self._is_migrated or self.lazy != self._epoch.lazy):
+            steps.append((with_tables(self._stored, self._lazy_before), RESTORING))
+        if self._is_migrated:
+            steps.append((with_tables(self._stored, self._wanted), self._options))
+        return steps
+
+    @cached_property
+    def _lazy_before(self) -> JobDescription:
+        """The types that the lazy migration before this start had."""
+        return from_json(self._epoch.types)
+
+    @cached_property
+    def _left(self) -> set[tuple[str, str]]:
+        """The tables that a lazy migration has left in an old form, by operator id and name."""
+        if not self._epoch.types:
+            return set()
+        report = check(self._stored, with_tables(self._stored, self._lazy_before), target=RESTORING.restore_target)
+        return {
+            (operator.operator_id, state.was.name)
+            for operator, state in report.states()
+            if state.was is not None and state.decision is not Decision.START
+        }
+
+    def _with_left_finished(self) -> JobDescription:
+        """Return the stored state as it is when what a lazy migration has left is finished."""
+        uids = {Operator(uid).id: uid for uid in self._epoch.lazy}
+
+        def finished(operator: OperatorDescription) -> OperatorDescription:
+            of_lazy = self._epoch.lazy.get(uids.get(operator.operator_id, ""), {})
+            by_name = {state.name: state for state in operator.states if state.kind.is_keyed}
+            states = [
+                attrs.evolve(by_name[of_lazy[state_in(state.name)]], name=state.name)
+                if (operator.operator_id, state.name) in self._left
+                else state
+                for state in operator.states
+            ]
+            return attrs.evolve(operator, states=tuple(states))
+
+        return attrs.evolve(self._stored, operators=tuple(map(finished, self._stored.operators)))
+
+    def _judged(self, before: JobDescription, spec: OperatorSpec) -> tuple[OperatorDescription, ...]:
+        """Judge an operator, and return it with its states as the function registers them."""
+        options, uid = attrs.evolve(self._options, edits=Edits()), spec.uid
+        identity = Operator(uid).id
+        stored = next((one for one in before.operators if one.operator_id == identity), None)
+        stored = stored or OperatorDescription(identity, uid)
+        going_on = self._epoch.lazy.get(uid, {})
+        check = RestoreCheck(before.origin, stored, spec.key, options)
+        try:
+            self._probe(spec, check)
+        except RestoreRefused as refused:
+            if refused.report.decision is Decision.REFUSE:
+                if self._options is UPGRADING:
+                    refused.advice = _LOSS_ADVICE
+                raise
+            if self._how == REFUSE:
+                refused.advice = _MIGRATE_ADVICE
+                raise
+            if self._how == MIGRATE:
+                self._is_migrated = True
+                return check.job.operators
+            check = RestoreCheck(before.origin, stored, spec.key, options, lazy=True)
+            self._probe_lazily(spec, check)
+            self.lazy[uid] = _presents(check.layouts)
+            return check.job.operators
+        has_left = not self._may_end or any(operator_id == identity for operator_id, _ in self._left)
+        if going_on and has_left and self._how != MIGRATE and self._is_same(check.job.operators):
+            self.lazy[uid] = going_on
+        elif going_on and has_left and self._how == REFUSE:
+            raise DeclarationError(
+                f"the types of operator {uid!r} have changed, and the lazy migration to those before is not over",
+                advice='pass on_incompatible="migrate": what is left gets the types before, and then the new ones',
+                written="Nothing was written.",
+            )
+        self._ends = self._ends or bool(going_on and not has_left)
+        return check.job.operators
+
+    def _is_same(self, operators: tuple[OperatorDescription, ...]) -> bool:
+        """Whether an operator has the types to which state is being migrated lazily."""
+        new = JobDescription("the query", tuple(map(_without_tables, operators)))
+        ids = {one.operator_id for one in operators}
+        before = [one for one in self._lazy_before.operators if one.operator_id in ids]
+        return digest(attrs.evolve(self._lazy_before, operators=tuple(before))) == digest(new)
+
+    def _probe_lazily(self, spec: OperatorSpec, check: RestoreCheck) -> None:
+        try:
+            self._probe(spec, check)
+        except RestoreRefused as refused:
+            refused.advice = _NOT_LAZY_ADVICE
+            raise
+
+    def _probe(self, spec: OperatorSpec, check: RestoreCheck) -> None:
+        """Have a task of the operator that has no files register its states.
+
+        Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
+        class in the process that has it.
+        """
+        function: Any = deepcopy(self._job.functions[spec.uid])
+        SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=function).judge(check)
+
+
+def write_base(
+    directory: StateDirectory, savepoint: Savepoint, name: str, judgement: Judgement, session: SparkSession | None
+) -> tuple[dict[str, Any], ...]:
+    """Write the savepoint that a new epoch begins with, by as many migrations as it takes; return its history.
+
+    If the process dies, there is no epoch, and the next start chooses another number.
+
+    Args:
+        directory: The state directory.
+        savepoint: The present state.
+        name: The name of the folder in `bases`.
+        judgement: What has to be done.
+        session: The session of the migrations; None: they choose by the size of the state.
+    """
+    steps = judgement.migrations
+    places = [*(f"{name}-{word}" for word in ("was", "left")[: len(steps)]), name]
+    was = directory.base(places[0])
+    was.create()
+    if savepoint.lineage is not None:
+        was.write(LINEAGE, savepoint.lineage.to_json())
+    was.write(METADATA, write_metadata(savepoint.metadata))
+    roots = [directory.folder.place, *directory.folder.roots]
+    for source, target, (types, options) in zip(places, places[1:], steps, strict=False):
+        from ..migrate import migrate
+
+        place = directory.base(target).place
+        migrate(directory.base(source).place, place, types, options, session=session, allow_roots=roots)
+    lineage = Savepoint.open(directory.base(name).place, allow_roots=roots).lineage
+    return () if lineage is None else lineage.migrations
+
+
+def _without_tables(operator: OperatorDescription) -> OperatorDescription:
+    """Return an operator with its states, and without their further tables."""
+    states = (state for state in operator.states if state_in(state.name) == state.name)
+    return attrs.evolve(operator, states=tuple(states))
+
+
+def _presents(layouts: Mapping[str, Layout]) -> dict[str, str]:
+    """Return the present tables of the states that are migrated."""
+    return {
+        state: layout.present
+        for state, layout in layouts.items()
+        if any(plan is not None for plan in layout.plans.values())
+    }

@@ -1,0 +1,265 @@
+"""State of a query that is migrated lazily: right at any moment, across further upgrades and the death of slots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import attrs
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from streaming_batches import BACKENDS, Batches
+
+from stateshift import (
+    DeclarationError,
+    Field,
+    KeyedProcessFunction,
+    Savepoint,
+    ValueStateDescriptor,
+    record,
+)
+from stateshift.cli import main
+from stateshift.spark.streaming.savepoints import take_savepoint
+from stateshift.spark.streaming.upgrading import UPGRADING, Judgement, write_base
+from stateshift.state.backends.restore_check import RestoreRefused
+from stateshift.state.streaming import slot
+
+
+@attrs.frozen
+class Visit:
+    user: str
+    amount: int
+
+
+@attrs.frozen
+class First:
+    total: int
+
+
+@record(aliases=[f"{__name__}.First"])
+@attrs.frozen
+class Second:
+    amount: Annotated[int, Field(aliases=["total"])]
+    visits: int = 7
+
+
+@record(aliases=[f"{__name__}.First", f"{__name__}.Second"])
+@attrs.frozen
+class Third:
+    """Its field was renamed twice: the first name is not known any more, and a default would hide that."""
+
+    sum: Annotated[int, Field(aliases=["amount"])] = -1
+    visits: int = 9
+
+
+class Accounts(KeyedProcessFunction):
+    def __init__(self, account, name):
+        self.account, self.name = account, name
+
+    def open(self, runtime_context):
+        self.state = runtime_context.get_state(ValueStateDescriptor("account", self.account))
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[str]:
+        before = self.state.value()
+        total = (0 if before is None else getattr(before, self.name)) + value.amount
+        after = self.account(total) if before is None else attrs.evolve(before, **{self.name: total})
+        self.state.update(after)
+        yield repr(after)
+
+
+VERSIONS = {1: (First, "total"), 2: (Second, "amount"), 3: (Third, "sum")}
+
+
+def visits(*users):
+    return [{"user": user, "amount": 1} for user in users]
+
+
+class Life:
+    """A query without Spark, through its upgrades."""
+
+    def __init__(self, place, backend):
+        self.place, self.backend, self.engine = place / "state", backend, None
+
+    def start(self, version, how="refuse", options=UPGRADING, **more):
+        """What `StreamJob.start` does, and slots in new processes."""
+        function = Accounts(*VERSIONS[version])
+        base = ""
+        if self.engine is not None:
+            before, directory = self.engine, self.engine.directory
+            before.new_process()
+            epoch = directory.epoch(max(manifest.epoch for manifest in before.manifests))
+            after = before.number - 1
+            savepoint = directory.savepoint(before.manifests, epoch, after, for_types=True)
+            job = SimpleNamespace(operators={"operator": before.spec}, functions={"operator": function})
+            ran = {manifest.slot for manifest in before.manifests if manifest.epoch == epoch.number}
+            judged = Judgement(job, options, how, savepoint, epoch, may_end=len(ran) == epoch.slots)
+            if judged.changes or more:
+                savepoint = directory.savepoint(before.manifests, epoch, after)
+                base = str(directory.next_epoch)
+                history = write_base(directory, savepoint, base, judged, None)
+                more |= {"history": history, "lazy": judged.lazy, "types": judged.lazy_types}
+        schema = {"user": pa.string(), "amount": pa.int64()}
+        self.engine = Batches(
+            self.place, function, self.backend, schema=schema, key=("user",), element=Visit, before=self.engine,
+            base=base, **more,
+        )  # fmt: skip
+
+    def batch(self, *users):
+        return sorted(row["value"] for row in self.engine.batch(visits(*users)))
+
+    @property
+    def tables(self):
+        return sorted(
+            state.name
+            for state in Savepoint.open(self.place).operator("operator").states
+            if "account" in state.name
+        )  # fmt: skip
+
+
+@pytest.fixture
+def life(tmp_path, backend):
+    return Life(tmp_path, backend)
+
+
+@pytest.fixture
+def slowly(monkeypatch):
+    """What nobody touches stays as it is."""
+    monkeypatch.setattr(slot, "MIGRATED_PER_BATCH", 0)
+
+
+USERS = tuple(f"user {number}" for number in range(6))
+
+
+@pytest.mark.usefixtures("slowly")
+def test_values_are_migrated_when_they_are_written(life):
+    life.start(1)
+    life.batch(*USERS)
+    with pytest.raises(RestoreRefused, match='or "lazy"'):
+        life.start(2)
+    life.start(2, "lazy")
+    assert ["Second(amount=2, visits=7)"] == life.batch(USERS[0])
+    life.start(2)
+    assert ["Second(amount=2, visits=7)", "Second(amount=3, visits=7)"] == life.batch(USERS[0], USERS[1])
+    if life.backend is BACKENDS["rocksdb"]:
+        assert 2 == life.engine.directory.last_epoch.number
+        assert ["account", "stateshift/lazy-2/account"] == life.tables
+        entries = Savepoint.open(life.place).operator("operator").state("account").read_entries()
+        assert {user for user in USERS if user not in USERS[:2]} == {entry.key for entry in entries}
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_second_upgrade_knows_what_the_first_one_would_have_done(life):
+    """A direct way from the first to the third class would drop the total, and take another default."""
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    if life.backend is BACKENDS["rocksdb"]:
+        with pytest.raises(DeclarationError, match="the lazy migration to those before is not over"):
+            life.start(3)
+    life.start(3, "lazy")
+    assert ["Third(sum=2, visits=7)", "Third(sum=3, visits=7)"] == life.batch(USERS[0], USERS[1])
+    life.start(3)
+    assert ["Third(sum=2, visits=7)", "Third(sum=3, visits=7)"] == life.batch(USERS[1], USERS[2])
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_it_ends_by_itself_and_the_table_has_its_name_again(life, slots):
+    life.start(1, slots=slots)
+    life.batch(*USERS)
+    life.start(2, "lazy", slots=slots)
+    for _ in range(2):
+        life.batch(USERS[0])
+        life.engine.new_process()
+    life.start(2)
+    life.batch(USERS[0])
+    life.start(2)
+
+    assert ["account"] == life.tables
+    assert {} == life.engine.directory.last_epoch.lazy
+    assert ["Second(amount=2, visits=7)", "Second(amount=5, visits=7)"] == life.batch(USERS[0], USERS[1])
+
+
+@pytest.mark.usefixtures("slowly")
+def test_migrate_finishes_what_is_left(life):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    life.start(2, "migrate")
+    assert ["Second(amount=2, visits=7)", "Second(amount=3, visits=7)"] == life.batch(USERS[0], USERS[1])
+    life.start(3, "migrate")
+    assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == life.batch(USERS[0], USERS[2])
+
+
+@pytest.mark.usefixtures("slowly")
+def test_other_slots_in_the_middle_of_it(life):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    life.start(2, slots=3)
+    assert ["Second(amount=2, visits=7)", "Second(amount=3, visits=7)"] == life.batch(USERS[0], USERS[1])
+    life.start(3, "lazy", slots=1)
+    assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == life.batch(USERS[0], USERS[2])
+
+
+@pytest.mark.usefixtures("slowly")
+def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepted(life):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    for how in ("migrate", "lazy"):
+        with pytest.raises(RestoreRefused, match=r"drops:\$\.visits"):
+            life.start(1, how)
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_savepoint_in_the_middle_of_it_is_refused(life, tmp_path):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    if life.backend is BACKENDS["rocksdb"]:
+        with pytest.raises(DeclarationError, match="the lazy migration of 'account' is not over"):
+            take_savepoint(life.place, tmp_path / "savepoint")
+
+
+@pytest.mark.usefixtures("slowly")
+def test_commands_read_the_state_in_the_middle_of_it(life, tmp_path):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    place = str(life.place)
+
+    def ran(*arguments):
+        found = CliRunner().invoke(main, [str(one) for one in arguments])
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    shown = ran("inspect", place)
+    assert ("account is migrated lazily: 5 entries are left" in shown) is (life.backend is BACKENDS["rocksdb"]), shown
+    rows = [json.loads(line) for line in ran("export", place).splitlines()]
+    assert set(USERS) == {row["key"] for row in rows if "account" in row["state"]}
+    ran("verify", place)
+    ran("diff", place, place)
+    ran("snapshot", place, "-o", tmp_path / "types.json")
+    ran("migrate", place, tmp_path / "copy")
+    ran("verify", tmp_path / "copy")
+
+
+@pytest.mark.parametrize("how", ["migrate", "lazy"])
+def test_a_start_after_a_batch_that_woke_one_slot_only(life, how):
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, how)
+    life.engine.batch([], only=[life.engine.directory.last_epoch.groups[0]])
+    with pytest.raises(DeclarationError, match="some slots have not run"):
+        life.start(2, slots=3)
+    life.start(2)
+    assert ["Second(amount=2, visits=7)"] * len(USERS) == life.batch(*USERS)
