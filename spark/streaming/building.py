@@ -104,7 +104,6 @@ class Plan:
 
     Attributes:
         run: Where tasks read what holds for a start.
-        max_parallelism: The number of key groups.
         backend: Creates the backends.
         carrier: How Spark calls operators.
         output_mode: The output mode of the query.
@@ -112,7 +111,6 @@ class Plan:
     """
 
     run: RunFacts
-    max_parallelism: int
     backend: BackendFactory
     carrier: str
     output_mode: str
@@ -146,9 +144,7 @@ class Plan:
         specs = tuple(attrs.evolve(one.spec, has_keys=one.key is not None) for one in inputs)
         own = tuple((kind, serializer_for(kind)) for kind in registry.python_types())
         with shipped(spark, (function, readers, writer, settings.additions, own)):
-            spec = OperatorSpec(
-                uid, dumped(function), inputs[0].key, specs, self.max_parallelism, self.backend, in_order
-            )
+            spec = OperatorSpec(uid, dumped(function), inputs[0].key, specs, self.backend, in_order)
             runner = SlotRunner(self.run, settings, spec, readers, writer, own)
             blobs = [self._packed(one, index, settings) for index, one in enumerate(inputs)]
             packed = carried(reduce(DataFrame.unionByName, blobs), runner, self.carrier, self.output_mode)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.repartition import MAX_KEY_GROUPS
 from ...serializers.errors import DeclarationError, shown
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
@@ -27,6 +28,7 @@ from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
 from ...state.streaming.slot import InputSpec
 from ..connect import refuse_connect
+from .beginning import FromSavepoint
 from .building import Input, Plan, key_serializer
 from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
 from .runs import RunFacts
@@ -56,7 +58,8 @@ class StreamJob:
     Args:
         state_dir: The folder or URI of the state: the files of its backends.
         checkpoint: The folder or URI of Spark's checkpoint.
-        max_parallelism: The number of key groups; it is recorded, and cannot be changed later.
+        max_parallelism: The number of key groups; it is recorded, and cannot be changed later. By default what it was
+            or is in the savepoint that the query starts from, and else 128.
         slots: How many tasks share the keys. By default what it was, and at first the number of Spark's cores.
         configuration: Values by Flink's keys. The backend is RocksDB, with incremental checkpoints, unless another is
             named; HashMap writes the whole state with every batch.
@@ -75,19 +78,19 @@ class StreamJob:
         state_dir: str | os.PathLike[str],
         checkpoint: str | os.PathLike[str],
         *,
-        max_parallelism: int = 128,
+        max_parallelism: int | None = None,
         slots: int | None = None,
         configuration: Mapping[str, Any] | None = None,
         carrier: str = APPLY_IN_PANDAS,
         output_mode: str = "append",
         blob_bytes: int = 4 << 20,
     ) -> None:
-        check_parallelism(slots or 1, max_parallelism)
+        check_parallelism(slots or 1, max_parallelism or MAX_KEY_GROUPS)
         if carrier not in CARRIERS:
             raise DeclarationError(f"{shown(carrier)} is not a carrier", advice=f"choose one of {', '.join(CARRIERS)}")
         # Workers and Java have working folders of their own, so a relative path would be another place there.
         self.state_dir, self.checkpoint = _from_anywhere(state_dir), _from_anywhere(checkpoint)
-        self.slots = slots
+        self.slots, self.max_parallelism = slots, max_parallelism
         given = Configuration.of(configuration)
         values = {**Configuration.of(_DEFAULTS, environment={}).values, **given.values}
         self.configuration = Configuration(values)
@@ -96,7 +99,6 @@ class StreamJob:
         self.token = uuid.uuid4().hex
         self.plan = Plan(
             RunFacts(self.state_dir, self.token),
-            max_parallelism,
             configured_backend(self.configuration),
             carrier,
             output_mode,
@@ -142,6 +144,9 @@ class StreamJob:
         on_incompatible: str = "refuse",
         options: MigrationOptions = RESTORING,
         available_now: bool = False,
+        from_savepoint: str | os.PathLike[str] | None = None,
+        take_offsets: bool = False,
+        allow_non_restored_state: bool = False,
     ) -> StreamingQuery:
         """Check the state against the functions, and start the query.
 
@@ -151,13 +156,26 @@ class StreamJob:
             options: The options of the check and the migration: states to rename or drop, the policy, trust.
             available_now: Whether the query ends when it has processed all rows that are there now, as with
                 `trigger(availableNow=True)`. With that trigger alone it would not end, because Spark wakes the slots.
+            from_savepoint: A savepoint or checkpoint that a new query begins with: of Flink, of `bootstrap`, or of
+                another query. Its state is copied, or migrated, into the state directory. Once the query has begun, it
+                goes on from its own state, and this savepoint is not read again.
+            take_offsets: Whether the sources go on from where they stood in the query that the savepoint was taken of.
+                They must be the same in number, order and kind.
+            allow_non_restored_state: Whether the savepoint may have operators that the query does not have. Their state
+                is left behind.
 
         Raises:
             RestoreRefused: The functions cannot go on from the state, or not without a migration; nothing was started.
             DeclarationError: State directory and checkpoint do not belong to each other, or something was changed that
-                cannot be.
+                cannot be; or the query has begun in another way; or the sources cannot take over the offsets.
+            SavepointNotFound: There is no savepoint; or the log of a source is not where its query had it.
         """
-        return Start(self, writer, on_incompatible, options).query(available_now=available_now)
+        begins = None
+        if from_savepoint is not None:
+            begins = FromSavepoint(_from_anywhere(from_savepoint), take_offsets, allow_non_restored_state)
+        elif take_offsets or allow_non_restored_state:
+            raise DeclarationError("it is not said which savepoint to start from", advice="pass from_savepoint, too")
+        return Start(self, writer, on_incompatible, options, begins).query(available_now=available_now)
 
     def add_operator(
         self,

@@ -161,7 +161,7 @@ class SlotRunner:
                 f"the state is of epoch {before.epoch}, and the query was started for epoch {run.epoch.number}",
                 advice="start it again with StreamJob.start: another start has gone on in the meantime",
             )
-        task = SlotTask(self.spec, slot, run.epoch.slots)
+        task = SlotTask(self.spec, slot, run.epoch.slots, run.max_parallelism)
         if before is not None and before.epoch == run.epoch.number:
             stored = with_places(before.operator, run.directory.files)
             task.resume(before, StoredOperator(stored, run.directory.folder, before.batch + 1), now_ms)

@@ -16,6 +16,7 @@ from ...serializers.errors import DeclarationError
 from ...state.backends.heap.backend import HashMapStateBackend
 from ...state.backends.restore_check import RestoreCheck, RestoreRefused
 from ...state.job import Operator
+from ...state.key_groups import check_parallelism
 from ...state.savepoint.metadata import METADATA, write_metadata
 from ...state.storage.files import Folder
 from ...state.storage.target_lock import claimed
@@ -29,9 +30,11 @@ from ...state.streaming.commit_log import (
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
 from ...state.streaming.slot import OperatorSpec, SlotTask
+from .beginning import Beginning
 from .carriers import TRANSFORM
 from .grouping import slot_groups
 from .manifests import committed_manifests
+from .taken_offsets import TakenOffsets, source_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +45,15 @@ if TYPE_CHECKING:
 
     from ...state.migration.options import MigrationOptions
     from ...state.savepoint.reader import Savepoint
+    from .beginning import FromSavepoint
     from .job import StreamJob
 
 _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_KEY_GROUPS = 128
 
 _RELEASES: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 """The last query of this process on each state directory, and the thread that releases the directory after it."""
@@ -57,18 +63,24 @@ class Start:
     """One start of a job's query."""
 
     def __init__(
-        self, job: StreamJob, writer: DataStreamWriter, on_incompatible: str, options: MigrationOptions
+        self,
+        job: StreamJob,
+        writer: DataStreamWriter,
+        on_incompatible: str,
+        options: MigrationOptions,
+        begins: FromSavepoint | None = None,
     ) -> None:
         if not job.operators:
             raise DeclarationError("the job has no operator", advice="call stream(df).key_by(…).process(…) first")
         if on_incompatible not in {"refuse", "migrate"}:
             raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice="refuse or migrate")
         self._job, self._writer, self._may_migrate = job, writer, on_incompatible == "migrate"
-        self._options = options
+        self._options, self._begins = options, begins
         self._spark: SparkSession = writer._spark  # noqa: SLF001 - there is no public way to the session of a writer
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
         self._attempts: tuple[str, ...] = ()
+        self._sources = source_kinds(writer._df)  # noqa: SLF001 - as above
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
@@ -77,33 +89,62 @@ class Start:
         with ExitStack() as claims:
             self._folder.create()
             claims.enter_context(claimed(self._folder))
-            directory = self._directory()
-            epoch = self._epoch(directory)
-            retained = int(self._spark.conf.get(_RETAINED) or 100)
-            directory.begin_run(
-                self._job.token,
-                epoch=epoch.number,
-                retained=retained,
-                after_batch=last_committed(self._checkpoint),
-                attempts=self._attempts,
-            )
+            beginning = self._beginning()
+            directory = self._directory(beginning)
+            epoch = self._epoch(directory, beginning)
+            self._begin_run(directory, epoch)
+            first = directory.first_epoch
+            taken = TakenOffsets.left(self._checkpoint, None if first is None else first.begun)
+            if taken is not None:
+                self._run_first_batch(taken)
+                self._begin_run(directory, epoch)
             query = self._started(available_now=available_now)
             release = threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True)
             release.start()
             _RELEASES[self._folder.place] = query, release
         return query
 
+    def _begin_run(self, directory: StateDirectory, epoch: Epoch) -> None:
+        directory.begin_run(
+            self._job.token,
+            epoch=epoch.number,
+            retained=int(self._spark.conf.get(_RETAINED) or 100),
+            after_batch=last_committed(self._checkpoint),
+            attempts=self._attempts,
+            sources=self._sources,
+        )
+
+    def _run_first_batch(self, taken: TakenOffsets) -> None:
+        """Run the first batch without rows, so that the second one begins at the offsets that are taken over."""
+        writer: Any = self._writer._jwrite  # noqa: SLF001 - only Java has its trigger
+        trigger = writer.getClass().getDeclaredField("trigger")
+        trigger.setAccessible(True)
+        own = trigger.get(writer)
+        with _settings(self._spark, self._settings()):
+            taken.plan(self._spark)
+            self._writer.trigger(once=True)
+            try:
+                self._configured().start().awaitTermination()
+            finally:
+                writer.trigger(own)
+        taken.finish()
+
     def _started(self, *, available_now: bool) -> StreamingQuery:
-        writer = self._writer.option("checkpointLocation", self._job.checkpoint)
-        writer = writer.outputMode(self._job.plan.output_mode)
-        settings = {}
+        writer, settings = self._configured(), self._settings()
         if available_now:
             writer = writer.trigger(availableNow=True)
             settings[_NO_DATA] = "false"  # else Spark goes on to wake the slots for ever
-        if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
-            settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
         with _settings(self._spark, settings):
             return writer.start()
+
+    def _configured(self) -> DataStreamWriter:
+        writer = self._writer.option("checkpointLocation", self._job.checkpoint)
+        return writer.outputMode(self._job.plan.output_mode)
+
+    def _settings(self) -> dict[str, str]:
+        if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
+            return {_PROVIDER: _ROCKSDB}  # Spark has transformWithState on no other
+        return {}
 
     def _require_allowed(self) -> None:
         """Refuse what Spark would refuse, before anything is written."""
@@ -122,7 +163,28 @@ class Start:
                 written="Nothing was written.",
             ) from error
 
-    def _directory(self) -> StateDirectory:
+    def _beginning(self) -> Beginning | None:
+        """Return the savepoint to begin with; None: there is none, or the query has begun.
+
+        Raises:
+            DeclarationError: The query has begun in another way; or it cannot begin with this savepoint.
+            RestoreRefused: As `_judged`.
+        """
+        wanted = self._begins
+        if wanted is None:
+            return None
+        if self._folder.exists(STREAM_FILE):
+            first = StateDirectory.open(self._folder).first_epoch
+            if first is not None:
+                wanted.require_begun_with(first.begun, self._folder.place)
+                return None
+        savepoint, uids = wanted.opened(), self._job.operators
+        described = self._described(savepoint)
+        begun = wanted.begun(savepoint, described, uids, self._sources)
+        key_groups = wanted.key_groups(described, uids, self._job.max_parallelism)
+        return Beginning(begun, self._judged(savepoint), key_groups)
+
+    def _directory(self, beginning: Beginning | None) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
         job, place = self._job, self._checkpoint.place
         note = read_note(self._checkpoint)
@@ -134,7 +196,9 @@ class Start:
                     advice="pass the state directory that belongs to the checkpoint, or a new checkpoint",
                     written="Nothing was written.",
                 )
-            directory = StateDirectory.create(self._folder, place, job.plan.max_parallelism)
+            key_groups = self._key_groups(beginning)
+            check_parallelism(job.slots or 1, key_groups)
+            directory = StateDirectory.create(self._folder, place, key_groups)
             write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))
             return directory
         directory = StateDirectory.open(self._folder)
@@ -158,32 +222,45 @@ class Start:
             write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))  # it was moved
             directory = attrs.evolve(directory, checkpoint=place)
             directory.write_facts()
-        if directory.max_parallelism != job.plan.max_parallelism:
+        if directory.last_epoch is None and directory.max_parallelism != self._key_groups(beginning):
+            directory = attrs.evolve(directory, max_parallelism=self._key_groups(beginning))  # nothing is stored yet
+            directory.write_facts()
+        check_parallelism(job.slots or 1, directory.max_parallelism)
+        if job.max_parallelism not in {None, directory.max_parallelism}:
             raise DeclarationError(
-                f"the state has {directory.max_parallelism} key groups, and the job {job.plan.max_parallelism}",
+                f"the state has {directory.max_parallelism} key groups, and the job {job.max_parallelism}",
                 advice=f"pass max_parallelism={directory.max_parallelism}",
                 written="Nothing was written.",
             )
         return directory
 
-    def _epoch(self, directory: StateDirectory) -> Epoch:
+    def _key_groups(self, beginning: Beginning | None) -> int:
+        """Return the number of key groups of a query that begins."""
+        of_savepoint = None if beginning is None else beginning.max_parallelism
+        return of_savepoint or self._job.max_parallelism or _KEY_GROUPS
+
+    def _epoch(self, directory: StateDirectory, beginning: Beginning | None) -> Epoch:
         """Return the epoch that the query runs in: the last one, or a new one where something changes."""
         before, batch = directory.last_epoch, last_committed(self._checkpoint)
         planned = last_planned(self._checkpoint)
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
         carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
-        if before is None or batch is None:
-            slots = self._job.slots or self._spark.sparkContext.defaultParallelism
-            epoch = Epoch(directory.next_epoch, slots, partitions, slot_groups(slots, partitions), carriers)
+        if before is None or (batch is None and not before.base):
+            slots = self._job.slots or min(self._spark.sparkContext.defaultParallelism, directory.max_parallelism)
+            number = directory.next_epoch
+            epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers)
+            if beginning is not None:
+                self._migrated(beginning.begun.savepoint, directory.base(str(number)), beginning.wants)
+                epoch = attrs.evolve(epoch, base=str(number), begun=beginning.begun)
             directory.begin_epoch(epoch)
             return epoch
         self._require_same_carriers(before, carriers)
-        manifests = committed_manifests(self._spark, self._checkpoint, directory)
+        manifests = [] if batch is None else committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
         written = max((manifest.epoch for manifest in manifests), default=before.number)
         of_state = before if written == before.number else directory.epoch(written)
-        savepoint = directory.savepoint(manifests, of_state, batch)
+        savepoint = directory.savepoint(manifests, of_state, -1 if batch is None else batch)
         wants = self._judged(savepoint)
         slots = self._job.slots or of_state.slots
         if wants is None and slots == of_state.slots:
@@ -205,6 +282,12 @@ class Start:
                     written="Nothing was written.",
                 )
 
+    def _described(self, savepoint: Savepoint) -> JobDescription:
+        """Return the description of stored state, with the edits of this start."""
+        options = self._options
+        trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
+        return options.edits.apply(savepoint.describe(**trust))  # type: ignore[arg-type]
+
     def _judged(self, savepoint: Savepoint) -> JobDescription | None:
         """Return the new types where a migration is needed and allowed; None: the functions go on from the state.
 
@@ -212,8 +295,7 @@ class Start:
             RestoreRefused: They cannot, or a migration is needed and not allowed.
         """
         options = self._options
-        trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
-        described = options.edits.apply(savepoint.describe(**trust))  # type: ignore[arg-type]
+        described = self._described(savepoint)
         found: list[OperatorDescription] = []
         migrates = bool(options.edits)
         if migrates and not self._may_migrate:
@@ -223,7 +305,7 @@ class Start:
                 written="Nothing was written.",
             )
         for spec in self._job.operators.values():
-            identity = Operator(spec.uid).id
+            identity = Operator.named(spec.uid).id
             stored = next((one for one in described.operators if one.operator_id == identity), None)
             stored = stored or OperatorDescription(identity, spec.uid)
             check = RestoreCheck(described.origin, stored, spec.key, attrs.evolve(options, edits=Edits()))
@@ -250,16 +332,13 @@ class Start:
         was.create()
         was.write(METADATA, write_metadata(savepoint.metadata))
         if wants is not None:
-            from ..migrate import migrate
+            self._migrated(was.place, directory.base(name), wants, directory.folder.place)
 
-            migrate(
-                was.place,
-                directory.base(name).place,
-                wants,
-                self._options,
-                session=self._spark,
-                allow_roots=[directory.folder.place],
-            )
+    def _migrated(self, source: str, target: Folder, wants: JobDescription | None, *roots: str) -> None:
+        """Write a savepoint with new types, or with the same."""
+        from ..migrate import migrate
+
+        migrate(source, target.place, wants, self._options, session=self._spark, allow_roots=roots)
 
 
 def _await_release(place: str) -> None:
@@ -297,4 +376,4 @@ def _probe(spec: OperatorSpec, function: Any) -> SlotTask:
     Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
     class in the process that has it.
     """
-    return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=deepcopy(function))
+    return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, 1, function=deepcopy(function))

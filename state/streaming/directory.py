@@ -23,8 +23,9 @@ import attrs
 
 from ... import __version__
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
+from ..job import Operator
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from ..savepoint.metadata import SavepointMetadata, operator_id_of_uid
+from ..savepoint.metadata import SavepointMetadata
 from ..savepoint.reader import Savepoint
 from ..storage.publish import now
 from ..storage.roots import uri_of
@@ -43,6 +44,23 @@ _FORMAT = 1
 
 
 @attrs.frozen
+class Begun:
+    """The savepoint that a query began with. Its state was copied to the base of the first epoch.
+
+    Attributes:
+        savepoint: Its place.
+        metadata_sha256: The SHA-256 of its `_metadata`, which identifies it.
+        left: The ids of its operators that the query does not have; their state was left behind.
+        position: Where its sources stood, if the query goes on from there; else None.
+    """
+
+    savepoint: str
+    metadata_sha256: str
+    left: tuple[str, ...] = ()
+    position: dict[str, Any] | None = None
+
+
+@attrs.frozen
 class Epoch:
     """What holds from one start of a query on, until another start changes it.
 
@@ -54,6 +72,7 @@ class Epoch:
         carriers: How Spark calls each operator, by uid.
         after_batch: The last batch that was committed before; None: none was.
         base: The name of the folder in `bases` with the savepoint that it began with; "": it began with no state.
+        begun: What the query began with, in its first epoch; None: it began with no state.
     """
 
     number: int
@@ -63,6 +82,7 @@ class Epoch:
     carriers: dict[str, str]
     after_batch: int | None = None
     base: str = ""
+    begun: Begun | None = None
 
 
 @attrs.frozen
@@ -75,6 +95,7 @@ class BegunRun:
         retained: How many batches the engine keeps and may go back to.
         after_batch: The last batch that was committed before; None: none was.
         attempts: The attempts whose manifests the engine had committed by then.
+        sources: The kinds of the query's sources, in the order of their offsets.
     """
 
     number: int
@@ -82,6 +103,7 @@ class BegunRun:
     retained: int
     after_batch: int | None = None
     attempts: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 @attrs.frozen(slots=False)
@@ -159,14 +181,26 @@ class StateDirectory:
     @property
     def last_epoch(self) -> Epoch | None:
         """The last epoch; None: there is none."""
-        names = self.folder.folder(EPOCHS).names()
-        number = max((int(name.removesuffix(".json")) for name in names if name.endswith(".json")), default=0)
+        number = max(self._epochs(), default=0)
         return self.epoch(number) if number else None
+
+    @property
+    def first_epoch(self) -> Epoch | None:
+        """The first epoch, which says what the query began with; None: the query has not begun."""
+        number = min(self._epochs(), default=0)
+        return self.epoch(number) if number else None
+
+    def _epochs(self) -> list[int]:
+        names = self.folder.folder(EPOCHS).names()
+        return [int(name.removesuffix(".json")) for name in names if name.endswith(".json")]
 
     def epoch(self, number: int) -> Epoch:
         """Read an epoch."""
         facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
-        return Epoch(**{**facts, "groups": tuple(facts["groups"])})
+        begun = facts.get("begun")
+        if begun is not None:
+            begun = Begun(**{**begun, "left": tuple(begun["left"])})
+        return Epoch(**{**facts, "groups": tuple(facts["groups"]), "begun": begun})
 
     @property
     def next_epoch(self) -> int:
@@ -189,13 +223,14 @@ class StateDirectory:
         retained: int,
         after_batch: int | None = None,
         attempts: Iterable[str] = (),
+        sources: Iterable[str] = (),
     ) -> None:
         """Record one start, for its tasks and for those who look for the committed manifests; see `BegunRun`."""
         runs = self.runs()
         if (before := runs.get(token)) is not None:  # the job is started again, and the batches before stay those of it
             _write_json(self.folder.folder(RUNS), f"{token}-{before.number}.json", attrs.asdict(before))
         number = 1 + max((run.number for run in runs.values()), default=0)
-        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts)))
+        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts), tuple(sources)))
         _write_json(self.folder.folder(RUNS), f"{token}.json", facts)
 
     def run(self, token: str) -> BegunRun:
@@ -205,7 +240,7 @@ class StateDirectory:
             SavepointNotFound: The query was not started by its job.
         """
         facts = _read_json(self.folder.folder(RUNS), f"{token}.json")
-        return BegunRun(**{**facts, "attempts": tuple(facts["attempts"])})
+        return BegunRun(**{**facts, "attempts": tuple(facts["attempts"]), "sources": tuple(facts.get("sources", ()))})
 
     def runs(self) -> dict[str, BegunRun]:
         """Return all starts, by token."""
@@ -250,7 +285,7 @@ class StateDirectory:
                 operator = with_places(manifest.operator, self.files)
                 found.setdefault(operator.operator_id, {})[manifest.slot] = operator
         base = self.base_of(epoch)
-        wanted = {operator_id_of_uid(uid) for uid in epoch.carriers} | found.keys()
+        wanted = {bytes.fromhex(Operator.named(uid).id) for uid in epoch.carriers} | found.keys()
         if base is not None and found and any(len(found.get(one, ())) < epoch.slots for one in wanted):
             raise DeclarationError(
                 f"some slots have not run since epoch {epoch.number} began, so there is no state after a single batch",
@@ -276,7 +311,10 @@ class StateDirectory:
         """Return the savepoint that an epoch began with; None: it began with no state."""
         if not epoch.base:
             return None
-        return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
+        base = Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
+        left = () if epoch.begun is None else epoch.begun.left
+        operators = (one for one in base.metadata.operators if one.operator_id.hex() not in left)
+        return attrs.evolve(base, metadata=attrs.evolve(base.metadata, operators=tuple(operators)))
 
 
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:
