@@ -158,7 +158,7 @@ class StreamJob:
                 `trigger(availableNow=True)`. With that trigger alone it would not end, because Spark wakes the slots.
             from_savepoint: A savepoint or checkpoint that a new query begins with: of Flink, of `bootstrap`, or of
                 another query. Its state is copied, or migrated, into the state directory. Once the query has begun, it
-                goes on from its own state, and this savepoint is not read again.
+                goes on from its own state, and neither this savepoint nor the edits among the options count.
             take_offsets: Whether the sources go on from where they stood in the query that the savepoint was taken of.
                 They must be the same in number, order and kind.
             allow_non_restored_state: Whether the savepoint may have operators that the query does not have. Their state

@@ -96,7 +96,9 @@ class Start:
             first = directory.first_epoch
             taken = TakenOffsets.left(self._checkpoint, None if first is None else first.begun)
             if taken is not None:
-                self._run_first_batch(taken)
+                if not taken.is_committed:
+                    self._run_first_batch(taken)
+                taken.finish()
                 self._begin_run(directory, epoch)
             query = self._started(available_now=available_now)
             release = threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True)
@@ -127,7 +129,6 @@ class Start:
                 self._configured().start().awaitTermination()
             finally:
                 writer.trigger(own)
-        taken.finish()
 
     def _started(self, *, available_now: bool) -> StreamingQuery:
         writer, settings = self._configured(), self._settings()
@@ -177,6 +178,7 @@ class Start:
             first = StateDirectory.open(self._folder).first_epoch
             if first is not None:
                 wanted.require_begun_with(first.begun, self._folder.place)
+                self._options = attrs.evolve(self._options, edits=Edits())  # they were made to the savepoint
                 return None
         savepoint, uids = wanted.opened(), self._job.operators
         described = self._described(savepoint)

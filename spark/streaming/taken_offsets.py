@@ -110,12 +110,17 @@ class TakenOffsets:
     @classmethod
     def left(cls, checkpoint: Folder, begun: Begun | None) -> TakenOffsets | None:
         """Return what a query has still to take over, also where a start died while it did; None: nothing."""
-        if begun is None or begun.position is None:
+        if begun is None or begun.position is None or set(source_offsets(begun.position["offsets"])) == {_NONE}:
             return None
         last = last_committed(checkpoint)
         if last is not None and (last > 0 or set(source_offsets(offsets(checkpoint, 0))) != {_NONE}):
             return None
         return cls(checkpoint, begun.position)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether Spark has committed the first batch."""
+        return last_committed(self.checkpoint) is not None
 
     def plan(self, spark: SparkSession) -> None:
         """Plan the first batch, with the logs of the sources before it.
@@ -123,8 +128,6 @@ class TakenOffsets:
         Raises:
             SavepointNotFound, CorruptFile: A source's log is not in the checkpoint that the savepoint is of.
         """
-        if last_committed(self.checkpoint) is not None:
-            return
         for place, content in self.logs(int(spark.conf.get(_INTERVAL) or 10)):
             folder, _, name = place.rpartition("/")
             self.checkpoint.folder("sources").folder(folder).create()

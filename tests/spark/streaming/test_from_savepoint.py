@@ -219,7 +219,7 @@ def test_a_native_savepoint_of_flink_is_read_whatever_its_number_of_key_groups(q
 
     name = "rocksdb-native-long-p2-m200"
     (stored,) = (one for one in expected_of(name, version="2.3-native")["operators"] if one.get("keyed"))
-    counts = {key: value for key, value in stored["keyed"]["count"]["entries"]}
+    counts = dict(stored["keyed"]["count"]["entries"])
     live = query("user long, amount long")
     live.feed(*((key, 0) for key in counts), (123456789, 0))
     begin = {"from_savepoint": savepoint_of(name, version="2.3-native"), "allow_non_restored_state": True}
