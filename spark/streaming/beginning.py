@@ -89,9 +89,9 @@ class FromSavepoint:
             for _ in TakenOffsets(savepoint.folder, savepoint.position).logs(1):
                 """Each log is read, so that one that is missing is an error now."""
         ids = _ids(uids)
-        left = [one for one in described.operators if one.operator_id not in ids]
-        sizes = {one.operator_id: one.size_bytes for one in savepoint.operators}
-        lost = [one.uid or one.operator_id for one in left if sizes[one.stored_id or one.operator_id]]
+        taken = {one.stored_id or one.operator_id for one in described.operators if one.operator_id in ids}
+        left = [one for one in savepoint.operators if one.operator_id not in taken]
+        lost = [one.title for one in left if one.size_bytes]
         if lost and not self.allow_non_restored_state:
             raise DeclarationError(
                 f"the savepoint {self.place} has state of operators that the query does not have: {', '.join(lost)}",

@@ -253,3 +253,13 @@ def test_a_stream_goes_on_where_a_bootstrap_ended(query, spark, tmp_path):
     expected = {user: sum(amount for one, amount, _ in rows if one == user) for user, *_ in rows}
     assert expected == stored_in(tmp_path / "state")
     assert 60 == len(live.results())
+
+
+def test_an_operator_is_known_by_its_id_where_its_job_set_no_uid(tmp_path):
+    name = "0123456789abcdef" * 2
+    engine = run_totals(tmp_path / "query", BACKENDS["hashmap"], uid=name)
+    engine.batch(visits(ann=1))
+    take_savepoint(tmp_path / "query", tmp_path / "savepoint")
+
+    assert [(name, "")] == [(one.operator_id, one.uid) for one in Savepoint.open(tmp_path / "savepoint").operators]
+    assert {"ann": 1} == stored_in(tmp_path / "savepoint", name)
