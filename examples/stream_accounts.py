@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator  # noqa: TC003 - the query reads the annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -9,8 +10,6 @@ import attrs
 from stateshift import KeyedProcessFunction, ValueStateDescriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
 
     from stateshift.spark import StreamJob

@@ -24,11 +24,9 @@ from demo import HERE, run, say, title
 from flights_history import FLIGHTS, read_flights
 from stream_accounts import UID, accounts, read
 
-from stateshift import Savepoint
+from stateshift import IncompatibleState, Savepoint
 from stateshift.spark import StreamJob
-from stateshift.spark.java import cache_folder
 from stateshift.spark.session import session
-from stateshift.state.backends.restore_check import RestoreRefused
 
 FILES = 12
 SLOTS = 2
@@ -80,7 +78,7 @@ def steps(scratch: Path) -> bool:
     write(files[FILES // 2 :], incoming)
     try:
         start(accounts_v3.Account)
-    except RestoreRefused as refused:
+    except IncompatibleState as refused:
         say(str(refused))
     else:
         return False
@@ -134,8 +132,8 @@ def plain(account: Any) -> Any:
 
 def restored_in_flink(savepoint: str, scratch: Path) -> dict[str, Any] | None:
     """Return the accounts that real Flink sees; None where it is not at hand."""
-    jars = cache_folder() / "flink-2.3.0"
-    built = sorted(cache_folder().glob("flink-restore-*/build-2.3/done"), key=lambda file: file.stat().st_mtime)
+    cache = Path(os.environ.get("STATESHIFT_CACHE") or Path.home() / ".cache" / "stateshift")
+    jars, built = cache / "flink-2.3.0", sorted(cache.glob("flink-restore-*/build-2.3/done"), key=os.path.getmtime)
     if not RESTORE.exists() or not jars.exists() or not built or shutil.which("java") is None:
         say("  Flink is not at hand here; `make interop` downloads it, and restores such savepoints.")
         return None
