@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator  # noqa: TC003 - the query reads the annotations
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
