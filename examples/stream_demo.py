@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,16 @@ from stateshift.spark.session import session
 
 FILES = 12
 SLOTS = 2
+QUIET = "ignore:PySpark does not yet fully support pandas"
+"""PySpark 4.3 warns of pandas 3 in each of its processes."""
 RESTORE = HERE.parent / "tests" / "interop" / "flink-restore" / "run-restore.sh"
 
 
 def main() -> int:
     """Run all steps; return 0 where every account is as it should be, else 1."""
     started = time.monotonic()
+    warnings.filterwarnings("ignore", QUIET.partition(":")[2])
+    os.environ.setdefault("PYTHONWARNINGS", QUIET)
     scratch = Path(tempfile.mkdtemp(prefix="stateshift-stream-"))
     try:
         right = steps(scratch)
