@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test warm lint types interop oldest fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-stream test warm lint types interop oldest fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -19,6 +19,9 @@ OF_OLD_SPARK := ignore::pytest.PytestUnraisableExceptionWarning
 demo: $(INSTALLED) ## a savepoint of real Flink migrated; then, on Spark, 336,776 flights from history to a new job
 	@$(PY) examples/demo.py
 	@$(PY) examples/flights_demo.py
+
+demo-stream: $(INSTALLED) ## the same flights as a stream on Spark, whose class changes in the middle; then in Flink, if it is at hand
+	@$(PY) examples/stream_demo.py
 
 ##@ Check it
 
@@ -67,7 +70,7 @@ clean: ## remove what was made here: .venv, .venv-oldest, .cache, build, caches 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 # Machine code and the classes of Spark are made ready once, and not by each process of the tests.
 warm: $(INSTALLED)

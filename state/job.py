@@ -110,6 +110,11 @@ class Operator:
     timers: tuple[TimerServiceDescriptor, ...] = attrs.field(default=(), converter=_timers, kw_only=True)
     name: str = attrs.field(default="", kw_only=True)
 
+    @classmethod
+    def named(cls, name: str) -> Operator:
+        """Return the operator with a uid, or with an id where its job sets no uid."""
+        return cls(operator_id=name) if OPERATOR_ID.fullmatch(name) else cls(name)
+
     def __attrs_post_init__(self) -> None:
         if not self.uid and not self.operator_id:
             raise DeclarationError("an operator needs a uid or an id", advice="give it the uid of the Flink job")

@@ -81,7 +81,7 @@ class Batches:
         writer = ResultWriter(
             serializer_for(output_hint(function, output)), {tag.tag_id: serializer_for(tag.type_info) for tag in side}
         )
-        self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, key_groups, backend)
+        self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, backend)
         self.runner = SlotRunner(self.run, self.settings, self.spec, (reader,) * inputs, writer)
 
     def batch(self, *inputs, now_ms=0, commits=True, only=None, drains=False):

@@ -58,10 +58,13 @@ class Query:
         """Start the query of some results."""
         return job.start(self.writer(results), **options)
 
-    def run(self, build, *, on_incompatible="refuse", options=RESTORING, **of_job):
-        """Run a query until all files are processed, and return its job: `build(job, query)` returns the results."""
+    def run(self, build, *, on_incompatible="refuse", options=RESTORING, begin=None, **of_job):
+        """Run a query until all files are processed, and return its job: `build(job, query)` returns the results.
+
+        `begin` has the options of a start from a savepoint.
+        """
         job = self.job(**of_job)
-        how = {"available_now": True, "on_incompatible": on_incompatible, "options": options}
+        how = {"available_now": True, "on_incompatible": on_incompatible, "options": options, **(begin or {})}
         query = self.start(job, build(job, self), **how)
         query.awaitTermination()
         while list((self.place / "state").glob("_claim-*")):  # it is released a moment later

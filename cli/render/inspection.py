@@ -96,7 +96,10 @@ def _position(position: Any) -> Iterator[Line]:
         yield [(f"  position: {json.dumps(position, ensure_ascii=False)}", "")]
         return
     yield [(f"  sources as of batch {position.get('batch')} of the checkpoint {position.get('checkpoint')}:", "")]
-    for number, offset in enumerate(source_offsets(position["offsets"]), start=1):
+    offsets, kinds = source_offsets(position["offsets"]), position.get("sources")
+    if isinstance(kinds, list) and len(kinds) == len(offsets):
+        offsets = [f"{kind} at {offset}" for kind, offset in zip(kinds, offsets, strict=True)]
+    for number, offset in enumerate(offsets, start=1):
         yield [(f"    {number}: {offset}", "")]
 
 

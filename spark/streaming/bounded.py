@@ -64,6 +64,7 @@ class BoundedOperator:
         inputs: Its inputs.
         work: What its tasks get.
         slots: The number of slots.
+        max_parallelism: The number of key groups.
         stored: Reads its results.
         results: The DataFrame of its results.
     """
@@ -72,11 +73,12 @@ class BoundedOperator:
     inputs: tuple[Input, ...]
     work: Work
     slots: int
+    max_parallelism: int
     stored: StoredResults
     results: DataFrame = attrs.field(repr=False)
 
     @classmethod
-    def of(cls, plan: Plan, inputs: Sequence[Input], work: Work, slots: int) -> BoundedOperator:
+    def of(cls, plan: Plan, inputs: Sequence[Input], work: Work, slots: int, max_parallelism: int) -> BoundedOperator:
         """Return an operator for static inputs; nothing is processed yet."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -85,7 +87,7 @@ class BoundedOperator:
         stored = StoredResults(folder, uid, f"{Operator(uid).id}.json")
         with work.shipped(spark):
             results = mapped(spark.range(0, slots, 1, slots), stored, from_arrow_schema(work.writer.schema))
-        return cls(plan, tuple(inputs), work, slots, stored, results)
+        return cls(plan, tuple(inputs), work, slots, max_parallelism, stored, results)
 
     def process(self, target: Folder, *, now_ms: int, drains: bool, tell: Callable[[Progress], None]) -> _Processed:
         """Process all rows; raises the error of a worker, if there is one."""
@@ -95,7 +97,7 @@ class BoundedOperator:
         settings = Settings.of(spark)
         work = attrs.evolve(self.work, settings=settings)
         order = tuple(sorted(range(len(self.inputs)), key=lambda index: not self.inputs[index].to_all))
-        step = BoundedSlots(work, order, self.slots, now_ms, drains, target, self.stored.folder)
+        step = BoundedSlots(work, order, self.slots, self.max_parallelism, now_ms, drains, target, self.stored.folder)
 
         def watch(progress: Progress) -> None:
             settings.refuse_failures()
@@ -124,7 +126,7 @@ class BoundedOperator:
         kinds = {"slot": IntegerType(), "rank": IntegerType()}
         fields = [StructField(name, kinds.get(name, LongType())) for name in PLACE]
         schema = StructType([*fields, StructField(column_of(index), one.df.schema)])
-        rows = mapped(one.df, Placing(packing, self.slots, plan.max_parallelism, self.work.spec.uid), schema)
+        rows = mapped(one.df, Placing(packing, self.slots, self.max_parallelism, self.work.spec.uid), schema)
         for other, empty in enumerate(self.inputs):
             if other != index:
                 rows = rows.withColumn(column_of(other), functions.lit(None).cast(empty.df.schema))
@@ -143,7 +145,7 @@ class _Processed:
         spec, slots = self.operator.work.spec, range(self.operator.slots)
         empty = SubtaskSnapshot()
         parts = [self.by_slot[slot].snapshot if slot in self.by_slot else empty for slot in slots]
-        return OperatorSnapshot(Operator(spec.uid), spec.max_parallelism, parts)
+        return OperatorSnapshot(Operator(spec.uid), self.operator.max_parallelism, parts)
 
     @property
     def watermarks(self) -> list[int | None]:

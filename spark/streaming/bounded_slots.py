@@ -114,6 +114,7 @@ class BoundedSlots:
         work: The operator.
         order: The numbers of its inputs, those that are broadcast first: so they are processed where times are equal.
         slots: The number of slots.
+        max_parallelism: The number of key groups.
         now_ms: The processing time.
         drains: Whether event time ends after the rows.
         target: The folder of the savepoint.
@@ -123,6 +124,7 @@ class BoundedSlots:
     work: Work
     order: tuple[int, ...]
     slots: int
+    max_parallelism: int
     now_ms: int
     drains: bool
     target: Folder
@@ -139,7 +141,7 @@ class BoundedSlots:
         slot = task_number()
         name = f"{uuid.uuid4().hex}-{slot}"
         with self.results.output(name) as output:
-            task = _Task(self.work, slot, self.slots, output)
+            task = _Task(self.work, slot, self.slots, self.max_parallelism, output)
             try:
                 task.begin_epoch(None, self.now_ms)
                 watermarks = self._run(task, batches)
@@ -187,8 +189,8 @@ class BoundedSlots:
 class _Task(SlotTask):
     """A slot whose results go to a file as they come."""
 
-    def __init__(self, work: Work, slot: int, slots: int, output: FileOutput) -> None:
-        super().__init__(work.spec, slot, slots)
+    def __init__(self, work: Work, slot: int, slots: int, max_parallelism: int, output: FileOutput) -> None:
+        super().__init__(work.spec, slot, slots, max_parallelism)
         self._writer, self._output = work.writer, output
 
     def _collect(self, value: Any, timestamp: int | None) -> None:

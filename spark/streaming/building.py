@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ...state.task.subtask import BackendFactory
     from .runs import RunFacts
 
+DEFAULT_KEY_GROUPS = 128
+"""The number of key groups of a new query where nothing is said."""
+
 
 @attrs.frozen
 class Input:
@@ -130,7 +133,6 @@ class Plan:
 
     Attributes:
         run: Where tasks read what holds for a start.
-        max_parallelism: The number of key groups.
         backend: Creates the backends.
         carrier: How Spark calls operators.
         output_mode: The output mode of the query.
@@ -138,7 +140,6 @@ class Plan:
     """
 
     run: RunFacts
-    max_parallelism: int
     backend: BackendFactory
     carrier: str
     output_mode: str
@@ -190,9 +191,7 @@ class Plan:
         specs = tuple(attrs.evolve(one.spec, has_keys=one.key is not None) for one in inputs)
         own = tuple((kind, serializer_for(kind)) for kind in registry.python_types())
         with shipped(spark, (function, readers, writer, settings.additions, own)):
-            spec = OperatorSpec(
-                uid, dumped(function), inputs[0].key, specs, self.max_parallelism, self.backend, in_order
-            )
+            spec = OperatorSpec(uid, dumped(function), inputs[0].key, specs, self.backend, in_order)
         return Work(spec, readers, writer, settings, own, function)
 
     def _packed(self, one: Input, index: int, settings: Settings) -> DataFrame:

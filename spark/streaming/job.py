@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.repartition import MAX_KEY_GROUPS
 from ...serializers.errors import DeclarationError, shown
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
@@ -30,8 +31,9 @@ from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
 from ...state.streaming.slot import InputSpec
 from ..connect import refuse_connect
+from .beginning import FromSavepoint
 from .bounded import BoundedOperator, run_bounded
-from .building import Input, Plan, key_serializer
+from .building import DEFAULT_KEY_GROUPS, Input, Plan, key_serializer
 from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
 from .runs import RunFacts
 from .starting import Start
@@ -63,7 +65,8 @@ class StreamJob:
     Args:
         state_dir: The folder or URI of the state: the files of its backends.
         checkpoint: The folder or URI of Spark's checkpoint.
-        max_parallelism: The number of key groups; it is recorded, and cannot be changed later.
+        max_parallelism: The number of key groups; it is recorded, and cannot be changed later. By default what it was
+            or is in the savepoint that the query starts from, and else 128.
         slots: How many tasks share the keys. By default what it was, and at first the number of Spark's cores.
         configuration: Values by Flink's keys. The backend is RocksDB, with incremental checkpoints, unless another is
             named; HashMap writes the whole state with every batch.
@@ -83,19 +86,19 @@ class StreamJob:
         state_dir: str | os.PathLike[str],
         checkpoint: str | os.PathLike[str],
         *,
-        max_parallelism: int = 128,
+        max_parallelism: int | None = None,
         slots: int | None = None,
         configuration: Mapping[str, Any] | None = None,
         carrier: str = APPLY_IN_PANDAS,
         output_mode: str = "append",
         blob_bytes: int = 4 << 20,
     ) -> None:
-        check_parallelism(slots or 1, max_parallelism)
+        check_parallelism(slots or 1, max_parallelism or MAX_KEY_GROUPS)
         if carrier not in CARRIERS:
             raise DeclarationError(f"{shown(carrier)} is not a carrier", advice=f"choose one of {', '.join(CARRIERS)}")
         # Workers and Java have working folders of their own, so a relative path would be another place there.
         self.state_dir, self.checkpoint = _from_anywhere(state_dir), _from_anywhere(checkpoint)
-        self.slots = slots
+        self.slots, self.max_parallelism = slots, max_parallelism
         given = Configuration.of(configuration)
         values = {**Configuration.of(_DEFAULTS, environment={}).values, **given.values}
         self.configuration = Configuration(values)
@@ -105,7 +108,6 @@ class StreamJob:
         self.token = uuid.uuid4().hex
         self.plan = Plan(
             RunFacts(self.state_dir, self.token),
-            max_parallelism,
             configured_backend(self.configuration),
             carrier,
             output_mode,
@@ -151,6 +153,9 @@ class StreamJob:
         on_incompatible: str = "refuse",
         options: MigrationOptions = UPGRADING,
         available_now: bool = False,
+        from_savepoint: str | os.PathLike[str] | None = None,
+        take_offsets: bool = False,
+        allow_non_restored_state: bool = False,
     ) -> StreamingQuery:
         """Check the state against the functions, and start the query.
 
@@ -162,13 +167,26 @@ class StreamJob:
                 what would lose fields or digits is refused; `MigrationOptions()` accepts it.
             available_now: Whether the query ends when it has processed all rows that are there now, as with
                 `trigger(availableNow=True)`. With that trigger alone it would not end, because Spark wakes the slots.
+            from_savepoint: A savepoint or checkpoint that a new query begins with: of Flink, of `bootstrap`, or of
+                another query. Its state is copied, or migrated, into the state directory. Once the query has begun, it
+                goes on from its own state, and neither this savepoint nor the edits among the options count.
+            take_offsets: Whether the sources go on from where they stood in the query that the savepoint was taken of.
+                They must be the same in number, order and kind.
+            allow_non_restored_state: Whether the savepoint may have operators that the query does not have. Their state
+                is left behind.
 
         Raises:
             RestoreRefused: The functions cannot go on from the state, or not without a migration; nothing was started.
             DeclarationError: State directory and checkpoint do not belong to each other, or something was changed that
-                cannot be.
+                cannot be; or the query has begun in another way; or the sources cannot take over the offsets.
+            SavepointNotFound: There is no savepoint; or the log of a source is not where its query had it.
         """
-        return Start(self, writer, on_incompatible, options).query(available_now=available_now)
+        begins = None
+        if from_savepoint is not None:
+            begins = FromSavepoint(_from_anywhere(from_savepoint), take_offsets, allow_non_restored_state)
+        elif take_offsets or allow_non_restored_state:
+            raise DeclarationError("it is not said which savepoint to start from", advice="pass from_savepoint, too")
+        return Start(self, writer, on_incompatible, options, begins).query(available_now=available_now)
 
     def drain(self, writer: DataStreamWriter) -> None:
         """End event time in a last batch of a stopped query, as Flink's stop with `--drain`, and wait for it.
@@ -187,7 +205,7 @@ class StreamJob:
             DeclarationError: The query has no committed batch, or another number of slots, or as for `start`.
             StreamingQueryException: A function failed, or the sink.
         """
-        Start(self, writer, "refuse", RESTORING).drain()
+        Start(self, writer, "refuse", UPGRADING).drain()
 
     def run(
         self,
@@ -247,7 +265,8 @@ class StreamJob:
         if False in static:
             work = self.plan.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
             slots = self.slots or inputs[0].df.sparkSession.sparkContext.defaultParallelism
-            self.bounded[uid] = BoundedOperator.of(self.plan, inputs, work, slots)
+            key_groups = self.max_parallelism or DEFAULT_KEY_GROUPS
+            self.bounded[uid] = BoundedOperator.of(self.plan, inputs, work, min(slots, key_groups), key_groups)
             self.functions[uid] = function
             return self.bounded[uid].results
         if self.operators and self.plan.carrier == APPLY_IN_PANDAS:

@@ -164,7 +164,8 @@ class SlotRunner:
                 f"the state is of epoch {before.epoch}, and the query was started for epoch {run.epoch.number}",
                 advice="start it again with StreamJob.start: another start has gone on in the meantime",
             )
-        task = SlotTask(self.spec, slot, run.epoch.slots, lazy=run.epoch.lazy.get(self.spec.uid))
+        lazy = run.epoch.lazy.get(self.spec.uid)
+        task = SlotTask(self.spec, slot, run.epoch.slots, run.max_parallelism, lazy=lazy)
         if before is not None and before.epoch == run.epoch.number:
             stored = with_places(before.operator, run.directory.files)
             lineage = run.epoch.lineage

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.edits import Edits
 from ...serializers.errors import DeclarationError, StateShiftError
+from ...state.key_groups import check_parallelism
 from ...state.storage.files import Folder
 from ...state.storage.target_lock import claimed
 from ...state.streaming.commit_log import (
@@ -23,10 +25,13 @@ from ...state.streaming.commit_log import (
     write_note,
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory, lacks_slots
+from .beginning import Beginning
+from .building import DEFAULT_KEY_GROUPS
 from .carriers import TRANSFORM
 from .grouping import slot_groups
 from .manifests import committed_manifests
-from .upgrading import HOW, Judgement, write_base
+from .taken_offsets import TakenOffsets, source_kinds
+from .upgrading import HOW, Judgement, write_base, write_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +41,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...state.migration.options import MigrationOptions
+    from .beginning import FromSavepoint
     from .job import StreamJob
 
 _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
 
 _RELEASES: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 """The last query of this process on each state directory, and the thread that releases the directory after it."""
@@ -51,7 +58,12 @@ class Start:
     """One start of a job's query."""
 
     def __init__(
-        self, job: StreamJob, writer: DataStreamWriter, on_incompatible: str, options: MigrationOptions
+        self,
+        job: StreamJob,
+        writer: DataStreamWriter,
+        on_incompatible: str,
+        options: MigrationOptions,
+        begins: FromSavepoint | None = None,
     ) -> None:
         if not job.operators:
             what, todo = "the job has no operator", "call stream(df).key_by(…).process(…) first"
@@ -61,11 +73,13 @@ class Start:
         if on_incompatible not in HOW:
             raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice=f"pass {' or '.join(HOW)}")
         self._job, self._writer, self._how, self._options = job, writer, on_incompatible, options
+        self._begins = begins
         self._spark: SparkSession = writer._spark  # noqa: SLF001 - there is no public way to the session of a writer
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
         self._attempts: tuple[str, ...] = ()
         self._wake_ms: int | None = None
+        self._sources = source_kinds(writer._df)  # noqa: SLF001 - as above
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
@@ -101,18 +115,18 @@ class Start:
         with ExitStack() as claims:
             self._folder.create()
             claims.enter_context(claimed(self._folder))
-            directory = self._directory()
+            beginning = self._beginning()
+            directory = self._directory(beginning)
             last = self._last_batch(directory, drains=drains)
-            epoch = self._epoch(directory, last)
-            retained = int(self._spark.conf.get(_RETAINED) or 100)
-            directory.begin_run(
-                self._job.token,
-                epoch=epoch.number,
-                retained=retained,
-                after_batch=last_committed(self._checkpoint),
-                attempts=self._attempts,
-                drains=last,
-            )
+            epoch = self._epoch(directory, beginning, last)
+            self._begin_run(directory, epoch, last)
+            first = directory.first_epoch
+            taken = TakenOffsets.left(self._checkpoint, None if first is None else first.begun)
+            if taken is not None:
+                if not taken.is_committed:
+                    self._run_first_batch(taken)
+                taken.finish()
+                self._begin_run(directory, epoch, last)
             if self._plans_batch(drains=drains, available_now=available_now):
                 plan_without_rows(self._checkpoint, _now_ms())
             query = self._started(available_now=available_now, once=once)
@@ -142,17 +156,47 @@ class Start:
         is_due = self._wake_ms is not None and (not available_now or self._wake_ms <= _now_ms())
         return drains or is_due
 
+    def _begin_run(self, directory: StateDirectory, epoch: Epoch, last: int | None) -> None:
+        directory.begin_run(
+            self._job.token,
+            epoch=epoch.number,
+            retained=int(self._spark.conf.get(_RETAINED) or 100),
+            after_batch=last_committed(self._checkpoint),
+            attempts=self._attempts,
+            sources=self._sources,
+            drains=last,
+        )
+
+    def _run_first_batch(self, taken: TakenOffsets) -> None:
+        """Run the first batch without rows, so that the second one begins at the offsets that are taken over."""
+        writer: Any = self._writer._jwrite  # noqa: SLF001 - only Java has its trigger
+        trigger = writer.getClass().getDeclaredField("trigger")
+        trigger.setAccessible(True)
+        own = trigger.get(writer)
+        with _settings(self._spark, self._settings()):
+            taken.plan(self._spark)
+            self._writer.trigger(once=True)
+            try:
+                self._configured().start().awaitTermination()
+            finally:
+                writer.trigger(own)
+
     def _started(self, *, available_now: bool, once: bool) -> StreamingQuery:
-        writer = self._writer.option("checkpointLocation", self._job.checkpoint)
-        writer = writer.outputMode(self._job.plan.output_mode)
-        settings = {}
+        writer, settings = self._configured(), self._settings()
         if available_now or once:
             writer = writer.trigger(availableNow=True) if available_now else writer.trigger(once=True)
             settings[_NO_DATA] = "false"  # else Spark goes on to wake the slots for ever
-        if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
-            settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
         with _settings(self._spark, settings):
             return writer.start()
+
+    def _configured(self) -> DataStreamWriter:
+        writer = self._writer.option("checkpointLocation", self._job.checkpoint)
+        return writer.outputMode(self._job.plan.output_mode)
+
+    def _settings(self) -> dict[str, str]:
+        if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
+            return {_PROVIDER: _ROCKSDB}  # Spark has transformWithState on no other
+        return {}
 
     def _require_allowed(self) -> None:
         """Refuse what Spark would refuse, before anything is written."""
@@ -186,7 +230,31 @@ class Start:
                 written="Nothing was written.",
             )
 
-    def _directory(self) -> StateDirectory:
+    def _beginning(self) -> Beginning | None:
+        """Return the savepoint to begin with; None: there is none, or the query has begun.
+
+        Raises:
+            DeclarationError: The query has begun in another way; or it cannot begin with this savepoint.
+            RestoreRefused: As `Judgement`.
+        """
+        wanted = self._begins
+        if wanted is None:
+            return None
+        if self._folder.exists(STREAM_FILE):
+            first = StateDirectory.open(self._folder).first_epoch
+            if first is not None:
+                wanted.require_begun_with(first.begun, self._folder.place)
+                if self._options.edits:  # they were made to the savepoint
+                    self._options = attrs.evolve(self._options, edits=Edits())
+                return None
+        savepoint, uids = wanted.opened(), self._job.operators
+        judgement = Judgement(self._job, self._options, self._how, savepoint)
+        described = judgement.before
+        begun = wanted.begun(savepoint, described, uids, self._sources)
+        key_groups = wanted.key_groups(described, uids, self._job.max_parallelism)
+        return Beginning(begun, judgement, key_groups)
+
+    def _directory(self, beginning: Beginning | None) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
         job, place = self._job, self._checkpoint.place
         note = read_note(self._checkpoint)
@@ -198,7 +266,9 @@ class Start:
                     advice="pass the state directory that belongs to the checkpoint, or a new checkpoint",
                     written="Nothing was written.",
                 )
-            directory = StateDirectory.create(self._folder, place, job.plan.max_parallelism)
+            key_groups = self._key_groups(beginning)
+            check_parallelism(job.slots or 1, key_groups)
+            directory = StateDirectory.create(self._folder, place, key_groups)
             write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))
             return directory
         directory = StateDirectory.open(self._folder)
@@ -222,19 +292,29 @@ class Start:
             write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))  # it was moved
             directory = attrs.evolve(directory, checkpoint=place)
             directory.write_facts()
-        if directory.max_parallelism != job.plan.max_parallelism:
+        if directory.last_epoch is None and directory.max_parallelism != self._key_groups(beginning):
+            directory = attrs.evolve(directory, max_parallelism=self._key_groups(beginning))  # nothing is stored yet
+            directory.write_facts()
+        check_parallelism(job.slots or 1, directory.max_parallelism)
+        if job.max_parallelism not in {None, directory.max_parallelism}:
             raise DeclarationError(
-                f"the state has {directory.max_parallelism} key groups, and the job {job.plan.max_parallelism}",
+                f"the state has {directory.max_parallelism} key groups, and the job {job.max_parallelism}",
                 advice=f"pass max_parallelism={directory.max_parallelism}",
                 written="Nothing was written.",
             )
         return directory
 
-    def _epoch(self, directory: StateDirectory, last: int | None) -> Epoch:
+    def _key_groups(self, beginning: Beginning | None) -> int:
+        """Return the number of key groups of a query that begins."""
+        of_savepoint = None if beginning is None else beginning.max_parallelism
+        return of_savepoint or self._job.max_parallelism or DEFAULT_KEY_GROUPS
+
+    def _epoch(self, directory: StateDirectory, beginning: Beginning | None, last: int | None) -> Epoch:
         """Return the epoch that the query runs in: the last one, or a new one where something changes.
 
         Args:
             directory: The state directory.
+            beginning: What the query begins with; None: with no state, or it has begun.
             last: The batch that ends event time; None: none does.
         """
         before, batch = directory.last_epoch, last_committed(self._checkpoint)
@@ -242,18 +322,21 @@ class Start:
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
         carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
-        if before is None or batch is None:
-            slots = self._job.slots or self._spark.sparkContext.defaultParallelism
-            epoch = Epoch(directory.next_epoch, slots, partitions, slot_groups(slots, partitions), carriers)
+        if before is None or (batch is None and not before.base):
+            slots = self._job.slots or min(self._spark.sparkContext.defaultParallelism, directory.max_parallelism)
+            number = directory.next_epoch
+            epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers)
+            if beginning is not None:
+                epoch = self._begun(directory, epoch, beginning)
             directory.begin_epoch(epoch)
             return epoch
         self._require_same_carriers(before, carriers)
-        manifests = committed_manifests(self._spark, self._checkpoint, directory)
+        manifests = [] if batch is None else committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
         self._wake_ms = min((one.wake_ms for one in manifests if one.wake_ms is not None), default=None)
         written = max((manifest.epoch for manifest in manifests), default=0)
         of_state = (directory.epoch(written) if written else directory.unchanged_epoch) or before
-        savepoint = directory.savepoint(manifests, of_state, batch, for_types=True)
+        savepoint = directory.savepoint(manifests, of_state, -1 if batch is None else batch, for_types=True)
         ran: dict[bytes, set[int]] = {}
         for manifest in manifests:
             if manifest.epoch == of_state.number:
@@ -271,12 +354,19 @@ class Start:
             )
         number = directory.next_epoch
         base = str(number)
-        savepoint = directory.savepoint(manifests, of_state, batch)
+        savepoint = directory.savepoint(manifests, of_state, -1 if batch is None else batch)
         history = write_base(directory, savepoint, base, judgement, self._spark)
         groups, of_lazy = slot_groups(slots, partitions), (judgement.lazy, judgement.lazy_types)
         epoch = Epoch(number, slots, partitions, groups, carriers, batch, base, history, *of_lazy)
         directory.begin_epoch(epoch)
         return epoch
+
+    def _begun(self, directory: StateDirectory, epoch: Epoch, beginning: Beginning) -> Epoch:
+        """Copy the savepoint that the query begins with, or migrate it, and return the first epoch with it."""
+        base, judgement = str(epoch.number), beginning.judgement
+        history = write_beginning(directory, beginning.begun.savepoint, base, judgement, self._spark)
+        of_lazy = {"lazy": judgement.lazy, "types": judgement.lazy_types}
+        return attrs.evolve(epoch, base=base, begun=beginning.begun, history=history, **of_lazy)
 
     def _require_same_carriers(self, before: Epoch, carriers: dict[str, str]) -> None:
         for uid, carrier in carriers.items():

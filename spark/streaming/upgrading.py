@@ -22,6 +22,7 @@ from ...state.job import Operator
 from ...state.savepoint.metadata import METADATA, write_metadata
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.lineage import LINEAGE
+from ...state.streaming.directory import Epoch
 from ...state.streaming.slot import SlotTask
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...state.migration.options import MigrationOptions
-    from ...state.streaming.directory import Epoch, StateDirectory
+    from ...state.streaming.directory import StateDirectory
     from ...state.streaming.slot import OperatorSpec
     from .job import StreamJob
 
@@ -55,10 +56,11 @@ class Judgement:
         options: The options of the check and the migration.
         how: What may be done where state needs a migration: one of `HOW`.
         savepoint: The state.
-        epoch: Its epoch.
+        epoch: Its epoch; None: a query is to begin with it.
         may_end: Whether a lazy migration may be over: all slots have run since it began.
 
     Attributes:
+        before: The state as the functions find it, before they change its types: with the edits of the options.
         lazy: The states that are migrated lazily from now on, as in `Epoch`.
 
     Raises:
@@ -72,11 +74,12 @@ class Judgement:
         options: MigrationOptions,
         how: str,
         savepoint: Savepoint,
-        epoch: Epoch,
+        epoch: Epoch | None = None,
         *,
         may_end: bool = True,
     ) -> None:
-        self._job, self._options, self._how, self._epoch, self._may_end = job, options, how, epoch, may_end
+        self._job, self.options, self._how, self._may_end = job, options, how, may_end
+        self._epoch = epoch or Epoch(0, 0, 0, (), {})
         self._trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
         self._stored = savepoint.describe(**self._trust)  # type: ignore[arg-type]
         self.lazy: dict[str, dict[str, str]] = {}
@@ -93,7 +96,7 @@ class Judgement:
                 advice='start once without edits, with on_incompatible="migrate"; and with edits some batches later',
                 written="Nothing was written.",
             )
-        before = options.edits.apply(self._with_left_finished())
+        self.before = before = options.edits.apply(self._with_left_finished())
         self._is_migrated, self._ends = bool(options.edits), False
         found: list[OperatorDescription] = []
         for spec in job.operators.values():
@@ -123,7 +126,7 @@ class Judgement:
         if self._left and (self._is_migrated or self.lazy != self._epoch.lazy):
             steps.append((with_tables(self._stored, self._lazy_before), RESTORING))
         if self._is_migrated:
-            steps.append((with_tables(self._stored, self._wanted), self._options))
+            steps.append((with_tables(self._stored, self._wanted), self.options))
         return steps
 
     @cached_property
@@ -145,7 +148,7 @@ class Judgement:
 
     def _with_left_finished(self) -> JobDescription:
         """Return the stored state as it is when what a lazy migration has left is finished."""
-        uids = {Operator(uid).id: uid for uid in self._epoch.lazy}
+        uids = {Operator.named(uid).id: uid for uid in self._epoch.lazy}
 
         def finished(operator: OperatorDescription) -> OperatorDescription:
             of_lazy = self._epoch.lazy.get(uids.get(operator.operator_id, ""), {})
@@ -162,8 +165,8 @@ class Judgement:
 
     def _judged(self, before: JobDescription, spec: OperatorSpec) -> tuple[OperatorDescription, ...]:
         """Judge an operator, and return it with its states as the function registers them."""
-        options, uid = attrs.evolve(self._options, edits=Edits()), spec.uid
-        identity = Operator(uid).id
+        options, uid = attrs.evolve(self.options, edits=Edits()), spec.uid
+        identity = Operator.named(uid).id
         stored = next((one for one in before.operators if one.operator_id == identity), None)
         stored = stored or OperatorDescription(identity, uid)
         going_on = self._epoch.lazy.get(uid, {})
@@ -172,7 +175,7 @@ class Judgement:
             self._probe(spec, check)
         except RestoreRefused as refused:
             if refused.report.decision is Decision.REFUSE:
-                if self._options is UPGRADING:
+                if self.options is UPGRADING:
                     refused.advice = _LOSS_ADVICE
                 raise
             if self._how == REFUSE:
@@ -218,7 +221,7 @@ class Judgement:
         class in the process that has it.
         """
         function: Any = deepcopy(self._job.functions[spec.uid])
-        SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=function).judge(check)
+        SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, 1, function=function).judge(check)
 
 
 def write_base(
@@ -248,6 +251,32 @@ def write_base(
 
         place = directory.base(target).place
         migrate(directory.base(source).place, place, types, options, session=session, allow_roots=roots)
+    return _history(directory, name)
+
+
+def write_beginning(
+    directory: StateDirectory, place: str, name: str, judgement: Judgement, session: SparkSession
+) -> tuple[dict[str, Any], ...]:
+    """Write the savepoint that a new query begins with; return its history.
+
+    The state is copied, so that the query does not need the files of the other place.
+
+    Args:
+        directory: The state directory.
+        place: The other savepoint.
+        name: The name of the folder in `bases`.
+        judgement: What has to be done with its state.
+        session: The session of the migration.
+    """
+    from ..migrate import migrate
+
+    types, options = next(iter(judgement.migrations), (None, judgement.options))
+    migrate(place, directory.base(name).place, types, options, session=session)
+    return _history(directory, name)
+
+
+def _history(directory: StateDirectory, name: str) -> tuple[dict[str, Any], ...]:
+    roots = [directory.folder.place, *directory.folder.roots]
     lineage = Savepoint.open(directory.base(name).place, allow_roots=roots).lineage
     return () if lineage is None else lineage.migrations
 

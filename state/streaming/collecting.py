@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import SavepointNotFound
+from ..job import Operator
 from ..savepoint.handles import AbsoluteFileHandle
-from ..savepoint.metadata import METADATA, operator_id_of_uid, read_metadata
+from ..savepoint.metadata import METADATA, read_metadata
 from ..storage.target_lock import CLAIM_NAME
 from .directory import BASES, EPOCHS, RUNS, STREAM_FILE
 from .holds import HOLDS, dead_holds, oldest_held
@@ -193,7 +194,7 @@ class Needs:
         epoch = self._directory.epoch(number) if number else None
         if epoch is None or not epoch.base:
             return None
-        operators = {operator_id_of_uid(uid).hex() for uid in epoch.carriers}
+        operators = {Operator.named(uid).id for uid in epoch.carriers}
         base = self._directory.base_of(epoch)
         stored = {one.operator_id.hex() for one in base.metadata.operators} if base is not None else set()
         places = {(operator, slot) for operator in operators | stored for slot in range(epoch.slots)}

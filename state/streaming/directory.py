@@ -25,8 +25,9 @@ import attrs
 
 from ... import __version__
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
+from ..job import Operator
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from ..savepoint.metadata import SavepointMetadata, operator_id_of_uid
+from ..savepoint.metadata import SavepointMetadata
 from ..savepoint.reader import Savepoint
 from ..storage.lineage import Lineage
 from ..storage.publish import now
@@ -49,6 +50,23 @@ _FORMAT = 1
 
 
 @attrs.frozen
+class Begun:
+    """The savepoint that a query began with. Its state was copied to the base of the first epoch.
+
+    Attributes:
+        savepoint: Its place.
+        metadata_sha256: The SHA-256 of its `_metadata`, which identifies it.
+        left: The ids of its operators that the query does not have; their state was left behind.
+        position: Where its sources stood, if the query goes on from there; else None.
+    """
+
+    savepoint: str
+    metadata_sha256: str
+    left: tuple[str, ...] = ()
+    position: dict[str, Any] | None = None
+
+
+@attrs.frozen
 class Epoch:
     """What holds from one start of a query on, until another start changes it.
 
@@ -64,6 +82,7 @@ class Epoch:
         lazy: The states that are migrated lazily in it, each with its present table, by the uid of their operator.
         types: The declared types of these operators, as `stateshift snapshot` records them, so that what is left of a
             lazy migration can be finished without their code; "": no state is migrated lazily.
+        begun: What the query began with, in its first epoch; None: it began with no state.
     """
 
     number: int
@@ -76,6 +95,7 @@ class Epoch:
     history: tuple[dict[str, Any], ...] = attrs.field(default=(), repr=False)
     lazy: dict[str, dict[str, str]] = attrs.field(factory=dict)
     types: str = attrs.field(default="", repr=False)
+    begun: Begun | None = None
 
     @property
     def lineage(self) -> Lineage | None:
@@ -96,6 +116,7 @@ class BegunRun:
         after_batch: The last batch that was committed before; None: none was.
         attempts: The attempts whose manifests the engine had committed by then.
         drains: The batch after whose rows event time ends; None: none.
+        sources: The kinds of the query's sources, in the order of their offsets.
     """
 
     number: int
@@ -103,6 +124,7 @@ class BegunRun:
     retained: int
     after_batch: int | None = None
     attempts: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     drains: int | None = None
 
 
@@ -189,8 +211,13 @@ class StateDirectory:
     @property
     def last_epoch(self) -> Epoch | None:
         """The last epoch; None: there is none."""
-        names = self.folder.folder(EPOCHS).names()
-        number = max((int(name.removesuffix(".json")) for name in names if name.endswith(".json")), default=0)
+        number = max(self._epochs(), default=0)
+        return self.epoch(number) if number else None
+
+    @property
+    def first_epoch(self) -> Epoch | None:
+        """The first epoch, which says what the query began with; None: the query has not begun."""
+        number = min(self._epochs(), default=0)
         return self.epoch(number) if number else None
 
     @property
@@ -198,11 +225,18 @@ class StateDirectory:
         """The epoch of the state while no batch has changed it here: that of a copy is in its first one."""
         return self.epoch(1) if self.copied_from else self.last_epoch
 
+    def _epochs(self) -> list[int]:
+        names = self.folder.folder(EPOCHS).names()
+        return [int(name.removesuffix(".json")) for name in names if name.endswith(".json")]
+
     def epoch(self, number: int) -> Epoch:
         """Read an epoch."""
         facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
         lists = {name: tuple(facts.get(name, ())) for name in ("groups", "history")}
-        return Epoch(**{**facts, **lists})
+        begun = facts.get("begun")
+        if begun is not None:
+            begun = Begun(**{**begun, "left": tuple(begun["left"])})
+        return Epoch(**{**facts, **lists, "begun": begun})
 
     @property
     def next_epoch(self) -> int:
@@ -226,13 +260,14 @@ class StateDirectory:
         after_batch: int | None = None,
         attempts: Iterable[str] = (),
         drains: int | None = None,
+        sources: Iterable[str] = (),
     ) -> None:
         """Record one start, for its tasks and for those who look for the committed manifests; see `BegunRun`."""
         runs = self.runs()
         if (before := runs.get(token)) is not None:  # the job is started again, and the batches before stay those of it
             _write_json(self.folder.folder(RUNS), f"{token}-{before.number}.json", attrs.asdict(before))
         number = 1 + max((run.number for run in runs.values()), default=0)
-        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts), drains))
+        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts), tuple(sources), drains))
         _write_json(self.folder.folder(RUNS), f"{token}.json", facts)
 
     def run(self, token: str) -> BegunRun:
@@ -242,7 +277,7 @@ class StateDirectory:
             SavepointNotFound: The query was not started by its job.
         """
         facts = _read_json(self.folder.folder(RUNS), f"{token}.json")
-        return BegunRun(**{**facts, "attempts": tuple(facts["attempts"])})
+        return BegunRun(**{**facts, "attempts": tuple(facts["attempts"]), "sources": tuple(facts.get("sources", ()))})
 
     def runs(self) -> dict[str, BegunRun]:
         """Return all starts, by token."""
@@ -317,7 +352,10 @@ class StateDirectory:
         """Return the savepoint that an epoch began with; None: it began with no state."""
         if not epoch.base:
             return None
-        return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
+        base = Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
+        left = () if epoch.begun is None else epoch.begun.left
+        operators = (one for one in base.metadata.operators if one.operator_id.hex() not in left)
+        return attrs.evolve(base, metadata=attrs.evolve(base.metadata, operators=tuple(operators)))
 
 
 def lacks_slots(found: Mapping[bytes, Collection[int]], epoch: Epoch) -> bool:
@@ -327,7 +365,7 @@ def lacks_slots(found: Mapping[bytes, Collection[int]], epoch: Epoch) -> bool:
         found: The slots that have run, by the id of their operator.
         epoch: The epoch.
     """
-    wanted = {operator_id_of_uid(uid) for uid in epoch.carriers} | found.keys()
+    wanted = {bytes.fromhex(Operator.named(uid).id) for uid in epoch.carriers} | found.keys()
     return bool(found) and any(len(found.get(one, ())) < epoch.slots for one in wanted)
 
 

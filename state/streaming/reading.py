@@ -40,6 +40,7 @@ class QueryFacts:
         batch: The last committed batch: the state is that after it.
         epoch: The epoch of the state.
         offsets: How far the sources were read by then: the text of the file in the checkpoint.
+        sources: The kinds of the sources, in the order of their offsets.
     """
 
     directory: str
@@ -47,11 +48,13 @@ class QueryFacts:
     batch: int
     epoch: int
     offsets: str = attrs.field(repr=False)
+    sources: tuple[str, ...] = ()
 
     @property
     def position(self) -> dict[str, Any]:
         """The position of the state in its sources, for the lineage of a savepoint."""
-        return {"checkpoint": self.checkpoint, "batch": self.batch, "offsets": self.offsets}
+        facts = {"checkpoint": self.checkpoint, "batch": self.batch, "offsets": self.offsets}
+        return facts | ({"sources": list(self.sources)} if self.sources else {})
 
 
 @attrs.frozen
@@ -206,7 +209,13 @@ def read_state(folder: Folder) -> tuple[SavepointMetadata, Lineage | None, Query
         raise SavepointNotFound(
             f"no start of a query is recorded in the state directory {folder}", advice="start the query"
         )
-    facts = QueryFacts(
-        directory.id, directory.checkpoint, batch, epoch.number, offsets(Folder.at(directory.checkpoint), batch)
-    )
+    read = offsets(Folder.at(directory.checkpoint), batch)
+    facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, read, _sources(directory, batch))
     return directory.metadata(manifests, epoch, batch), epoch.lineage, facts
+
+
+def _sources(directory: StateDirectory, batch: int) -> tuple[str, ...]:
+    """Return the kinds of the sources in the start of the query that committed a batch; (): they are not known."""
+    runs = (run for run in directory.runs().values() if run.after_batch is None or run.after_batch < batch)
+    last = max(runs, key=lambda run: run.number, default=None)
+    return () if last is None else last.sources

@@ -62,7 +62,6 @@ class OperatorSpec:
         function: The function, or a `WindowOperation`, pickled: each slot has its own, as each subtask has in Flink.
         key: The serializer of the keys; None: the operator is not keyed.
         inputs: Its inputs.
-        max_parallelism: The number of key groups.
         backend: Creates the keyed backends.
         in_order: Whether the elements of a batch are processed in the order of their time stamps.
     """
@@ -71,7 +70,6 @@ class OperatorSpec:
     function: bytes = attrs.field(repr=False)
     key: TypeSerializer[Any] | None
     inputs: tuple[InputSpec, ...]
-    max_parallelism: int
     backend: BackendFactory
     in_order: bool = True
 
@@ -108,6 +106,7 @@ class SlotTask(FunctionSubtask):
         spec: The operator.
         slot: The number of the slot.
         slots: The number of slots: the parallelism of the operator.
+        max_parallelism: The number of key groups.
         function: The function; by default the pickled one.
         lazy: The states that are migrated lazily, each with its present table.
 
@@ -121,6 +120,7 @@ class SlotTask(FunctionSubtask):
         spec: OperatorSpec,
         slot: int,
         slots: int,
+        max_parallelism: int,
         *,
         function: Any = None,
         lazy: Mapping[str, str] | None = None,
@@ -139,7 +139,7 @@ class SlotTask(FunctionSubtask):
             function or pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
             spec.key,
             backend=spec.backend,
-            task=TaskInfo(index=slot, parallelism=slots, max_parallelism=spec.max_parallelism, name=spec.uid),
+            task=TaskInfo(index=slot, parallelism=slots, max_parallelism=max_parallelism, name=spec.uid),
             uid=spec.uid,
         )
 

@@ -104,7 +104,7 @@ class Subtask(ABC):
         key_type: The type hint or serializer of the keys; None: the operator is not keyed.
         backend: Creates the keyed backend.
         task: The subtask; by default the only one.
-        uid: The uid of the operator in savepoints.
+        uid: The uid of the operator in savepoints, or its id.
 
     Attributes:
         task: The subtask.
@@ -127,7 +127,7 @@ class Subtask(ABC):
         self._factory = backend
         self.task = task or TaskInfo()
         self.key_groups = key_group_range(self.task.index, self.task.parallelism, self.task.max_parallelism)
-        self.operator = Operator(uid)
+        self.operator = Operator.named(uid)
         self.checkpoint_id = 0
         self._is_open = False
         self._is_disposed = True

@@ -1,0 +1,209 @@
+"""The source offsets of a savepoint become those of a new query, in Spark's own checkpoint.
+
+Spark cannot begin a query at given offsets: before its first batch there are none. So the first batch is planned here,
+with no offset for any source, as Spark writes it. Spark runs that batch once, without rows, and so makes all that its
+later batches need. Then the offsets of the savepoint are written as those of that batch, and Spark reads on from there.
+
+    offsets/0       v1, the settings, and a line for each source: `-` is none
+
+The offsets of some sources refer to a log of theirs in the checkpoint, which is copied before: the file source has the
+files that it has read there, the rate source the time of its start. Source: Spark's classes `OffsetSeqLog`,
+`MicroBatchExecution.populateStartOffsets`, `FileStreamSourceLog`; tried with Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
+from ...state.storage.files import Folder
+from ...state.streaming.commit_log import last_committed, offsets, source_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ...state.streaming.directory import Begun
+
+_FILES, _IN_PYTHON = "FileSource[", " in Python"
+_OTHERS = ("kafka", "rate", "rate-micro-batch")
+_LOG_FILE = re.compile(r"(\d+)(\.compact)?")
+_INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
+_NONE = "-"
+_NOTHING = "Nothing was written."
+
+
+def source_kinds(df: DataFrame) -> tuple[str, ...]:
+    """Return the kinds of the sources of a streaming DataFrame, in the order in which Spark keeps their offsets."""
+    leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 - only Java knows its plan
+    found = (leaves.apply(number) for number in range(leaves.size()))
+    return tuple(_kind(leaf) for leaf in found if leaf.isStreaming())
+
+
+def _kind(leaf: Any) -> str:
+    if not leaf.nodeName().startswith("StreamingRelation"):
+        return str(leaf.nodeName())
+    provider = leaf.source() if leaf.nodeName() == "StreamingRelationV2" else None
+    is_python = provider is not None and provider.isDefined() and "Python" in provider.get().getClass().getName()
+    return f"{leaf.sourceName()}{_IN_PYTHON if is_python else ''}"
+
+
+def require_same_sources(place: str, position: Any, kinds: tuple[str, ...]) -> None:
+    """Refuse offsets that the sources of a query cannot take over.
+
+    Args:
+        place: The place of the savepoint.
+        position: Its position.
+        kinds: The kinds of the query's sources.
+
+    Raises:
+        DeclarationError: The savepoint has no offsets, or those of other sources; or it is not known how a source
+            keeps its offsets.
+    """
+    if not isinstance(position, dict) or not isinstance(position.get("sources"), list):
+        raise DeclarationError(
+            f"the savepoint {place} does not say how far the sources of a query were read",
+            advice="leave out take_offsets; only a savepoint that `stateshift savepoint` took of a query has offsets",
+            written=_NOTHING,
+        )
+    if tuple(position["sources"]) != kinds:
+        raise DeclarationError(
+            f"the offsets of the savepoint {place} are those of other sources: it has {', '.join(position['sources'])},"
+            f" and the query {', '.join(kinds)}",
+            advice="read the same sources in the same order, or leave out take_offsets",
+            written=_NOTHING,
+        )
+    strange = [kind for kind in kinds if not (kind.startswith(_FILES) or kind.endswith(_IN_PYTHON) or kind in _OTHERS)]
+    if strange:
+        raise DeclarationError(
+            f"it is not known whether the source {strange[0]!r} can go on from offsets in another checkpoint",
+            advice="leave out take_offsets, and say where the source begins by its own options",
+            written=_NOTHING,
+        )
+    if not position["offsets"].startswith("v1\n"):
+        raise DeclarationError(
+            f"Spark wrote the offsets of the savepoint {place} in another format than v1",
+            advice="leave out take_offsets, and say where the sources begin by their own options",
+            written=_NOTHING,
+        )
+
+
+@attrs.frozen
+class TakenOffsets:
+    """Offsets that a checkpoint is to take over.
+
+    Attributes:
+        checkpoint: The new checkpoint.
+        position: The position of the savepoint.
+    """
+
+    checkpoint: Folder
+    position: dict[str, Any]
+
+    @classmethod
+    def left(cls, checkpoint: Folder, begun: Begun | None) -> TakenOffsets | None:
+        """Return what a query has still to take over, also where a start died while it did; None: nothing."""
+        if begun is None or begun.position is None or set(source_offsets(begun.position["offsets"])) == {_NONE}:
+            return None
+        last = last_committed(checkpoint)
+        if last is not None and (last > 0 or set(source_offsets(offsets(checkpoint, 0))) != {_NONE}):
+            return None
+        return cls(checkpoint, begun.position)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether Spark has committed the first batch."""
+        return last_committed(self.checkpoint) is not None
+
+    def plan(self, spark: SparkSession) -> None:
+        """Plan the first batch, with the logs of the sources before it.
+
+        Raises:
+            SavepointNotFound, CorruptFile: A source's log is not in the checkpoint that the savepoint is of.
+        """
+        for place, content in self.logs(int(spark.conf.get(_INTERVAL) or 10)):
+            folder, _, name = place.rpartition("/")
+            self.checkpoint.folder("sources").folder(folder).create()
+            self.checkpoint.folder("sources").folder(folder).write(name, content)
+        if not self.checkpoint.exists("metadata"):
+            self.checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        version, settings, *taken = self.position["offsets"].splitlines()
+        conf = {name: spark.conf.get(name, was) for name, was in json.loads(settings)["conf"].items()}
+        begins = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": conf}
+        self._write([version, json.dumps(begins, separators=(",", ":")), *[_NONE] * len(taken)])
+
+    def finish(self) -> None:
+        """Write the offsets as those of the first batch, which Spark has committed."""
+        before = offsets(self.checkpoint, 0).splitlines()
+        self._write([*before[:2], *source_offsets(self.position["offsets"])])
+
+    def _write(self, lines: list[str]) -> None:
+        planned = self.checkpoint.folder("offsets")
+        planned.create()
+        planned.write("0", "\n".join(lines).encode())
+
+    def logs(self, interval: int) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of the files that the sources need, in the checkpoint's folder `sources`.
+
+        Args:
+            interval: After how many batches the file source writes all files anew.
+        """
+        before = Folder.at(self.position["checkpoint"]).folder("sources")
+        taken = zip(self.position["sources"], source_offsets(self.position["offsets"]), strict=True)
+        for number, (kind, offset) in enumerate(taken):
+            folder = before.folder(str(number))
+            if kind.startswith(_FILES):
+                if offset != _NONE:
+                    for name, content in _file_log(folder, json.loads(offset)["logOffset"], interval):
+                        yield f"{number}/{name}", content
+            else:
+                for name in _names(folder):
+                    if _LOG_FILE.fullmatch(name):
+                        yield f"{number}/{name}", folder.read(name)
+
+
+def _names(folder: Folder) -> list[str]:
+    try:
+        return sorted(folder.names())
+    except SavepointNotFound:
+        return []
+
+
+def _file_log(folder: Folder, last: int, interval: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a file source's log up to an offset; what has been read later stays behind.
+
+    Args:
+        folder: The log. A `.compact` file has the entries of all batches before, too.
+        last: The offset: the number of the last batch of the log.
+        interval: After how many batches there is a `.compact` file.
+    """
+    names = [match for name in _names(folder) if (match := _LOG_FILE.fullmatch(name))]
+    whole = max((int(name[1]) for name in names if name[2]), default=-1)
+    used = [name for name in names if int(name[1]) > whole or (name[2] and int(name[1]) == whole)]
+    version, found = "", dict[int, list[str]]()
+    for name in used:
+        try:
+            version, *entries = folder.read(name[0]).decode().splitlines()
+            for entry in entries:
+                found.setdefault(json.loads(entry)["batchId"], []).append(entry)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptFile(f"the log of a file source is damaged: {error}", file=f"{folder}/{name[0]}") from error
+    missing = [number for number in range(last + 1) if number not in found]
+    if missing:
+        raise SavepointNotFound(
+            f"the log of the file source in {folder} lacks batch {missing[0]}: it is not known which files were read",
+            advice="put back the checkpoint that the savepoint was taken of; or leave out take_offsets",
+            written=_NOTHING,
+        )
+    compact = (last + 1) // interval * interval - 1
+    for number in range(max(compact, 0), last + 1):
+        batches = range(compact + 1) if number == compact else (number,)
+        lines = [version, *(entry for batch in batches for entry in found[batch])]
+        yield f"{number}{'.compact' if number == compact else ''}", "\n".join(lines).encode()
