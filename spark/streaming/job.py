@@ -12,12 +12,14 @@ are in the state directory. Source: notes on Spark.
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import DeclarationError, shown
+from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
 from ...state.backends.restore_check import RESTORING
@@ -26,16 +28,18 @@ from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
 from ...state.streaming.slot import InputSpec
+from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
+from ..session import session
 from .building import Input, Plan, key_serializer
 from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
+from .elements import ResultWriter
 from .runs import RunFacts
 from .starting import Start
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from ...state.migration.options import MigrationOptions
     from ...state.runtime.functions import Function
     from ...state.runtime.output_tag import OutputTag
+    from ...state.runtime.sources import SourceFunction
     from ...state.streaming.slot import OperatorSpec
 
 _DEFAULTS = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": True}
@@ -67,7 +72,8 @@ class StreamJob:
 
     Attributes:
         operators: The operators so far, by uid.
-        functions: Their functions.
+        sources: The sources so far, by uid.
+        functions: The functions of both.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class StreamJob:
         values = {**Configuration.of(_DEFAULTS, environment={}).values, **given.values}
         self.configuration = Configuration(values)
         self.operators: dict[str, OperatorSpec] = {}
+        self.sources: dict[str, SourceSpec] = {}
         self.functions: dict[str, Function] = {}
         self.token = uuid.uuid4().hex
         self.plan = Plan(
@@ -135,6 +142,46 @@ class StreamJob:
         spec = InputSpec(delay if timestamp else None, None if idleness is None else milliseconds(idleness))
         return DataStream(self, Input(df, element_type, timestamp, spec))
 
+    def source(
+        self,
+        function: SourceFunction,
+        *,
+        uid: str,
+        output_type: Any,
+        timestamp: str = "",
+        max_rows: int = 10_000,
+        ends_after: timedelta = timedelta(seconds=1),
+    ) -> DataFrame:
+        """Return what a source function emits as a streaming DataFrame.
+
+        The function runs in one process beside the driver. Each batch takes what it has emitted since the last one,
+        and its state is committed with the batch; a planned batch is repeated exactly.
+
+        Args:
+            function: The source.
+            uid: The uid of the source: its state is found by it. It never changes.
+            output_type: The type hint of the elements. The columns are the fields of a record, or `value`.
+            timestamp: The name of a column for the time stamps of the elements; "": they have none.
+            max_rows: How many elements the source may be ahead of the query. Then it stands still until the next batch.
+            ends_after: With `available_now`, the query ends when the source was silent for so long, or has ended.
+
+        Raises:
+            DeclarationError: There is such a uid or column already.
+            StateShiftError: The session is one of Spark Connect.
+        """
+        from .sources import source_frame
+
+        self._require_new(uid)
+        spark = session()
+        refuse_connect(spark, "a source with state")
+        writer = ResultWriter(serializer_for(output_type))
+        if timestamp in writer.schema.names:
+            raise DeclarationError(f"the elements have a field {timestamp!r}", advice="name another column")
+        spec = SourceSpec(uid, b"", self.plan.max_parallelism, max_rows, bool(timestamp))
+        frame = source_frame(spark, function, spec, self.plan.run, writer, timestamp, ends_after.total_seconds())
+        self.sources[uid], self.functions[uid] = spec, function
+        return frame
+
     def start(
         self,
         writer: DataStreamWriter,
@@ -170,8 +217,7 @@ class StreamJob:
         in_order: bool,
     ) -> DataFrame:
         """Return the results of a new operator; streams call it."""
-        if uid in self.operators:
-            raise DeclarationError(f"there are two operators with the uid {uid!r}", advice="use a uid for each")
+        self._require_new(uid)
         if self.operators and self.plan.carrier == APPLY_IN_PANDAS:
             raise DeclarationError(
                 "Spark calls applyInPandasWithState for one operator of a query, and this is the second",
@@ -180,6 +226,10 @@ class StreamJob:
         spec, results = self.plan.operator(inputs, function, uid, output_type, side_outputs, in_order=in_order)
         self.operators[uid], self.functions[uid] = spec, function
         return results
+
+    def _require_new(self, uid: str) -> None:
+        if uid in self.functions:
+            raise DeclarationError(f"there are two operators with the uid {uid!r}", advice="use a uid for each")
 
 
 def _from_anywhere(place: str | os.PathLike[str]) -> str:

@@ -91,10 +91,7 @@ class SlotRunner:
             now_ms: The time of the batch.
             batch: The number of the batch.
         """
-        self.settings.begin()
-        for python_type, serializer in self.serializers:
-            if registry.serializer_for(python_type) is not serializer:
-                registry.register_serializer(python_type, serializer)
+        prepare(self.settings, self.serializers)
         run = self.run.read()
         slot = run.slots.get(group)
         if slot is None:
@@ -171,6 +168,19 @@ class SlotRunner:
         operator = None if base is None else _operator_of(base, self.spec)
         task.begin_epoch(operator, now_ms)
         return task
+
+
+def prepare(settings: Settings, serializers: tuple[tuple[type, TypeSerializer[Any]], ...]) -> None:
+    """Prepare a process for functions that ask for serializers.
+
+    Args:
+        settings: The settings of the workers.
+        serializers: The serializers that were registered for classes.
+    """
+    settings.begin()
+    for python_type, serializer in serializers:
+        if registry.serializer_for(python_type) is not serializer:
+            registry.register_serializer(python_type, serializer)
 
 
 def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:

@@ -29,6 +29,7 @@ from ...state.streaming.commit_log import (
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
 from ...state.streaming.slot import OperatorSpec, SlotTask
+from ...state.streaming.source import SourceSpec, SourceTask, planned_offsets
 from .carriers import TRANSFORM
 from .grouping import slot_groups
 from .manifests import committed_manifests
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from ...state.migration.options import MigrationOptions
     from ...state.savepoint.reader import Savepoint
+    from ...state.task.subtask import Subtask
     from .job import StreamJob
 
 _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.minBatchesToRetain"
@@ -59,7 +61,7 @@ class Start:
     def __init__(
         self, job: StreamJob, writer: DataStreamWriter, on_incompatible: str, options: MigrationOptions
     ) -> None:
-        if not job.operators:
+        if not job.operators and not job.sources:
             raise DeclarationError("the job has no operator", advice="call stream(df).key_by(…).process(…) first")
         if on_incompatible not in {"refuse", "migrate"}:
             raise DeclarationError(f"{on_incompatible!r} is not what can be done", advice="refuse or migrate")
@@ -173,17 +175,22 @@ class Start:
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
         carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
-        if before is None or batch is None:
+        # A source has its state from the last planned batch on: Spark repeats that batch, and then asks for more.
+        offsets = [] if planned is None else planned_offsets(self._checkpoint, planned)
+        sources = [one.manifest for one in offsets if one.manifest is not None]
+        if before is None or (batch is None and not sources):
             slots = self._job.slots or self._spark.sparkContext.defaultParallelism
             epoch = Epoch(directory.next_epoch, slots, partitions, slot_groups(slots, partitions), carriers)
             directory.begin_epoch(epoch)
             return epoch
         self._require_same_carriers(before, carriers)
-        manifests = committed_manifests(self._spark, self._checkpoint, directory)
+        manifests = []
+        if batch is not None and before.carriers:
+            manifests = committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
         written = max((manifest.epoch for manifest in manifests), default=before.number)
         of_state = before if written == before.number else directory.epoch(written)
-        savepoint = directory.savepoint(manifests, of_state, batch)
+        savepoint = directory.savepoint(manifests, of_state, -1 if batch is None else batch, sources)
         wants = self._judged(savepoint)
         slots = self._job.slots or of_state.slots
         if wants is None and slots == of_state.slots:
@@ -222,11 +229,13 @@ class Start:
                 advice='pass on_incompatible="migrate", too',
                 written="Nothing was written.",
             )
-        for spec in self._job.operators.values():
+        specs: list[OperatorSpec | SourceSpec] = [*self._job.operators.values(), *self._job.sources.values()]
+        for spec in specs:
             identity = Operator(spec.uid).id
             stored = next((one for one in described.operators if one.operator_id == identity), None)
             stored = stored or OperatorDescription(identity, spec.uid)
-            check = RestoreCheck(described.origin, stored, spec.key, attrs.evolve(options, edits=Edits()))
+            key = spec.key if isinstance(spec, OperatorSpec) else None
+            check = RestoreCheck(described.origin, stored, key, attrs.evolve(options, edits=Edits()))
             try:
                 _probe(spec, self._job.functions[spec.uid]).judge(check)
             except RestoreRefused as refused:
@@ -291,10 +300,12 @@ def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
             spark.conf.set(name, was or "")
 
 
-def _probe(spec: OperatorSpec, function: Any) -> SlotTask:
-    """Return a task of the operator that has no files, for its states alone.
+def _probe(spec: OperatorSpec | SourceSpec, function: Any) -> Subtask:
+    """Return a task of an operator or source that has no files, for its states alone.
 
     Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
     class in the process that has it.
     """
+    if isinstance(spec, SourceSpec):
+        return SourceTask(spec, function=deepcopy(function))
     return SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, function=deepcopy(function))

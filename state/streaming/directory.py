@@ -232,17 +232,22 @@ class StateDirectory:
                 (self.folder.folder(folder) if folder else self.folder).delete(file)
         return attrs.evolve(manifest, obsolete=tuple(one for one in manifest.obsolete if one not in gone))
 
-    def savepoint(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> Savepoint:
+    def savepoint(
+        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, sources: Iterable[Manifest] = ()
+    ) -> Savepoint:
         """Return the state after a batch, as a savepoint that can be read like any other.
 
         Args:
             manifests: The committed manifests of all slots that have one.
             epoch: The epoch of that batch.
             batch: The number of the batch.
+            sources: The manifests of sources in the offsets of the batch.
         """
-        return Savepoint(self.folder, self.metadata(manifests, epoch, batch))
+        return Savepoint(self.folder, self.metadata(manifests, epoch, batch, sources))
 
-    def metadata(self, manifests: Iterable[Manifest], epoch: Epoch, batch: int) -> SavepointMetadata:
+    def metadata(
+        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, sources: Iterable[Manifest] = ()
+    ) -> SavepointMetadata:
         """Return the `_metadata` of the state after a batch; all files in it are named by their places."""
         found: dict[bytes, dict[int, OperatorState]] = {}
         for manifest in manifests:
@@ -256,6 +261,10 @@ class StateDirectory:
                 f"some slots have not run since epoch {epoch.number} began, so there is no state after a single batch",
                 advice="run the query until a batch with rows is committed: it runs all slots",
             )
+        for manifest in sources:
+            if manifest.epoch >= epoch.number or not has_operator(base, manifest.operator.operator_id):
+                operator = with_places(manifest.operator, self.files)
+                found[operator.operator_id] = {0: operator}
         operators = [
             attrs.evolve(
                 next(iter(slots.values())),
@@ -277,6 +286,11 @@ class StateDirectory:
         if not epoch.base:
             return None
         return Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
+
+
+def has_operator(base: Savepoint | None, operator_id: bytes) -> bool:
+    """Whether an epoch began with state of an operator."""
+    return base is not None and any(one.operator_id == operator_id for one in base.metadata.operators)
 
 
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:

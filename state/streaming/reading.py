@@ -17,6 +17,7 @@ from ..storage.files import Folder
 from .commit_log import last_committed, offsets, read_note
 from .directory import RUNS, StateDirectory
 from .manifest import MANIFESTS, Manifest, ManifestName
+from .source import planned_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -199,13 +200,14 @@ def read_state(folder: Folder) -> tuple[SavepointMetadata, QueryFacts]:
     """
     directory = StateDirectory.open(folder)
     batch = committed_batch(directory)
+    checkpoint = Folder.at(directory.checkpoint)
     number, manifests = committed_manifests(directory, batch)
+    sources = [one.manifest for one in planned_offsets(checkpoint, batch) if one.manifest is not None]
+    number = number or max((manifest.epoch for manifest in sources), default=0)
     epoch = directory.epoch(number) if number else directory.last_epoch
     if epoch is None:
         raise SavepointNotFound(
             f"no start of a query is recorded in the state directory {folder}", advice="start the query"
         )
-    facts = QueryFacts(
-        directory.id, directory.checkpoint, batch, epoch.number, offsets(Folder.at(directory.checkpoint), batch)
-    )
-    return directory.metadata(manifests, epoch, batch), facts
+    facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, offsets(checkpoint, batch))
+    return directory.metadata(manifests, epoch, batch, sources), facts
