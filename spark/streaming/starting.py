@@ -150,6 +150,12 @@ class Start:
                 advice="pass that checkpoint; or start from a savepoint of it, with a new state directory",
                 written="Nothing was written.",
             )
+        if note.state_dir != self._folder.place and _has_id(note.state_dir, directory.id):
+            raise DeclarationError(
+                f"the state in {self._folder} is a copy of that in {note.state_dir}, to which {place} belongs",
+                advice="pass that one; or start a new query from a savepoint, in another state directory",
+                written="Nothing was written.",
+            )
         if note.checkpoint != place:
             if read_note(Folder.at(note.checkpoint)) is not None:
                 raise DeclarationError(
@@ -157,8 +163,9 @@ class Start:
                     advice="two queries cannot share state: start one from a savepoint, in another state directory",
                     written="Nothing was written.",
                 )
-            write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))  # it was moved
             directory = attrs.evolve(directory, checkpoint=place)
+        if (note.checkpoint, note.state_dir) != (place, self._folder.place):  # they were moved
+            write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))
             directory.write_facts()
         if directory.max_parallelism != job.plan.max_parallelism:
             raise DeclarationError(
@@ -267,8 +274,14 @@ class Start:
                 wants,
                 self._options,
                 session=self._spark,
-                allow_roots=[directory.folder.place],
+                allow_roots=[directory.folder.place, *directory.folder.roots],
             )
+
+
+def _has_id(place: str, directory_id: str) -> bool:
+    """Whether a place still has the state directory with an id."""
+    folder = Folder.at(place)
+    return folder.exists(STREAM_FILE) and StateDirectory.open(folder).id == directory_id
 
 
 def _await_release(place: str) -> None:

@@ -93,12 +93,14 @@ class StateDirectory:
         id: Its id.
         checkpoint: The place of the query's checkpoint.
         max_parallelism: The number of key groups of all operators.
+        former: The places that it was moved from: manifests may name files there.
     """
 
     folder: Folder
     id: str
     checkpoint: str
     max_parallelism: int
+    former: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, folder: Folder, checkpoint: str, max_parallelism: int) -> StateDirectory:
@@ -119,6 +121,7 @@ class StateDirectory:
             "id": self.id,
             "checkpoint": self.checkpoint,
             "max_parallelism": self.max_parallelism,
+            "places": [*self.former, self.folder.place],
         }
         _write_json(self.folder, STREAM_FILE, facts)
 
@@ -142,7 +145,10 @@ class StateDirectory:
                 advice="use the release that wrote it, or a later one",
                 file=f"{folder.place}/{STREAM_FILE}",
             )
-        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"])
+        former = tuple(place for place in facts["places"] if place != folder.place)
+        roots = (*folder.roots, *((place, folder.place) for place in former))
+        folder = attrs.evolve(folder, roots=roots)
+        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"], former)
 
     @cached_property
     def shared(self) -> Folder:

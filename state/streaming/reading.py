@@ -159,7 +159,8 @@ def committed_batch(directory: StateDirectory) -> int:
             f"the state in {directory.folder} belongs to the query with the checkpoint {checkpoint}, which {why}",
             advice="wait until the query has committed a batch"
             if is_there
-            else "put the checkpoint back: only it says which batches are committed",
+            else "put the checkpoint back: only it says which batches are committed; or, if it was moved for good, start"
+            " the query once from there",
         )
     return batch
 
@@ -187,8 +188,8 @@ def _only(names: Iterable[ManifestName]) -> ManifestName:
     return first
 
 
-def read_state(folder: Folder) -> tuple[SavepointMetadata, QueryFacts]:
-    """Return the state of a query after its last committed batch, as the content of `_metadata`.
+def read_state(folder: Folder) -> tuple[Folder, SavepointMetadata, QueryFacts]:
+    """Return the state of a query after its last committed batch, as folder and content of `_metadata`.
 
     Args:
         folder: The state directory.
@@ -210,4 +211,4 @@ def read_state(folder: Folder) -> tuple[SavepointMetadata, QueryFacts]:
             f"no start of a query is recorded in the state directory {folder}", advice="start the query"
         )
     facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, offsets(checkpoint, batch))
-    return directory.metadata(manifests, epoch, batch, sources), facts
+    return directory.folder, directory.metadata(manifests, epoch, batch, sources), facts
