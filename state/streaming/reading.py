@@ -159,8 +159,8 @@ def committed_batch(directory: StateDirectory) -> int:
             f"the state in {directory.folder} belongs to the query with the checkpoint {checkpoint}, which {why}",
             advice="wait until the query has committed a batch"
             if is_there
-            else "put the checkpoint back: only it says which batches are committed; or, if it was moved for good, start"
-            " the query once from there",
+            else "put the checkpoint back: only it says which batches are committed; or, if it has moved, start the"
+            " query once from there",
         )
     return batch
 

@@ -209,7 +209,5 @@ def accounts_in(query):
 def test_a_copy_of_the_state_is_refused(started, accounts):
     shutil.copytree(started.place / "state", started.place / "copy")
     job = StreamJob(started.place / "copy", started.place / "checkpoint")
-    with pytest.raises(
-        DeclarationError, match=r"state in .*/copy is a copy of that in .*/state, to which .*checkpoint belongs"
-    ):
+    with pytest.raises(DeclarationError, match=r"state in .*/copy is a copy of that in .*/state"):
         started.start(job, accounts(1)(job, started))
