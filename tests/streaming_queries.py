@@ -68,9 +68,8 @@ class Query:
         how = {"available_now": True, "on_incompatible": on_incompatible, "options": options}
         query = self.start(job, build(job, self), **how)
         query.awaitTermination()
-        while any(
-            name.startswith("_claim-") for name in Folder.at(self.state).names()
-        ):  # it is released a moment later
+        state = Folder.at(self._state)
+        while any(name.startswith("_claim-") for name in state.names()):  # it is released a moment later
             time.sleep(0.01)
         return job
 
