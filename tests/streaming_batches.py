@@ -116,11 +116,20 @@ class Batches:
                 self.wakes[group] = Manifest.from_bytes(answer.manifest).wake_ms
             rows = b"" if answer.rows is None else packed([answer.rows])
             results += [row for part in unpacked(rows) for row in part.to_pylist()]
+        self.written = written
         if commits:
             self.committed.update(written)
-            self._log("commits", "v1\n{}")
-            self.number += 1
+            self.commit()
         return results
+
+    def commit(self):
+        """Commit the batch with the manifests that there are."""
+        self._log("commits", "v1\n{}")
+        self.number += 1
+
+    @property
+    def groups(self):
+        return self.directory.last_epoch.groups
 
     def _log(self, folder, text):
         (self.checkpoint / folder).mkdir(parents=True, exist_ok=True)

@@ -25,10 +25,12 @@ class Query:
         spark: The session.
         place: The folder of all.
         columns: The columns of the input, such as "user string, amount long".
+        state: The state directory; "": a folder beside the others.
         options: Those of the job.
     """
 
-    def __init__(self, spark, place, columns, **options):
+    def __init__(self, spark, place, columns, *, state="", **options):
+        self.state, self.checkpoint = state, ""
         self.spark, self.place, self.columns, self.options = spark, Path(place), columns, options
         self.schema = pa.schema([(name, KINDS[kind]) for name, kind in (one.split() for one in columns.split(", "))])
 
@@ -52,7 +54,9 @@ class Query:
 
     def job(self, **options):
         """Return a new job on the state and the checkpoint."""
-        return StreamJob(self.place / "state", self.place / "checkpoint", **{"slots": 2, **self.options, **options})
+        return StreamJob(
+            self._state, self.checkpoint or self.place / "checkpoint", **{"slots": 2, **self.options, **options}
+        )
 
     def start(self, job, results, **options):
         """Start the query of some results."""
@@ -67,7 +71,8 @@ class Query:
         how = {"available_now": True, "on_incompatible": on_incompatible, "options": options, **(begin or {})}
         query = self.start(job, build(job, self), **how)
         query.awaitTermination()
-        while list((self.place / "state").glob("_claim-*")):  # it is released a moment later
+        state = Folder.at(self._state)
+        while any(name.startswith("_claim-") for name in state.names()):  # it is released a moment later
             time.sleep(0.01)
         return job
 
@@ -87,6 +92,10 @@ class Query:
         return sorted((tuple(row) for row in found.select(*columns or "*").collect()), key=repr)
 
     @property
+    def _state(self):
+        return self.state or str(self.place / "state")
+
+    @property
     def directory(self):
         """The state directory."""
-        return StateDirectory.open(Folder.at(self.place / "state"))
+        return StateDirectory.open(Folder.at(self._state))

@@ -16,6 +16,7 @@ are in the state directory. Source: notes on Spark.
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ import attrs
 
 from ...compat.repartition import MAX_KEY_GROUPS
 from ...serializers.errors import DeclarationError, shown
+from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
 from ...state.key_groups import check_parallelism
@@ -30,11 +32,14 @@ from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
 from ...state.streaming.slot import InputSpec
+from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
+from ..session import session
 from .beginning import FromSavepoint
 from .bounded import BoundedOperator, run_bounded
 from .building import DEFAULT_KEY_GROUPS, Input, Plan, key_serializer
 from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
+from .elements import ResultWriter
 from .runs import RunFacts
 from .starting import Start
 from .upgrading import UPGRADING
@@ -42,7 +47,6 @@ from .upgrading import UPGRADING
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
 
     from pyspark.sql import DataFrame, DataFrameWriter
     from pyspark.sql.streaming.query import StreamingQuery
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     from ...state.progress import Progress
     from ...state.runtime.functions import Function
     from ...state.runtime.output_tag import OutputTag
+    from ...state.runtime.sources import SourceFunction
     from ...state.savepoint.reader import Savepoint
     from ...state.streaming.slot import OperatorSpec
 
@@ -78,7 +83,8 @@ class StreamJob:
     Attributes:
         operators: The operators of a query so far, by uid.
         bounded: Those of a bounded run.
-        functions: The functions of both.
+        sources: The sources so far, by uid.
+        functions: The functions of all.
     """
 
     def __init__(
@@ -104,6 +110,7 @@ class StreamJob:
         self.configuration = Configuration(values)
         self.operators: dict[str, OperatorSpec] = {}
         self.bounded: dict[str, BoundedOperator] = {}
+        self.sources: dict[str, SourceSpec] = {}
         self.functions: dict[str, Function] = {}
         self.token = uuid.uuid4().hex
         self.plan = Plan(
@@ -145,6 +152,46 @@ class StreamJob:
         delay = 0 if max_out_of_orderness is None else milliseconds(max_out_of_orderness)
         spec = InputSpec(delay if timestamp else None, None if idleness is None else milliseconds(idleness))
         return DataStream(self, Input(df, element_type, timestamp, spec))
+
+    def source(
+        self,
+        function: SourceFunction,
+        *,
+        uid: str,
+        output_type: Any,
+        timestamp: str = "",
+        max_rows: int = 10_000,
+        ends_after: timedelta = timedelta(seconds=1),
+    ) -> DataFrame:
+        """Return what a source function emits as a streaming DataFrame.
+
+        The function runs in one process beside the driver. Each batch takes what it has emitted since the last one,
+        and its state is committed with the batch; a planned batch is repeated exactly.
+
+        Args:
+            function: The source.
+            uid: The uid of the source: its state is found by it. It never changes.
+            output_type: The type hint of the elements. The columns are the fields of a record, or `value`.
+            timestamp: The name of a column for the time stamps of the elements; "": they have none.
+            max_rows: How many elements the source may be ahead of the query. Then it stands still until the next batch.
+            ends_after: With `available_now`, the query ends when the source was silent for so long, or has ended.
+
+        Raises:
+            DeclarationError: There is such a uid or column already.
+            StateShiftError: The session is one of Spark Connect.
+        """
+        from .sources import source_frame
+
+        self._require_new(uid)
+        spark = session()
+        refuse_connect(spark, "a source with state")
+        writer = ResultWriter(serializer_for(output_type))
+        if timestamp in writer.schema.names:
+            raise DeclarationError(f"the elements have a field {timestamp!r}", advice="name another column")
+        spec = SourceSpec(uid, b"", self.plan.max_parallelism, max_rows, bool(timestamp))
+        frame = source_frame(spark, function, spec, self.plan.run, writer, timestamp, ends_after.total_seconds())
+        self.sources[uid], self.functions[uid] = spec, function
+        return frame
 
     def start(
         self,
@@ -260,8 +307,7 @@ class StreamJob:
                 f"some inputs of the job are static DataFrames, and others streams; {uid!r} is the first that differs",
                 advice="read all inputs as streams (spark.readStream), or all as static DataFrames (spark.read)",
             )
-        if uid in self.functions:
-            raise DeclarationError(f"there are two operators with the uid {uid!r}", advice="use a uid for each")
+        self._require_new(uid)
         if False in static:
             work = self.plan.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
             slots = self.slots or inputs[0].df.sparkSession.sparkContext.defaultParallelism
@@ -277,6 +323,10 @@ class StreamJob:
         spec, results = self.plan.operator(inputs, function, uid, output_type, side_outputs, in_order=in_order)
         self.operators[uid], self.functions[uid] = spec, function
         return results
+
+    def _require_new(self, uid: str) -> None:
+        if uid in self.functions:
+            raise DeclarationError(f"there are two operators with the uid {uid!r}", advice="use a uid for each")
 
 
 def _from_anywhere(place: str | os.PathLike[str]) -> str:

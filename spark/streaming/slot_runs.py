@@ -92,8 +92,7 @@ class SlotRunner:
             now_ms: The time of the batch.
             batch: The number of the batch.
         """
-        self.settings.begin()
-        register_all(self.serializers)
+        prepare(self.settings, self.serializers)
         run = self.run.read()
         slot = run.slots.get(group)
         if slot is None:
@@ -183,6 +182,17 @@ def register_all(serializers: Iterable[tuple[type, TypeSerializer[Any]]]) -> Non
     for python_type, serializer in serializers:
         if registry.serializer_for(python_type) is not serializer:
             registry.register_serializer(python_type, serializer)
+
+
+def prepare(settings: Settings, serializers: tuple[tuple[type, TypeSerializer[Any]], ...]) -> None:
+    """Prepare a process for functions that ask for serializers.
+
+    Args:
+        settings: The settings of the workers.
+        serializers: The serializers that were registered for classes.
+    """
+    settings.begin()
+    register_all(serializers)
 
 
 def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:

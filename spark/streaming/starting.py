@@ -25,6 +25,7 @@ from ...state.streaming.commit_log import (
     write_note,
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory, lacks_slots
+from ...state.streaming.source import planned_offsets
 from .beginning import Beginning
 from .building import DEFAULT_KEY_GROUPS
 from .carriers import TRANSFORM
@@ -65,7 +66,7 @@ class Start:
         options: MigrationOptions,
         begins: FromSavepoint | None = None,
     ) -> None:
-        if not job.operators:
+        if not job.operators and not job.sources:
             what, todo = "the job has no operator", "call stream(df).key_by(…).process(…) first"
             if job.bounded:
                 what, todo = "the inputs of the job are static DataFrames", "call job.run(results.write…, savepoint=…)"
@@ -247,7 +248,7 @@ class Start:
                 if self._options.edits:  # they were made to the savepoint
                     self._options = attrs.evolve(self._options, edits=Edits())
                 return None
-        savepoint, uids = wanted.opened(), self._job.operators
+        savepoint, uids = wanted.opened(), [*self._job.operators, *self._job.sources]
         judgement = Judgement(self._job, self._options, self._how, savepoint)
         described = judgement.before
         begun = wanted.begun(savepoint, described, uids, self._sources)
@@ -282,6 +283,12 @@ class Start:
                 advice="pass that checkpoint; or start from a savepoint of it, with a new state directory",
                 written="Nothing was written.",
             )
+        if note.state_dir != self._folder.place and _has_id(note.state_dir, directory.id):
+            raise DeclarationError(
+                f"the state in {self._folder} is a copy of that in {note.state_dir}, to which {place} belongs",
+                advice="pass that one; or start a new query from a savepoint, in another state directory",
+                written="Nothing was written.",
+            )
         if note.checkpoint != place:
             if read_note(Folder.at(note.checkpoint)) is not None:
                 raise DeclarationError(
@@ -289,8 +296,9 @@ class Start:
                     advice="two queries cannot share state: start one from a savepoint, in another state directory",
                     written="Nothing was written.",
                 )
-            write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))  # it was moved
             directory = attrs.evolve(directory, checkpoint=place)
+        if (note.checkpoint, note.state_dir) != (place, self._folder.place):  # they were moved
+            write_note(self._checkpoint, CheckpointNote(directory.id, self._folder.place, place))
             directory.write_facts()
         if directory.last_epoch is None and directory.max_parallelism != self._key_groups(beginning):
             directory = attrs.evolve(directory, max_parallelism=self._key_groups(beginning))  # nothing is stored yet
@@ -322,7 +330,10 @@ class Start:
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
         carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
-        if before is None or (batch is None and not before.base):
+        # A source has its state from the last planned batch on: Spark repeats that batch, and then asks for more.
+        offsets = [] if planned is None else planned_offsets(self._checkpoint, planned)
+        sources = [one.manifest for one in offsets if one.manifest is not None]
+        if before is None or (batch is None and not before.base and not sources):
             slots = self._job.slots or min(self._spark.sparkContext.defaultParallelism, directory.max_parallelism)
             number = directory.next_epoch
             epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers)
@@ -331,12 +342,15 @@ class Start:
             directory.begin_epoch(epoch)
             return epoch
         self._require_same_carriers(before, carriers)
-        manifests = [] if batch is None else committed_manifests(self._spark, self._checkpoint, directory)
+        manifests = []
+        if batch is not None and before.carriers:
+            manifests = committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
         self._wake_ms = min((one.wake_ms for one in manifests if one.wake_ms is not None), default=None)
         written = max((manifest.epoch for manifest in manifests), default=0)
         of_state = (directory.epoch(written) if written else directory.unchanged_epoch) or before
-        savepoint = directory.savepoint(manifests, of_state, -1 if batch is None else batch, for_types=True)
+        after = -1 if batch is None else batch
+        savepoint = directory.savepoint(manifests, of_state, after, sources, for_types=True)
         ran: dict[bytes, set[int]] = {}
         for manifest in manifests:
             if manifest.epoch == of_state.number:
@@ -354,7 +368,7 @@ class Start:
             )
         number = directory.next_epoch
         base = str(number)
-        savepoint = directory.savepoint(manifests, of_state, -1 if batch is None else batch)
+        savepoint = directory.savepoint(manifests, of_state, after, sources)
         history = write_base(directory, savepoint, base, judgement, self._spark)
         groups, of_lazy = slot_groups(slots, partitions), (judgement.lazy, judgement.lazy_types)
         epoch = Epoch(number, slots, partitions, groups, carriers, batch, base, history, *of_lazy)
@@ -394,6 +408,12 @@ def sink_path(writer: DataStreamWriter) -> str:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _has_id(place: str, directory_id: str) -> bool:
+    """Whether a place still has the state directory with an id."""
+    folder = Folder.at(place)
+    return folder.exists(STREAM_FILE) and StateDirectory.open(folder).id == directory_id
 
 
 def _await_release(place: str) -> None:

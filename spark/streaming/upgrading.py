@@ -23,7 +23,8 @@ from ...state.savepoint.metadata import METADATA, write_metadata
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.lineage import LINEAGE
 from ...state.streaming.directory import Epoch
-from ...state.streaming.slot import SlotTask
+from ...state.streaming.slot import OperatorSpec, SlotTask
+from ...state.streaming.source import SourceSpec, SourceTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from ...state.migration.options import MigrationOptions
     from ...state.streaming.directory import StateDirectory
-    from ...state.streaming.slot import OperatorSpec
     from .job import StreamJob
 
 REFUSE, MIGRATE, LAZY = HOW = ("refuse", "migrate", "lazy")
@@ -99,7 +99,8 @@ class Judgement:
         self.before = before = options.edits.apply(self._with_left_finished())
         self._is_migrated, self._ends = bool(options.edits), False
         found: list[OperatorDescription] = []
-        for spec in job.operators.values():
+        specs: list[OperatorSpec | SourceSpec] = [*job.operators.values(), *job.sources.values()]
+        for spec in specs:
             found += map(_without_tables, self._judged(before, spec))
         self._wanted = JobDescription("the query", tuple(found))
 
@@ -163,14 +164,15 @@ class Judgement:
 
         return attrs.evolve(self._stored, operators=tuple(map(finished, self._stored.operators)))
 
-    def _judged(self, before: JobDescription, spec: OperatorSpec) -> tuple[OperatorDescription, ...]:
+    def _judged(self, before: JobDescription, spec: OperatorSpec | SourceSpec) -> tuple[OperatorDescription, ...]:
         """Judge an operator, and return it with its states as the function registers them."""
         options, uid = attrs.evolve(self.options, edits=Edits()), spec.uid
         identity = Operator.named(uid).id
         stored = next((one for one in before.operators if one.operator_id == identity), None)
         stored = stored or OperatorDescription(identity, uid)
+        key = spec.key if isinstance(spec, OperatorSpec) else None
         going_on = self._epoch.lazy.get(uid, {})
-        check = RestoreCheck(before.origin, stored, spec.key, options)
+        check = RestoreCheck(before.origin, stored, key, options)
         try:
             self._probe(spec, check)
         except RestoreRefused as refused:
@@ -184,7 +186,7 @@ class Judgement:
             if self._how == MIGRATE:
                 self._is_migrated = True
                 return check.job.operators
-            check = RestoreCheck(before.origin, stored, spec.key, options, lazy=True)
+            check = RestoreCheck(before.origin, stored, key, options, lazy=True)
             self._probe_lazily(spec, check)
             self.lazy[uid] = _presents(check.layouts)
             return check.job.operators
@@ -207,20 +209,23 @@ class Judgement:
         before = [one for one in self._lazy_before.operators if one.operator_id in ids]
         return digest(attrs.evolve(self._lazy_before, operators=tuple(before))) == digest(new)
 
-    def _probe_lazily(self, spec: OperatorSpec, check: RestoreCheck) -> None:
+    def _probe_lazily(self, spec: OperatorSpec | SourceSpec, check: RestoreCheck) -> None:
         try:
             self._probe(spec, check)
         except RestoreRefused as refused:
             refused.advice = _NOT_LAZY_ADVICE
             raise
 
-    def _probe(self, spec: OperatorSpec, check: RestoreCheck) -> None:
-        """Have a task of the operator that has no files register its states.
+    def _probe(self, spec: OperatorSpec | SourceSpec, check: RestoreCheck) -> None:
+        """Have a task of the operator or source that has no files register its states.
 
         Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
         class in the process that has it.
         """
         function: Any = deepcopy(self._job.functions[spec.uid])
+        if isinstance(spec, SourceSpec):
+            SourceTask(spec, function=function).judge(check)
+            return
         SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, 1, function=function).judge(check)
 
 

@@ -6,22 +6,16 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError
-from ..runtime.sources import SourceContext
 from ..task.function_subtask import FunctionSubtask
+from ..task.source_subtask import SourceSubtask
 from .subtask import SubtaskHarness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ..backends.keyed_backend import KeyedStateBackend
-    from ..backends.publishing import SubtaskSnapshot
     from ..runtime.functions import Function
-    from ..runtime.output_tag import Output
-    from ..runtime.runtime_context import RuntimeContext
     from ..runtime.sources import SourceFunction
-    from ..storage.commit import Commit
-    from ..storage.files import Folder
 
 
 class FunctionHarness(SubtaskHarness, FunctionSubtask):
@@ -173,7 +167,7 @@ class BroadcastHarness(_TwoInputs):
         self._process(value, timestamp, 1)
 
 
-class SourceHarness(SubtaskHarness):
+class SourceHarness(SubtaskHarness, SourceSubtask):
     """Runs a source on a thread of its own, from `start` to `stop`.
 
     Args:
@@ -188,45 +182,7 @@ class SourceHarness(SubtaskHarness):
     def __init__(self, function: SourceFunction, **options: Any) -> None:
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self.watermarks: list[int] = []
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
         super().__init__(function, None, **options)
 
-    def _create(self, context: RuntimeContext, _: KeyedStateBackend | None, output: Output) -> None:
-        self._context = context
-        self._source_context = SourceContext(output, self.watermarks.append, self.lock)
-
-    def _start(self) -> None:
-        self._function.open(self._context)
-
-    def _end(self) -> None:
-        self.stop()
-        self._function.close()
-
-    def start(self) -> None:
-        """Run the source."""
-        self.open()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._function.run(self._source_context)
-        except BaseException as error:  # noqa: BLE001 - `stop` raises it
-            self._error = error
-
-    def stop(self) -> None:
-        """Cancel the source and wait for its end; raise what it raised. Without a start, nothing happens."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._function.cancel()
-            thread.join()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def write(
-        self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool, shared: Folder | None = None
-    ) -> SubtaskSnapshot:
-        with self.lock:
-            return super().write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared)
+    def _watermark(self, timestamp: int) -> None:
+        self.watermarks.append(timestamp)

@@ -362,7 +362,7 @@ class Savepoint:
 
         if not folder.exists(STREAM_FILE):
             raise _not_found(folder)
-        metadata, lineage, query = read_state(folder)
+        folder, metadata, lineage, query = read_state(folder)
         folder = with_moved(metadata, folder)
         require_reachable(metadata, folder)
         return cls(folder, metadata, lineage, query=query)

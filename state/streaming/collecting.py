@@ -20,17 +20,20 @@ from ...serializers.errors import SavepointNotFound
 from ..job import Operator
 from ..savepoint.handles import AbsoluteFileHandle
 from ..savepoint.metadata import METADATA, read_metadata
+from ..storage.files import Folder
 from ..storage.target_lock import CLAIM_NAME
+from .commit_log import last_planned
 from .directory import BASES, EPOCHS, RUNS, STREAM_FILE
 from .holds import HOLDS, dead_holds, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, ManifestName
 from .reading import Written, committed_batch
+from .source import planned_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..storage.files import Folder
     from .directory import Epoch, StateDirectory
+    from .source import SourceOffset
 
 _KNOWN = {
     FILES: r"[0-9a-f]{32}-[a-z-]+-\d+-[0-9a-f]{32}",
@@ -145,6 +148,7 @@ class Needs:
         self.manifests = {str(name) for name in kept}
         first_run = min((name.run for name in kept), default=runs[-1].number if runs else 0)
         self.tokens = {token for token, run in directory.runs().items() if run.number >= first_run}
+        self._sources = list(self._offsets())
         epochs = {self._written.epochs[name.run] for name in kept} | {run.epoch for run in runs[-1:]}
         if directory.last_epoch is not None:
             epochs.add(directory.last_epoch.number)
@@ -155,9 +159,17 @@ class Needs:
         self.bases = epochs - ({self.without_base.number} if self.without_base is not None else set())
         self._last_epoch = max(epochs, default=0)
         self.files = {name for one in kept for name in self._written.read(one).files()}
+        self.files |= {name for offset in self._sources for name in offset.files()}
         for number in sorted(self.bases):
             for name in (f"{number}-was", f"{number}-left", str(number)):
                 self.files |= set(_named_by(directory.base(name)))
+
+    def _offsets(self) -> Iterator[SourceOffset]:
+        """Yield the offsets of sources in all batches that are needed, planned ones among them; the oldest first."""
+        checkpoint = Folder.at(self._directory.checkpoint)
+        for batch in range(self.oldest, 1 + (last_planned(checkpoint) or 0)):
+            with suppress(SavepointNotFound):
+                yield from planned_offsets(checkpoint, batch)
 
     def has(self, place: str, name: str) -> bool:
         """Whether a file with a known name is needed, in a folder of the state directory."""
@@ -197,7 +209,9 @@ class Needs:
         operators = {Operator.named(uid).id for uid in epoch.carriers}
         base = self._directory.base_of(epoch)
         stored = {one.operator_id.hex() for one in base.metadata.operators} if base is not None else set()
-        places = {(operator, slot) for operator in operators | stored for slot in range(epoch.slots)}
+        oldest = {one.uid: one.manifest for one in reversed(self._sources) if one.manifest is not None}
+        own = {one.operator.operator_id.hex() for one in oldest.values() if one.epoch >= epoch.number}
+        places = {(operator, slot) for operator in (operators | stored) - own for slot in range(epoch.slots)}
         return epoch if places <= found.keys() else None
 
 

@@ -139,6 +139,7 @@ class StateDirectory:
         max_parallelism: The number of key groups of all operators.
         copied_from: The ids of the directory that it was copied from, of the one that this was copied from, and so on:
             the engine still has manifests of theirs, which are of an epoch that is over.
+        former: The places that it was moved from: manifests may name files there.
     """
 
     folder: Folder
@@ -146,6 +147,7 @@ class StateDirectory:
     checkpoint: str
     max_parallelism: int
     copied_from: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, folder: Folder, checkpoint: str, max_parallelism: int) -> StateDirectory:
@@ -170,6 +172,7 @@ class StateDirectory:
             "checkpoint": self.checkpoint,
             "max_parallelism": self.max_parallelism,
             "copied_from": self.copied_from,
+            "places": [*self.former, self.folder.place],
         }
         _write_json(self.folder, STREAM_FILE, facts)
 
@@ -193,8 +196,11 @@ class StateDirectory:
                 advice="use the release that wrote it, or a later one",
                 file=f"{folder.place}/{STREAM_FILE}",
             )
+        former = tuple(place for place in facts.get("places", ()) if place != folder.place)
+        roots = (*folder.roots, *((place, folder.place) for place in former))
+        folder = attrs.evolve(folder, roots=roots)
         copied_from = tuple(facts.get("copied_from", ()))
-        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"], copied_from)
+        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"], copied_from, former)
 
     @cached_property
     def shared(self) -> Folder:
@@ -305,7 +311,13 @@ class StateDirectory:
         return attrs.evolve(manifest, obsolete=tuple(one for one in manifest.obsolete if one not in gone))
 
     def savepoint(
-        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, *, for_types: bool = False
+        self,
+        manifests: Iterable[Manifest],
+        epoch: Epoch,
+        batch: int,
+        sources: Iterable[Manifest] = (),
+        *,
+        for_types: bool = False,
     ) -> Savepoint:
         """Return the state after a batch, as a savepoint that can be read like any other.
 
@@ -313,12 +325,20 @@ class StateDirectory:
             manifests: The committed manifests of all slots that have one.
             epoch: The epoch of that batch.
             batch: The number of the batch.
+            sources: The manifests of sources in the offsets of the batch.
             for_types: Whether only the types count. Otherwise it is an error if some slots have not run in the epoch.
         """
-        return Savepoint(self.folder, self.metadata(manifests, epoch, batch, for_types=for_types), epoch.lineage)
+        metadata = self.metadata(manifests, epoch, batch, sources, for_types=for_types)
+        return Savepoint(self.folder, metadata, epoch.lineage)
 
     def metadata(
-        self, manifests: Iterable[Manifest], epoch: Epoch, batch: int, *, for_types: bool = False
+        self,
+        manifests: Iterable[Manifest],
+        epoch: Epoch,
+        batch: int,
+        sources: Iterable[Manifest] = (),
+        *,
+        for_types: bool = False,
     ) -> SavepointMetadata:
         """Return the `_metadata` of the state after a batch; all files in it are named by their places."""
         found: dict[bytes, dict[int, OperatorState]] = {}
@@ -332,6 +352,10 @@ class StateDirectory:
                 f"some slots have not run since epoch {epoch.number} began, so there is no state after a single batch",
                 advice="run the query until a batch with rows is committed: it runs all slots",
             )
+        for manifest in sources:
+            if manifest.epoch >= epoch.number or not has_operator(base, manifest.operator.operator_id):
+                operator = with_places(manifest.operator, self.files)
+                found[operator.operator_id] = {0: operator}
         operators = [
             attrs.evolve(
                 next(iter(slots.values())),
@@ -367,6 +391,11 @@ def lacks_slots(found: Mapping[bytes, Collection[int]], epoch: Epoch) -> bool:
     """
     wanted = {bytes.fromhex(Operator.named(uid).id) for uid in epoch.carriers} | found.keys()
     return bool(found) and any(len(found.get(one, ())) < epoch.slots for one in wanted)
+
+
+def has_operator(base: Savepoint | None, operator_id: bytes) -> bool:
+    """Whether an epoch began with state of an operator."""
+    return base is not None and any(one.operator_id == operator_id for one in base.metadata.operators)
 
 
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:

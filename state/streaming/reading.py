@@ -17,6 +17,7 @@ from ..storage.files import Folder
 from .commit_log import last_committed, offsets, read_note
 from .directory import RUNS, StateDirectory
 from .manifest import MANIFESTS, Manifest, ManifestName
+from .source import planned_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -162,7 +163,8 @@ def committed_batch(directory: StateDirectory) -> int:
             f"the state in {directory.folder} belongs to the query with the checkpoint {checkpoint}, which {why}",
             advice="wait until the query has committed a batch"
             if is_there
-            else "put the checkpoint back: only it says which batches are committed",
+            else "put the checkpoint back: only it says which batches are committed; or, if it has moved, start the"
+            " query once from there",
         )
     return batch
 
@@ -190,8 +192,8 @@ def _only(names: Iterable[ManifestName]) -> ManifestName:
     return first
 
 
-def read_state(folder: Folder) -> tuple[SavepointMetadata, Lineage | None, QueryFacts]:
-    """Return the state of a query after its last committed batch, as the content of `_metadata`, and its lineage.
+def read_state(folder: Folder) -> tuple[Folder, SavepointMetadata, Lineage | None, QueryFacts]:
+    """Return the state of a query after its last committed batch: folder and content of `_metadata`, and lineage.
 
     Args:
         folder: The state directory.
@@ -203,18 +205,21 @@ def read_state(folder: Folder) -> tuple[SavepointMetadata, Lineage | None, Query
     """
     directory = StateDirectory.open(folder)
     batch = committed_batch(directory)
+    checkpoint = Folder.at(directory.checkpoint)
     number, manifests = committed_manifests(directory, batch)
+    sources = [one.manifest for one in planned_offsets(checkpoint, batch) if one.manifest is not None]
+    number = number or max((manifest.epoch for manifest in sources), default=0)
     epoch = directory.epoch(number) if number else directory.unchanged_epoch
     if epoch is None:
         raise SavepointNotFound(
             f"no start of a query is recorded in the state directory {folder}", advice="start the query"
         )
-    read = offsets(Folder.at(directory.checkpoint), batch)
-    facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, read, _sources(directory, batch))
-    return directory.metadata(manifests, epoch, batch), epoch.lineage, facts
+    read = offsets(checkpoint, batch)
+    facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, read, _source_kinds(directory, batch))
+    return directory.folder, directory.metadata(manifests, epoch, batch, sources), epoch.lineage, facts
 
 
-def _sources(directory: StateDirectory, batch: int) -> tuple[str, ...]:
+def _source_kinds(directory: StateDirectory, batch: int) -> tuple[str, ...]:
     """Return the kinds of the sources in the start of the query that committed a batch; (): they are not known."""
     runs = (run for run in directory.runs().values() if run.after_batch is None or run.after_batch < batch)
     last = max(runs, key=lambda run: run.number, default=None)

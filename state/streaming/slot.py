@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import shown
-from ..backends.publishing import OperatorSnapshot
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ..savepoint.redistribution import Share
 from ..storage.commit import Commit
 from ..task.function_subtask import FunctionSubtask
+from ..task.subtask import stored_subtask
 from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
@@ -325,16 +325,13 @@ class SlotTask(FunctionSubtask):
             self._backend.migrate_some(MIGRATED_PER_BATCH)
         attempt = uuid.uuid4().hex
         written = self.write(batch + 1, Commit(folder, attempt), is_checkpoint=True, shared=shared)
-        task = self.task
-        stored = OperatorSnapshot(self.operator, task.max_parallelism, [written]).state()
-        (subtask,) = stored.subtasks
-        stored = attrs.evolve(stored, parallelism=task.parallelism, subtasks=(attrs.evolve(subtask, index=task.index),))
+        stored = stored_subtask(self, written)
         manifest = Manifest(
             directory,
             epoch,
             run,
             batch,
-            task.index,
+            self.task.index,
             attempt,
             self.last_attempt,
             stored,

@@ -15,7 +15,7 @@ from ...compat.description import OperatorDescription
 from ...serializers.hints import serializer_for
 from ..backends.heap.backend import HashMapStateBackend
 from ..backends.operator_state import OperatorStateBackend
-from ..backends.publishing import SubtaskSnapshot
+from ..backends.publishing import OperatorSnapshot, SubtaskSnapshot
 from ..backends.raw_state import read_raw_keyed, read_raw_operator, write_raw_keyed, write_raw_operator
 from ..backends.restore_check import RESTORING, RestoreCheck
 from ..backends.restoring import restore_keyed
@@ -292,6 +292,14 @@ class Subtask(ABC):
             write_raw_keyed(context.raw_keyed, self.key_groups, commit, named("raw-keyed")),
             write_raw_operator(context.raw_operator, commit, named("raw-operator")),
         )
+
+
+def stored_subtask(task: Subtask, written: SubtaskSnapshot) -> OperatorState:
+    """Return the part of `_metadata` with what one subtask wrote: its operator, with this subtask alone."""
+    stored = OperatorSnapshot(task.operator, task.task.max_parallelism, [written]).state()
+    (subtask,) = stored.subtasks
+    numbered = attrs.evolve(subtask, index=task.task.index)
+    return attrs.evolve(stored, parallelism=task.task.parallelism, subtasks=(numbered,))
 
 
 def check_of(

@@ -1,6 +1,7 @@
-"""Workers and drivers of a streaming query killed at seeded moments: each row has one result, the right one.
+"""Workers, executors, drivers and stores of streaming queries killed at seeded moments: each row has one result.
 
-A seed chooses the carrier, the format of Spark's checkpoints, the rows, the victims and the moments.
+A seed chooses the carrier, the format of Spark's checkpoints, the rows, the victims and the moments. The sink is a
+folder of Parquet files. Afterwards, `gc` leaves only what the retained batches need.
 """
 
 from __future__ import annotations
@@ -13,33 +14,55 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from streaming_kills import COLUMNS, batches, expected
+from streaming_kills import BATCHES, COLUMNS, SIZE, batches, expected, left_after_gc, results_of
 from streaming_queries import Query
 
 from stateshift.spark.streaming.carriers import CARRIERS
+from stateshift.state.storage.files import Folder
+from stateshift.state.streaming.directory import StateDirectory
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-SEEDS = {"test_each_row_has_one_result": "0-5"}
-BATCHES, SIZE = 30, 1_000
-WORKERS, DRIVERS = 4, 2
+SEEDS = {
+    "test_killed_workers_change_nothing": "0-3",
+    "test_killed_drivers_change_nothing": "0-3",
+    "test_killed_executors_change_nothing": "0-1",
+    "test_a_store_that_goes_away_changes_nothing": "0-1",
+    "test_a_counter_whose_drivers_are_killed_loses_and_repeats_nothing": "0-1",
+}
 RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from streaming_kills import COLUMNS, batches, sums
+from streaming_kills import BATCHES, COLUMNS, RETAINED, SIZE, batches, sums
 from streaming_queries import Query
 from stateshift.spark.session import session
 
-seed, place, carrier, format = int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
-provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-spark = session("local[2,8]", conf={
+seed, place, carrier, format, master, state = int(sys.argv[2]), *sys.argv[3:8]
+spark = session(master, conf={
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    "spark.sql.streaming.stateStore.providerClass": provider,
+    "spark.sql.streaming.minBatchesToRetain": RETAINED,
+    "spark.sql.streaming.stateStore.providerClass":
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": format,
+    "spark.task.maxFailures": "8",
 })
-query = Query(spark, place, COLUMNS, carrier=carrier)
-query.run(sums(seed, batches(seed, int(sys.argv[6]), int(sys.argv[7]))))
+query = Query(spark, place, COLUMNS, carrier=carrier, state=state)
+query.run(sums(seed, batches(seed, BATCHES, SIZE)))
+print("{}")
+spark.stop()
+"""
+COUNTER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from streaming_kills import RETAINED
+from streaming_sources import Counter
+from streaming_queries import Query
+from stateshift.spark.session import session
+
+place, end = sys.argv[2], int(sys.argv[3])
+spark = session("local[2,8]", conf={"spark.sql.streaming.minBatchesToRetain": RETAINED})
+query = Query(spark, place, "value long")
+query.run(lambda job, _: job.source(Counter(end, 0.02), uid="counter", output_type=int, max_rows=500))
 print("{}")
 spark.stop()
 """
@@ -50,39 +73,127 @@ def committed(place):
     return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
 
-def test_each_row_has_one_result(seed, spark, start, workers_of, tmp_path):
-    choice = random.Random(f"queries {seed}")  # noqa: S311 - no secret
-    carrier, version = CARRIERS[seed % 2], 1 + seed // 2 % 2
-    rows, place = batches(seed, BATCHES, SIZE), tmp_path / "query"
-    stream = Query(spark, place, COLUMNS)
-    for batch in rows:
-        stream.feed(*batch)
-    arguments = Path(__file__).parents[2], seed, place, carrier, version, BATCHES, SIZE
-    driver, landed = start(RUN, *arguments), []
-    victims = ["worker"] * WORKERS + ["driver"] * DRIVERS
-    choice.shuffle(victims)
-    for number, victim in enumerate(victims):
-        least = number * BATCHES // (len(victims) + 1)
-        driver.wait_until(
-            lambda running=driver, least=least: committed(place) >= least and workers_of(running.processes())
+def executors_of(processes):
+    return sorted(pid for pid, process in processes.items() if process.is_executor)
+
+
+def kill(pids):
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+class Killing:
+    """A query of a seed whose processes are killed; it is started again until it ends by itself."""
+
+    def __init__(self, seed, place, start, spark, *, master="local[2,8]", state=""):
+        self.choice = random.Random(f"queries {seed}")  # noqa: S311 - no secret
+        self.carrier, self.version = CARRIERS[seed % 2], 1 + seed // 2 % 2
+        self.rows, self.place, self.state = batches(seed, BATCHES, SIZE), place, state or str(place / "state")
+        self.stream = Query(spark, place, COLUMNS)
+        for batch in self.rows:
+            self.stream.feed(*batch)
+        arguments = seed, place, self.carrier, self.version, master, self.state
+        self._start = lambda: start(RUN, Path(__file__).parents[2], *arguments)
+        self.driver, self.landed, self.starts = self._start(), [], 1
+
+    def after_batches(self, part, victims=None):
+        """Wait until a part of the batches is committed and there are victims, and a moment longer; whether it runs."""
+        self.driver.wait_until(
+            lambda: committed(self.place) >= part * BATCHES and (victims is None or victims(self.driver.processes()))
         )
-        time.sleep(choice.uniform(0, 0.8))
-        if not driver.is_running:
-            break
-        if victim == "worker":
-            with suppress(ProcessLookupError, IndexError):
-                os.kill(choice.choice(workers_of(driver.processes())), signal.SIGKILL)
-                landed.append(victim)
-        else:
-            for pid in driver.processes():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            landed.append(victim)
-            driver.finish()
-            driver = start(RUN, *arguments)
+        time.sleep(self.choice.uniform(0, 0.8))
+        return self.driver.is_running
+
+    def kill_one(self, name, victims):
+        """Kill one of some processes."""
+        if found := victims(self.driver.processes()):
+            kill([self.choice.choice(found)])
+            self.landed.append(name)
+
+    def kill_driver(self):
+        """Kill the driver with all that it has started, and start it again."""
+        kill(self.driver.processes())
+        self.landed.append("driver")
+        self.driver.finish()
+        self.restart()
+
+    def restart(self):
+        self.driver = self._start()
+        self.starts += 1
+
+    def check(self):
+        """Wait for the end; each row has one result, and only what is needed is left."""
+        for _ in range(5):
+            if self.driver.finish() == {} and self.driver.process.returncode == 0:
+                break
+            self.restart()
+        assert self.driver.process.returncode == 0, self.driver.told()
+        print(f"{self.carrier}, format {self.version}, {self.starts} starts, killed {self.landed}")
+
+        assert expected(self.rows) == results_of(self.stream, self.rows)
+        assert (self.place / "has_failed").exists()
+        there, needed = left_after_gc(StateDirectory.open(Folder.at(self.state)))
+        assert needed == there
+
+
+def test_killed_workers_change_nothing(seed, spark, start, workers_of, tmp_path):
+    query = Killing(seed, tmp_path / "query", start, spark)
+    for number in range(4):
+        if query.after_batches((number + 0.5) / 5, workers_of):
+            query.kill_one("worker", workers_of)
+    query.check()
+    assert query.landed
+
+
+def test_killed_drivers_change_nothing(seed, spark, start, workers_of, tmp_path):
+    query = Killing(seed, tmp_path / "query", start, spark)
+    for number in range(3):
+        if query.after_batches((number + 0.5) / 4, workers_of):
+            query.kill_driver()
+    query.check()
+    assert query.landed
+
+
+def test_killed_executors_change_nothing(seed, spark, start, workers_of, tmp_path):
+    query = Killing(seed, tmp_path / "query", start, spark, master="local-cluster[2,1,1024]")
+    for number in range(2):
+        if query.after_batches((number + 0.5) / 3, lambda found: workers_of(found) and executors_of(found)):
+            query.kill_one("executor", executors_of)
+    query.check()
+    assert query.landed
+
+
+def test_a_store_that_goes_away_changes_nothing(seed, spark, start, s3, tmp_path):
+    query = Killing(seed, tmp_path / "query", start, spark, state=s3.place(f"query-{seed}-{tmp_path.name}/state"))
+    for number in range(2):
+        if query.after_batches((number + 0.5) / 3):
+            s3.kill()
+            query.landed.append("store")
+            time.sleep(query.choice.uniform(0, 5))
+            s3.start()
+    query.check()
+    assert query.landed
+
+
+def test_a_counter_whose_drivers_are_killed_loses_and_repeats_nothing(seed, spark, start, tmp_path):
+    choice = random.Random(f"counter {seed}")  # noqa: S311 - no secret
+    place, end, kills = tmp_path / "query", 40_000, 10
+    stream, landed = Query(spark, place, "value long"), 0
+    arguments = COUNTER, Path(__file__).parents[2], place, end
+    driver = start(*arguments)
+    for _ in range(kills):
+        before = committed(place)
+        driver.wait_until(lambda running=driver, before=before: committed(place) > before or not running.is_running)
+        time.sleep(choice.uniform(0, 0.5))
+        if driver.is_running:
+            kill(driver.processes())
+            landed += 1
+        driver.finish()
+        driver = start(*arguments)
     assert driver.finish() == {}, driver.told()
     assert driver.process.returncode == 0, driver.told()
-    print(f"seed {seed}: {carrier}, format {version}, killed {landed}")
+    print(f"seed {seed}: {landed} drivers killed, {committed(place)} batches")
 
-    assert expected(rows) == stream.results()
-    assert (place / "has_failed").exists()
+    assert list(range(end)) == sorted(row for (row,) in stream.results())
+    assert landed == kills

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from streaming_kills import COLUMNS, batches, expected, sums
+from pyspark.errors import StreamingQueryException
+from streaming_kills import COLUMNS, batches, expected, left_after_gc, results_of, sums
 
 from stateshift.spark.streaming.carriers import CARRIERS
 
@@ -53,5 +54,21 @@ def test_killed_workers_and_an_error_change_nothing(query, seed):
     running.awaitTermination()
     assert killed
 
-    assert expected(rows) == stream.results()
+    assert expected(rows) == results_of(stream, rows)
     assert (stream.place / "has_failed").exists()
+
+
+def test_a_query_that_ended_by_an_error_in_the_middle_of_a_batch_goes_on_at_its_restart(query, carrier):
+    rows = batches(7, 4, 200)
+    stream = query(COLUMNS, carrier=carrier)
+    for batch in rows:
+        stream.feed(*batch)
+    build = sums(7, rows, stays=True)
+    with pytest.raises(StreamingQueryException, match="ZeroDivisionError: once"):
+        stream.run(build)
+    (stream.place / "has_failed").touch()
+    stream.run(build)
+
+    assert expected(rows) == results_of(stream, rows)
+    there, needed = left_after_gc(stream.directory)
+    assert needed == there

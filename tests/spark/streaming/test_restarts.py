@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from stateshift import DeclarationError, MigrationOptions
+from stateshift import DeclarationError, MigrationOptions, Savepoint, SavepointNotFound
 from stateshift.compat.edits import Edits
 from stateshift.spark.streaming.carriers import TRANSFORM
 from stateshift.spark.streaming.job import StreamJob
@@ -184,3 +184,30 @@ def test_a_checkpoint_that_was_replaced_is_refused(started, accounts, query, tmp
 def test_another_carrier_is_refused(started, accounts):
     with pytest.raises(DeclarationError, match=r"ran with the carrier 'apply_in_pandas.*\n.*create the job"):
         started.run(accounts(1), carrier=TRANSFORM)
+
+
+def test_state_and_checkpoint_that_were_moved_go_on(started, accounts):
+    moved = started.place / "moved"
+    moved.mkdir()
+    for name in ("state", "checkpoint"):
+        (started.place / name).rename(moved / name)
+    started.state, started.checkpoint = str(moved / "state"), str(moved / "checkpoint")
+    with pytest.raises(SavepointNotFound, match="start the query once from there"):
+        Savepoint.open(moved / "state")
+    started.run(accounts(1))
+    started.feed(*BATCHES[2])
+    started.run(accounts(1), slots=3)  # what was written before they were moved is needed, too
+
+    totals = {entry.key: entry.value.total for entry in accounts_in(started)}
+    assert totals == {"ann": 9, "bob": 8, "cy": 4, "dan": 7}
+
+
+def accounts_in(query):
+    return Savepoint.open(query.state).operator("accounts").state("account").read_entries()
+
+
+def test_a_copy_of_the_state_is_refused(started, accounts):
+    shutil.copytree(started.place / "state", started.place / "copy")
+    job = StreamJob(started.place / "copy", started.place / "checkpoint")
+    with pytest.raises(DeclarationError, match=r"state in .*/copy is a copy of that in .*/state"):
+        started.start(job, accounts(1)(job, started))

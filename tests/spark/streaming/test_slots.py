@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from streaming_batches import Batches
+from streaming_kills import left_after_gc
 
 from stateshift import (
     CheckpointedFunction,
@@ -90,6 +93,53 @@ def test_a_batch_that_was_not_committed_is_as_if_it_had_not_been(tmp_path, backe
     again = engine.batch(visits(("ann", 10)))
 
     assert main_results(once) == main_results(again) == [("ann", 11)]
+
+
+class Waits(Totals):
+    """The first attempt stands still at one element, until there is a file that says that the second one is done."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[Total]:
+        yield from super().process_element(value, ctx)
+        if value.amount == 10 and not (self.place / "waits").exists():
+            (self.place / "waits").touch()
+            while not (self.place / "goes on").exists():
+                time.sleep(0.01)
+
+
+@pytest.mark.parametrize("committed", ["the first", "the second"])
+def test_of_two_attempts_at_once_the_one_that_was_not_committed_leaves_nothing(tmp_path, backend, committed):
+    engine = Batches(tmp_path / "state", Waits(tmp_path), backend, schema=SCHEMA, key=("user",), element=Visit,
+                     side=[BIG], slots=1, retained=0)  # fmt: skip
+    engine.batch(visits(("ann", 1)))
+    results = {}
+
+    def first():
+        results["the first"] = engine.batch(visits(("ann", 10)), commits=False)
+        manifests["the first"] = set(engine.written.values())
+
+    manifests = {}
+    thread = threading.Thread(target=first)
+    thread.start()
+    while not (tmp_path / "waits").exists():
+        time.sleep(0.01)
+    results["the second"] = engine.batch(visits(("ann", 10)), commits=False)
+    manifests["the second"] = set(engine.written.values())
+    (tmp_path / "goes on").touch()
+    thread.join()
+    (engine.committed[engine.groups[0]],) = manifests[committed]
+    engine.commit()
+    after = engine.batch(visits(("ann", 100)))
+    engine.batch(visits(("ann", 1000)))
+
+    assert [("ann", 11)] == main_results(results["the first"]) == main_results(results["the second"])
+    assert [("ann", 111)] == main_results(after)
+    there, needed = left_after_gc(engine.directory)
+    assert needed == there
+    engine.new_process()
+    assert [("ann", 1112)] == main_results(engine.batch(visits(("ann", 1))))
 
 
 def test_side_outputs_are_rows_with_a_tag(tmp_path, backend):

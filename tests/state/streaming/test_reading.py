@@ -195,3 +195,13 @@ def test_whatever_dies_the_state_is_that_of_the_committed_batches(steps, tmp_pat
         assert may_be_unknown
     else:
         assert found == expected
+
+
+def test_a_state_directory_that_was_moved_is_read_and_goes_on(tmp_path, backend):
+    engine = totals(tmp_path / "state", backend)
+    engine.batch(visits(ann=1, bob=2))
+    engine.new_process()
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "state").rename(tmp_path / "moved" / "state")
+
+    assert totals_in(Savepoint.open(tmp_path / "moved" / "state")) == {"ann": 1, "bob": 2}

@@ -1,0 +1,254 @@
+"""A source of a streaming query: it runs beside the query, and each batch takes what it has emitted since the last.
+
+    offset      JSON, in the engine's log of batches: the source's state after a batch, and the file with its rows
+
+What a batch takes is written to a file before the batch is planned, so a planned batch is read again exactly, whatever
+the source is. The engine's log alone says which offset holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import threading
+import time
+import uuid
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from ...serializers.errors import CorruptFile, DeclarationError
+from ..runtime.runtime_context import TaskInfo
+from ..storage.commit import Commit
+from ..task.source_subtask import SourceSubtask
+from ..task.subtask import stored_subtask
+from .commit_log import offsets, source_offsets
+from .manifest import FILES, Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..runtime.output_tag import OutputTag
+    from ..storage.files import Folder
+    from ..task.subtask import StoredOperator
+
+ROWS = "rows"
+"""What files with the rows of a batch are called, after the operator and before the number of the offset."""
+
+_PATIENCE_S = 10.0
+
+
+@attrs.frozen
+class SourceSpec:
+    """A source of a streaming query, as its process gets it.
+
+    Attributes:
+        uid: The uid.
+        function: The source function, pickled.
+        max_parallelism: The number of key groups of the job.
+        max_rows: How many elements the source may be ahead of the query.
+        has_times: Whether elements have time stamps.
+    """
+
+    uid: str
+    function: bytes = attrs.field(repr=False)
+    max_parallelism: int
+    max_rows: int
+    has_times: bool
+
+
+@attrs.frozen
+class SourceOffset:
+    """How far a source is read.
+
+    Attributes:
+        uid: The uid of the source.
+        number: How many batches had rows of it so far.
+        rows: How many rows these were.
+        file: The name of the file with the rows of the last one, in the folder of files; "": there is none.
+        manifest: The source's state; None: it has not begun.
+    """
+
+    uid: str
+    number: int = 0
+    rows: int = 0
+    file: str = ""
+    manifest: Manifest | None = None
+
+    @property
+    def attempt(self) -> str:
+        """The id of the attempt that wrote it; "": none did."""
+        return "" if self.manifest is None else self.manifest.attempt
+
+    def files(self) -> list[str]:
+        """Return the names of the files that it needs, below the state directory."""
+        return [*([f"{FILES}/{self.file}"] if self.file else []), *(self.manifest.files() if self.manifest else ())]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the offset as the engine keeps it."""
+        manifest = b"" if self.manifest is None else self.manifest.to_bytes()
+        facts = attrs.asdict(self, recurse=False) | {"manifest": base64.b64encode(manifest).decode()}
+        return {"source": facts.pop("uid"), **facts}
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> SourceOffset:
+        """Read an offset.
+
+        Raises:
+            CorruptFile: It is damaged.
+        """
+        try:
+            manifest = base64.b64decode(facts["manifest"])
+            return cls(
+                facts["source"],
+                facts["number"],
+                facts["rows"],
+                facts["file"],
+                Manifest.from_bytes(manifest) if manifest else None,
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise CorruptFile(f"the offset of a source is damaged: {error!r}") from error
+
+
+def planned_offsets(checkpoint: Folder, batch: int) -> list[SourceOffset]:
+    """Return the offsets of a planned batch, of those sources that are of this package.
+
+    Raises:
+        SavepointNotFound: The batch is not planned, or too old.
+        CorruptFile: An offset is damaged.
+    """
+    found = []
+    for line in source_offsets(offsets(checkpoint, batch)):
+        try:
+            facts = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(facts, dict) and facts.keys() >= {"source", "manifest"}:
+            found.append(SourceOffset.from_json(facts))
+    return found
+
+
+class Gate(AbstractContextManager["Gate"]):
+    """The checkpoint lock of a source that may be ahead by so many elements: until there is room, nobody gets in.
+
+    Args:
+        has_room: Whether there is room.
+
+    Attributes:
+        changed: The lock without that condition, and what waits for changes.
+    """
+
+    def __init__(self, has_room: Callable[[], bool]) -> None:
+        self.changed = threading.Condition()
+        self._has_room, self._depth = has_room, 0
+
+    def __enter__(self) -> Self:
+        self.changed.acquire()
+        if not self._depth:
+            self.changed.wait_for(self._has_room)
+        self._depth += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        self.changed.notify_all()
+        self.changed.release()
+
+
+class SourceTask(SourceSubtask):
+    """A running source.
+
+    Args:
+        spec: The source.
+        function: The function; by default the pickled one.
+    """
+
+    def __init__(self, spec: SourceSpec, *, function: Any = None) -> None:
+        self._spec = spec
+        self._elements: list[Any] = []
+        self._times: list[int | None] = []
+        self._is_ending = self._has_ended = False
+        self.lock = self._gate = Gate(lambda: self._is_ending or len(self._elements) < spec.max_rows)
+        super().__init__(
+            function or pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
+            task=TaskInfo(max_parallelism=spec.max_parallelism, name=spec.uid),
+            uid=spec.uid,
+        )
+
+    def current_processing_time(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def _collect(self, value: Any, timestamp: int | None) -> None:
+        if timestamp is not None and not self._spec.has_times:
+            raise DeclarationError(
+                f"the source {self._spec.uid!r} emits time stamps, and has no column for them",
+                advice="name one: source(…, timestamp=…)",
+            )
+        if not self._is_ending:
+            self._elements.append(value)
+            self._times.append(timestamp)
+
+    def _collect_side(self, tag: OutputTag, value: Any, timestamp: int | None) -> None:
+        raise DeclarationError(f"the source {self._spec.uid!r} emits to a side output, and sources have none")
+
+    def _watermark(self, timestamp: int) -> None:
+        raise DeclarationError(
+            f"the source {self._spec.uid!r} emits a watermark, which cannot travel between rows of Spark",
+            advice="emit time stamps, and pass stream(…, timestamp=…, max_out_of_orderness=…)",
+        )
+
+    def begin(self, stored: StoredOperator | None) -> None:
+        """Run the source from its state; None: from its beginning."""
+        self._begin(() if stored is None else (stored,))
+        self.start()
+
+    def take(
+        self, after: SourceOffset, *, wait_s: float, folder: Folder, directory: str, epoch: int, run: int
+    ) -> tuple[Manifest, list[Any], list[int | None]] | None:
+        """Return what was emitted since the last call, with the state after it; None: nothing was.
+
+        Args:
+            after: The offset of the last call, or of the start.
+            wait_s: How long to wait for an element.
+            folder: The folder for large state.
+            directory: The id of the state directory.
+            epoch: The epoch of the query.
+            run: The number of its start.
+
+        Raises:
+            Exception: What the source raised.
+        """
+        gate, number = self._gate, after.number + 1
+        with gate.changed:
+            gate.changed.wait_for(lambda: bool(self._elements) or self._has_ended, wait_s)
+            if self._error is not None:
+                self._error.add_note(f"in source {self._spec.uid!r}")
+                raise self._error
+            if not self._elements:
+                return None
+            elements, times = self._elements, self._times
+            self._elements, self._times = [], []  # there is room again, when this lock is left
+            attempt = uuid.uuid4().hex
+            written = self.write(number, Commit(folder, attempt), is_checkpoint=True)
+            gate.changed.notify_all()
+        stored = stored_subtask(self, written)
+        manifest = Manifest(directory, epoch, run, number, 0, attempt, after.attempt, stored, 0, (), ())
+        return manifest, elements, times
+
+    def _run(self) -> None:
+        super()._run()
+        with self._gate.changed:
+            self._has_ended = True
+            self._gate.changed.notify_all()
+
+    def stop(self) -> None:
+        """Cancel the source; what it emits from now on is dropped: no batch was planned with it."""
+        with self._gate.changed:
+            self._is_ending = True
+            self._gate.changed.notify_all()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._function.cancel()
+            thread.join(_PATIENCE_S)  # its process ends after the query, with a source that does not listen
