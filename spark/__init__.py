@@ -8,11 +8,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .streaming.job import StreamJob as StreamJob
+    from .streaming.progress import print_progress as print_progress
     from .streaming.savepoints import take_savepoint as take_savepoint
+    from .streaming.side_outputs import split_outputs as split_outputs
 
-__all__ = ["StreamJob", "register", "take_savepoint"]
+__all__ = ["StreamJob", "print_progress", "register", "split_outputs", "take_savepoint"]
 
-_PLACES = {"StreamJob": ".streaming.job", "take_savepoint": ".streaming.savepoints"}
+_PLACES = {
+    "StreamJob": ".streaming.job",
+    "print_progress": ".streaming.progress",
+    "split_outputs": ".streaming.side_outputs",
+    "take_savepoint": ".streaming.savepoints",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ are in the state directory. Source: notes on Spark.
 from __future__ import annotations
 
 import uuid
+from functools import cached_property
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,12 @@ from ...state.key_groups import check_parallelism
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
+from ...state.streaming.commit_log import last_planned
+from ...state.streaming.directory import STREAM_FILE, StateDirectory
 from ...state.streaming.slot import InputSpec
 from ..connect import refuse_connect
 from .building import Input, Plan, key_serializer
-from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
+from .carriers import CARRIERS
 from .runs import RunFacts
 from .starting import Start
 
@@ -60,14 +63,15 @@ class StreamJob:
         slots: How many tasks share the keys. By default what it was, and at first the number of Spark's cores.
         configuration: Values by Flink's keys. The backend is RocksDB, with incremental checkpoints, unless another is
             named; HashMap writes the whole state with every batch.
-        carrier: How Spark calls the operators; by default by `applyInPandasWithState`. A query with several stateful
-            operators needs "transform_with_state".
+        carrier: How Spark calls the operators: "apply_in_pandas_with_state" or "transform_with_state". By default
+            each is called as it was before, and at first by what Spark allows in its place.
         output_mode: The output mode of the query: "append" or "update".
         blob_bytes: The size at which rows on their way to a slot are cut.
 
     Attributes:
         operators: The operators so far, by uid.
         functions: Their functions.
+        carriers: How Spark calls them.
     """
 
     def __init__(
@@ -78,12 +82,12 @@ class StreamJob:
         max_parallelism: int = 128,
         slots: int | None = None,
         configuration: Mapping[str, Any] | None = None,
-        carrier: str = APPLY_IN_PANDAS,
+        carrier: str | None = None,
         output_mode: str = "append",
         blob_bytes: int = 4 << 20,
     ) -> None:
         check_parallelism(slots or 1, max_parallelism)
-        if carrier not in CARRIERS:
+        if carrier not in {None, *CARRIERS}:
             raise DeclarationError(f"{shown(carrier)} is not a carrier", advice=f"choose one of {', '.join(CARRIERS)}")
         # Workers and Java have working folders of their own, so a relative path would be another place there.
         self.state_dir, self.checkpoint = _from_anywhere(state_dir), _from_anywhere(checkpoint)
@@ -93,12 +97,13 @@ class StreamJob:
         self.configuration = Configuration(values)
         self.operators: dict[str, OperatorSpec] = {}
         self.functions: dict[str, Function] = {}
+        self.carriers: dict[str, str] = {}
+        self._carrier = carrier
         self.token = uuid.uuid4().hex
         self.plan = Plan(
             RunFacts(self.state_dir, self.token),
             max_parallelism,
             configured_backend(self.configuration),
-            carrier,
             output_mode,
             blob_bytes,
         )
@@ -172,14 +177,20 @@ class StreamJob:
         """Return the results of a new operator; streams call it."""
         if uid in self.operators:
             raise DeclarationError(f"there are two operators with the uid {uid!r}", advice="use a uid for each")
-        if self.operators and self.plan.carrier == APPLY_IN_PANDAS:
-            raise DeclarationError(
-                "Spark calls applyInPandasWithState for one operator of a query, and this is the second",
-                advice=f'create the job with carrier="{TRANSFORM}"',
-            )
-        spec, results = self.plan.operator(inputs, function, uid, output_type, side_outputs, in_order=in_order)
-        self.operators[uid], self.functions[uid] = spec, function
-        return results
+        carrier = self._carrier or self._carriers_before.get(uid)
+        how: Any = {"in_order": in_order, "carrier": carrier, "is_first": not self.operators}
+        built = self.plan.operator(inputs, function, uid, output_type, side_outputs, **how)
+        self.operators[uid], self.functions[uid], self.carriers[uid] = built.spec, function, built.carrier
+        return built.results
+
+    @cached_property
+    def _carriers_before(self) -> dict[str, str]:
+        """How Spark called the operators before, by uid; its checkpoint has their state in the form of that."""
+        folder = Folder.at(self.state_dir)
+        if last_planned(Folder.at(self.checkpoint)) is None or not folder.exists(STREAM_FILE):
+            return {}
+        epoch = StateDirectory.open(folder).last_epoch
+        return {} if epoch is None else epoch.carriers
 
 
 def _from_anywhere(place: str | os.PathLike[str]) -> str:

@@ -8,7 +8,6 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from .carriers import VARIABLE, batch_number
-from .packing import packed
 from .slot_runs import Blob
 
 if TYPE_CHECKING:
@@ -53,5 +52,5 @@ class SlotProcessor(StatefulProcessor):
                 wake_ms = max(answer.wake_ms, now_ms + 1)
                 if wake_ms not in set(self._handle.listTimers()):
                     self._handle.registerTimer(wake_ms)
-        if answer.rows is not None:
-            yield Row(rows=packed([answer.rows]))
+        if (row := answer.row) is not None:
+            yield Row(**row)

@@ -9,17 +9,20 @@ Spark, 2.1.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import MigrationFailed, located
 from ...serializers.registry import registry
+from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ...state.streaming.directory import with_places
 from ...state.streaming.manifest import Manifest
+from ...state.streaming.measured import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
-from .packing import unpacked
+from .packing import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,11 +57,20 @@ class Answer:
         manifest: Its manifest; None: what Spark has holds on.
         rows: The rows of its results; None: there are none.
         wake_ms: When its first timer of processing time is due, in milliseconds; None: there is none.
+        metrics: What was measured; None: the slot did not run.
     """
 
     manifest: bytes | None
     rows: pa.RecordBatch | None = None
     wake_ms: int | None = None
+    metrics: SlotMetrics | None = None
+
+    @property
+    def row(self) -> dict[str, Any] | None:
+        """The row that Spark gets; None: there is none."""
+        if self.metrics is None:
+            return None
+        return {"rows": packed([] if self.rows is None else [self.rows]), "metrics": self.metrics.to_json()}
 
 
 @attrs.frozen
@@ -103,16 +115,21 @@ class SlotRunner:
         if before is not None and before.epoch == run.epoch.number and before.batch == batch:
             return Answer(None)  # a timer of Spark expired, and the slot has run in this batch because it had rows
         with located(operator=self.spec.uid):
+            began_s = time.perf_counter()
+            open_before = _LIVE.get(self._place(run, slot))
             task = self._task(run, slot, before, now_ms)
+            opened = Opened(open_before is None or task is not open_before[1], began_s, time.perf_counter())
             try:
-                answer = self._processed(task, run, blobs, now_ms, batch)
+                answer = self._processed(task, run, blobs, now_ms, batch, opened)
             except BaseException:
                 task.close()
                 raise
             _LIVE[self._place(run, slot)] = run, task
             return answer
 
-    def _processed(self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
+    def _processed(
+        self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int, opened: Opened
+    ) -> Answer:
         highest: list[int | None] = [None] * len(self.readers)
         elements = []
         for blob in sorted(blobs, key=lambda one: one.origin):  # the order in which they arrive is by chance
@@ -123,7 +140,8 @@ class SlotRunner:
         task.process(elements, highest, now_ms)
         results, side = task.take()
         rows = self.writer.write(results, side) if results or side else None
-        directory = run.directory
+        processed_s = time.perf_counter()
+        directory, files_before = run.directory, task.files
         manifest = task.checkpoint(
             batch,
             directory=directory.id,
@@ -136,7 +154,23 @@ class SlotRunner:
         data = manifest.to_bytes()
         directory.record(manifest, data)
         task.keep(manifest)
-        return Answer(data, rows, task.next_processing_time())
+        files = manifest.files()
+        late, timers, own = task.measured()
+        metrics = SlotMetrics(
+            opened_slots=int(opened.is_new),
+            rows=sum(len(one.values) for one in elements),
+            late_rows=late,
+            timers=timers,
+            results=len(results) + len(side),
+            checkpoint_bytes=sum(size for name, size in files.items() if name not in files_before),
+            state_bytes=sum(files.values()),
+            open_ms=_milliseconds(opened.began_s, opened.ended_s),
+            process_ms=_milliseconds(opened.ended_s, processed_s),
+            snapshot_ms=_milliseconds(processed_s, time.perf_counter()),
+            watermark_ms=manifest.watermark if MIN_WATERMARK < manifest.watermark < MAX_WATERMARK else None,
+            own=own,
+        )
+        return Answer(data, rows, task.next_processing_time(), metrics)
 
     def _place(self, run: Run, slot: int) -> tuple[str, str, int]:
         return run.directory.id, self.spec.uid, slot
@@ -171,6 +205,25 @@ class SlotRunner:
         operator = None if base is None else _operator_of(base, self.spec)
         task.begin_epoch(operator, now_ms)
         return task
+
+
+@attrs.frozen
+class Opened:
+    """How the task of a slot was opened.
+
+    Attributes:
+        is_new: Whether it was not open before.
+        began_s: When that began.
+        ended_s: When it was done.
+    """
+
+    is_new: bool
+    began_s: float
+    ended_s: float
+
+
+def _milliseconds(began_s: float, ended_s: float) -> float:
+    return round((ended_s - began_s) * 1000, 3)
 
 
 def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,10 @@ from ...state.streaming.commit_log import (
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
 from ...state.streaming.slot import OperatorSpec, SlotTask
-from .carriers import TRANSFORM
+from .carriers import APPLY_IN_PANDAS, TRANSFORM, refusal
 from .grouping import slot_groups
 from .manifests import committed_manifests
+from .measuring import observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +50,8 @@ _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.mi
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_ONE_PLACE = "use its results once: foreachBatch with split_outputs writes several outputs of one query"
 
 _RELEASES: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 """The last query of this process on each state directory, and the thread that releases the directory after it."""
@@ -100,27 +104,31 @@ class Start:
         if available_now:
             writer = writer.trigger(availableNow=True)
             settings[_NO_DATA] = "false"  # else Spark goes on to wake the slots for ever
-        if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
+        if TRANSFORM in self._job.carriers.values() and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
             settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
         with _settings(self._spark, settings):
             return writer.start()
 
     def _require_allowed(self) -> None:
         """Refuse what Spark would refuse, before anything is written."""
-        from pyspark.errors import AnalysisException
-
-        plan = self._writer._df._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
-        jvm: Any = self._spark._jvm  # noqa: SLF001 - only Java has the check
-        mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, self._job.plan.output_mode.capitalize())()
-        try:
-            jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
-        except AnalysisException as error:
-            others = f'; with carrier="{TRANSFORM}" more is allowed' if self._job.plan.carrier != TRANSFORM else ""
+        error = refusal(self._writer._df, self._job.plan.output_mode)  # noqa: SLF001 - as above
+        if error is not None:
+            first = next((uid for uid, carrier in self._job.carriers.items() if carrier == APPLY_IN_PANDAS), None)
+            others = f'; {first!r} may stand in more places with carrier="{TRANSFORM}"' if first is not None else ""
             raise DeclarationError(
                 f"Spark refuses the query: {str(error).splitlines()[0]}",
                 advice=f"change the query or its output_mode{others}",
                 written="Nothing was written.",
             ) from error
+        times = Counter(observed(self._writer._df))  # noqa: SLF001 - as above
+        for uid in self._job.operators:
+            if times[uid] != 1:
+                how = f"is {times[uid]} times in the query" if times[uid] else "is not in the query"
+                raise DeclarationError(
+                    f"the operator {uid!r} {how}, and its state belongs to one",
+                    advice=_ONE_PLACE if times[uid] else "write its results, too; or leave it out of the job",
+                    written="Nothing was written.",
+                )
 
     def _directory(self) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
@@ -172,7 +180,7 @@ class Start:
         planned = last_planned(self._checkpoint)
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
-        carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
+        carriers = self._job.carriers
         if before is None or batch is None:
             slots = self._job.slots or self._spark.sparkContext.defaultParallelism
             epoch = Epoch(directory.next_epoch, slots, partitions, slot_groups(slots, partitions), carriers)
@@ -201,7 +209,7 @@ class Start:
             if was != carrier:
                 raise DeclarationError(
                     f"the operator {uid!r} ran with the carrier {was!r}, and its checkpoint has the state of that",
-                    advice=f'create the job with carrier="{was}"; or start a new query from a savepoint',
+                    advice="create the job without a carrier; or start a new query from a savepoint",
                     written="Nothing was written.",
                 )
 

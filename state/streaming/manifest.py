@@ -21,8 +21,6 @@ from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
 from ..savepoint.metadata import SavepointMetadata, read_metadata, write_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..savepoint.metadata import OperatorState
 
 MANIFESTS = "manifests"
@@ -119,13 +117,15 @@ class Manifest:
         """The name of the file with this manifest, in the folder of manifests."""
         return str(ManifestName(self.operator.operator_id.hex(), self.slot, self.batch, self.run, self.attempt))
 
-    def files(self) -> Iterator[str]:
-        """Yield the names of the files that the state consists of, below the state directory."""
+    def files(self) -> dict[str, int]:
+        """Return the sizes in bytes of the files that the state consists of, by their names below the directory."""
+        found = {}
         for stream in self.operator.streams:
             if isinstance(stream, RelativeFileHandle):
-                yield f"{FILES}/{stream.path}"
+                found[f"{FILES}/{stream.path}"] = stream.size
             elif isinstance(stream, AbsoluteFileHandle):
-                yield "/".join(stream.uri.rsplit("/", 2)[1:])
+                found["/".join(stream.uri.rsplit("/", 2)[1:])] = stream.size
+        return found
 
     def to_bytes(self) -> bytes:
         """Return the manifest as bytes."""
