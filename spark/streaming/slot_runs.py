@@ -197,6 +197,11 @@ class SlotRunner:
             )
         task = SlotTask(self.spec, slot, run.epoch.slots)
         if before is not None and before.epoch == run.epoch.number:
+            if before.operator.operator_id.hex() != task.operator.id:
+                raise MigrationFailed(
+                    "Spark's checkpoint has the state of another operator of the query in this place",
+                    advice="put the operators in the order in which they were before",
+                )
             stored = with_places(before.operator, run.directory.files)
             task.resume(before, StoredOperator(stored, run.directory.folder, before.batch + 1), now_ms)
             task.committed()

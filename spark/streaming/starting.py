@@ -73,6 +73,7 @@ class Start:
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
         self._attempts: tuple[str, ...] = ()
+        self._carriers: dict[str, str] = {}  # in the order in which Spark numbers operators
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
@@ -120,7 +121,8 @@ class Start:
                 advice=f"change the query or its output_mode{others}",
                 written="Nothing was written.",
             ) from error
-        times = Counter(observed(self._writer._df))  # noqa: SLF001 - as above
+        places = list(observed(self._writer._df))  # noqa: SLF001 - as above
+        times = Counter(places)
         for uid in self._job.operators:
             if times[uid] != 1:
                 how = f"is {times[uid]} times in the query" if times[uid] else "is not in the query"
@@ -129,6 +131,7 @@ class Start:
                     advice=_ONE_PLACE if times[uid] else "write its results, too; or leave it out of the job",
                     written="Nothing was written.",
                 )
+        self._carriers = {uid: self._job.carriers[uid] for uid in places if uid in self._job.carriers}
 
     def _directory(self) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
@@ -180,13 +183,13 @@ class Start:
         planned = last_planned(self._checkpoint)
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
-        carriers = self._job.carriers
+        carriers = self._carriers
         if before is None or batch is None:
             slots = self._job.slots or self._spark.sparkContext.defaultParallelism
             epoch = Epoch(directory.next_epoch, slots, partitions, slot_groups(slots, partitions), carriers)
             directory.begin_epoch(epoch)
             return epoch
-        self._require_same_carriers(before, carriers)
+        self._require_same_operators(before, carriers)
         manifests = committed_manifests(self._spark, self._checkpoint, directory)
         self._attempts = tuple(manifest.attempt for manifest in manifests)
         written = max((manifest.epoch for manifest in manifests), default=before.number)
@@ -203,7 +206,17 @@ class Start:
         directory.begin_epoch(epoch)
         return epoch
 
-    def _require_same_carriers(self, before: Epoch, carriers: dict[str, str]) -> None:
+    def _require_same_operators(self, before: Epoch, carriers: dict[str, str]) -> None:
+        """Refuse other operators, or another order of them: Spark finds their state by their numbers in the query."""
+        was_in, is_in = list(before.carriers), list(carriers)
+        if len(was_in) != len(is_in) or (was_in != is_in and not self._options.edits):
+            raise DeclarationError(
+                f"the checkpoint has the state of the operators {', '.join(was_in)}, in this order, and the query has"
+                f" {', '.join(is_in)}",
+                advice="put the same operators in the same order, with the uids that they had (a uid is renamed by"
+                " options); or start a new query from a savepoint",
+                written="Nothing was written.",
+            )
         for uid, carrier in carriers.items():
             was = before.carriers.get(uid, carrier)
             if was != carrier:

@@ -71,19 +71,22 @@ def test_two_operators_in_a_chain_have_keys_of_their_own(query, carrier):
 def test_two_operators_side_by_side(query, carrier):
     names = query(COLUMNS, carrier=carrier)
 
-    def beside(job, query, order=("users", "minutes")):
+    def beside(job, query, order=("users", "minutes"), *, is_turned=False):
         frame = query.frame()
         minutes = frame.withColumn("minute", F.minute("at").cast("string"))
         made = {
             uid: job.stream({"users": frame, "minutes": minutes}[uid]).key_by(uid[:-1]).process(Counts(), uid=uid)
             for uid in order
         }
-        return made["users"].union(made["minutes"])
+        first, second = ("minutes", "users") if is_turned else ("users", "minutes")
+        return made[first].union(made[second])
 
     feed_and_run(names, beside)
     assert {"users": carrier or APPLY_IN_PANDAS, "minutes": TRANSFORM} == carriers(names)
     names.feed(("ann", at(40)))
     names.run(lambda job, query: beside(job, query, ("minutes", "users")))  # each on the carrier that it was on
+    with pytest.raises(DeclarationError, match=r"operators (users, minutes|minutes, users), in this order"):
+        names.run(lambda job, query: beside(job, query, is_turned=True))
 
     counted = sorted([("ann", 1), ("ann", 2), ("ann", 3), ("ann", 4), ("bob", 1), ("cy", 1)])
     assert counted == [row for row in names.results("name", "count") if row[0].isalpha()]
@@ -163,3 +166,22 @@ def test_what_spark_refuses_is_refused_before_anything_is_written(query):
         names.run(after_an_aggregation)
     assert not (names.place / "state").exists()
     assert not (names.place / "checkpoint").exists()
+
+
+def test_an_operator_more_is_refused_because_spark_numbers_them(query):
+    names = query(COLUMNS)
+
+    def one(job, query):
+        return job.stream(query.frame()).key_by("user").process(Counts(), uid="users")
+
+    def two(job, query):
+        return job.stream(one(job, query)).key_by("parity").process(Counts(), uid="parities")
+
+    names.feed(("ann", at(0)))
+    names.run(one)
+    with pytest.raises(DeclarationError, match=r"the operators users, in this order.*\n.*from a savepoint"):
+        names.run(two)
+    names.feed(("ann", at(1)))
+    names.run(one)
+
+    assert [("ann", 1), ("ann", 2)] == names.results("name", "count")
