@@ -154,7 +154,7 @@ class SlotRunner:
         data = manifest.to_bytes()
         directory.record(manifest, data)
         task.keep(manifest)
-        files = manifest.files()
+        files, inline = manifest.files(), manifest.inline_bytes
         late, timers, own = task.measured()
         metrics = SlotMetrics(
             opened_slots=int(opened.is_new),
@@ -162,8 +162,8 @@ class SlotRunner:
             late_rows=late,
             timers=timers,
             results=len(results) + len(side),
-            checkpoint_bytes=sum(size for name, size in files.items() if name not in files_before),
-            state_bytes=sum(files.values()),
+            checkpoint_bytes=inline + sum(size for name, size in files.items() if name not in files_before),
+            state_bytes=inline + sum(files.values()),
             open_ms=_milliseconds(opened.began_s, opened.ended_s),
             process_ms=_milliseconds(opened.ended_s, processed_s),
             snapshot_ms=_milliseconds(processed_s, time.perf_counter()),

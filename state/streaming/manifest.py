@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile
-from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
+from ..savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from ..savepoint.metadata import SavepointMetadata, read_metadata, write_metadata
 
 if TYPE_CHECKING:
@@ -126,6 +126,11 @@ class Manifest:
             elif isinstance(stream, AbsoluteFileHandle):
                 found["/".join(stream.uri.rsplit("/", 2)[1:])] = stream.size
         return found
+
+    @property
+    def inline_bytes(self) -> int:
+        """The size of the state that is in the manifest itself: little state needs no file."""
+        return sum(stream.size for stream in self.operator.streams if isinstance(stream, InlineHandle))
 
     def to_bytes(self) -> bytes:
         """Return the manifest as bytes."""

@@ -21,8 +21,8 @@ class SlotMetrics:
         late_rows: Those whose time stamps the watermark had reached before the batch.
         timers: The timers that fired.
         results: The results, with those of side outputs.
-        checkpoint_bytes: The size of the files that were written for the state after the batch.
-        state_bytes: The size of all files that the state consists of.
+        checkpoint_bytes: The size of what was written for the state after the batch.
+        state_bytes: The size of the whole state.
         open_ms: The time in which the state was opened.
         process_ms: That in which the batch was processed.
         snapshot_ms: That in which the state was written.
