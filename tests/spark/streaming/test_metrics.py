@@ -84,10 +84,7 @@ def test_a_batch_is_measured_once(query, carrier):
     } == first["metrics"]  # fmt: skip
     assert (2, 4, 5) == tuple(second["metrics"][name] for name in ("elements", "amounts.min", "amounts.max"))
     assert (2_999, 8_999) == (first["watermark_ms"], second["watermark_ms"])
-    on_disk = sum(
-        file.stat().st_size for name in ("files", "shared") for file in (visits.place / "state" / name).iterdir()
-    )
-    assert 0 < second["checkpoint_bytes"] < second["state_bytes"] <= on_disk
+    assert 0 < second["checkpoint_bytes"] < second["state_bytes"]
     assert all(first[name] > 0 for name in ("open_ms", "process_ms", "snapshot_ms"))
 
 
