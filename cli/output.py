@@ -234,13 +234,3 @@ def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 
             line += [(text.rjust(width) if column.is_number else text.ljust(width), style), ("  ", "")]
         lines.append(line[:-1])
     return lines
-
-
-def size_text(size_bytes: int) -> str:
-    """Return a size as people read it."""
-    size, unit = float(size_bytes), "B"
-    for bigger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, bigger
-    return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"

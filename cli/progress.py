@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..serializers.wording import many
-from ..state.progress import listening
-from .output import print_notice, size_text, status_line
+from ..state.progress import listening, size_text
+from .output import print_notice, status_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,13 +9,17 @@ if TYPE_CHECKING:
 
     from ..state.streaming.rewinding import rewind as rewind
     from .streaming.job import StreamJob as StreamJob
+    from .streaming.progress import print_progress as print_progress
     from .streaming.savepoints import take_savepoint as take_savepoint
+    from .streaming.side_outputs import split_outputs as split_outputs
 
-__all__ = ["StreamJob", "register", "rewind", "take_savepoint"]
+__all__ = ["StreamJob", "print_progress", "register", "rewind", "split_outputs", "take_savepoint"]
 
 _PLACES = {
     "StreamJob": ".streaming.job",
+    "print_progress": ".streaming.progress",
     "rewind": "..state.streaming.rewinding",
+    "split_outputs": ".streaming.side_outputs",
     "take_savepoint": ".streaming.savepoints",
 }
 

@@ -64,3 +64,13 @@ def report_progress(progress: Progress) -> None:
     """Pass progress on to the function that listens, if there is one."""
     for tell in _listeners[-1:]:
         tell(progress)
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size as people read it."""
+    size, unit = float(size_bytes), "B"
+    for bigger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, bigger
+    return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"

@@ -28,6 +28,7 @@ from stateshift.state.columnar.live_values import field_names
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import Epoch, StateDirectory
 from stateshift.state.streaming.manifest import Manifest
+from stateshift.state.streaming.measured import SlotMetrics
 from stateshift.state.streaming.slot import InputSpec, OperatorSpec
 
 INCREMENTAL = Configuration.of({"execution.checkpointing.incremental": True}, environment={})
@@ -58,6 +59,7 @@ class Batches:
         self.committed: dict[int, bytes] = {} if before is None else dict(before.committed)
         self.number = 0 if before is None else before.number
         self.wakes: dict[int, int] = {}
+        self.measured: list[SlotMetrics] = []
         epoch, after = self.directory.last_epoch, self.number - 1 if self.number else None
         if epoch is None or base:
             number = 1 if epoch is None else epoch.number + 1
@@ -109,8 +111,11 @@ class Batches:
                     blobs.setdefault(row["slot_group"], []).append(blob)
         groups = sorted(blobs) if only is None else only
         results, written = [], {}
+        self.measured = []
         for group in groups:
             answer = self.runner(group, self.committed.get(group), blobs.get(group, []), now_ms, self.number)
+            if answer.metrics is not None:
+                self.measured.append(answer.metrics)
             if answer.manifest is not None:
                 written[group] = answer.manifest
                 self.wakes[group] = Manifest.from_bytes(answer.manifest).wake_ms

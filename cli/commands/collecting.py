@@ -9,9 +9,10 @@ import click
 from ...compat.condensing import FEW, some
 from ...compat.structuring import fields_of, plain
 from ...serializers.wording import many
+from ...state.progress import size_text
 from ..failures import Status
 from ..options import common_options
-from ..output import Column, Line, Table, print_json, print_styled, size_text
+from ..output import Column, Line, Table, print_json, print_styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

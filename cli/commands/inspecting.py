@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ...serializers.errors import StateNotFound
+from ...state.progress import size_text
 from ..failures import Status, print_error, status_of
 from ..options import common_options, import_option, open_savepoint, savepoint_argument
-from ..output import print_json, print_styled, size_text
+from ..output import print_json, print_styled
 from ..progress import spinning
 from ..spark_checkpoints import is_spark
 

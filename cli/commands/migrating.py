@@ -14,13 +14,14 @@ from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFoun
 from ...serializers.escaping import shell_word
 from ...serializers.wording import many
 from ...state.migration.engine import Engine
+from ...state.progress import size_text
 from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given, start_lines
 from ..on_spark import spark_failures_told, spark_options
 from ..options import allowed_roots, common_options, migration_options, savepoint_argument
-from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
+from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import watched
 from ..revisions import recorded_job
 from .planned_runs import planned_run

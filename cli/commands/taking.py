@@ -8,10 +8,11 @@ import click
 
 from ...serializers.escaping import shell_word
 from ...serializers.wording import many
+from ...state.progress import size_text
 from ..failures import Status
 from ..on_spark import spark_options
 from ..options import allow_root_option, allowed_roots, common_options
-from ..output import print_json, print_lines, size_text
+from ..output import print_json, print_lines
 from ..progress import watched
 from .migrating import announce_run, failures_told, report_start_lines, start_command
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ...compat.plan import StateAction
 from ...serializers.errors import shown
 from ...serializers.wording import many
+from ...state.progress import size_text
 from ...state.streaming.commit_log import source_offsets
 from ..inspect_data import share_of, writer_of
-from ..output import Column, is_terminal, size_text, styled_table, text_width
+from ..output import Column, is_terminal, styled_table, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

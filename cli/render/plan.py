@@ -10,7 +10,8 @@ from ...compat.fingerprint import UNKNOWN
 from ...compat.reference_time import length_text
 from ...serializers.wording import many
 from ...state.migration.plan_file import RECORDED
-from ..output import Column, Line, size_text, styled_table
+from ...state.progress import size_text
+from ..output import Column, Line, styled_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,8 +18,9 @@ from ...state.streaming.slot import OperatorSpec
 from ..in_arrow import arrow_schema, mapped
 from ..shipping import shipped
 from ..worker import Settings, dumped
-from .carriers import Unpacking, carried
+from .carriers import Unpacking, carried, chosen
 from .elements import ElementReader, ResultWriter
+from .measuring import measured
 from .packing import BLOBS, Packing
 from .slot_runs import SlotRunner
 
@@ -128,20 +129,33 @@ class Work:
 
 
 @attrs.frozen
+class BuiltOperator:
+    """An operator in the plan of a query.
+
+    Attributes:
+        spec: What its tasks get.
+        carrier: How Spark calls it.
+        results: Its results.
+    """
+
+    spec: OperatorSpec
+    carrier: str
+    results: DataFrame
+
+
+@attrs.frozen
 class Plan:
     """What all operators of a job share.
 
     Attributes:
         run: Where tasks read what holds for a start.
         backend: Creates the backends.
-        carrier: How Spark calls operators.
         output_mode: The output mode of the query.
         blob_bytes: The size at which packed rows are cut.
     """
 
     run: RunFacts
     backend: BackendFactory
-    carrier: str
     output_mode: str
     blob_bytes: int
 
@@ -154,8 +168,10 @@ class Plan:
         side_outputs: Sequence[OutputTag],
         *,
         in_order: bool,
-    ) -> tuple[OperatorSpec, DataFrame]:
-        """Return an operator, and its results.
+        carrier: str | None,
+        is_first: bool,
+    ) -> BuiltOperator:
+        """Return an operator in the plan of the query; the carrier is chosen if there is none.
 
         Raises:
             DeclarationError: The types of elements or results are not known, or do not fit the columns.
@@ -167,8 +183,13 @@ class Plan:
         with work.shipped(inputs[0].df.sparkSession):
             runner = SlotRunner(self.run, work.settings, work.spec, work.readers, work.writer, work.serializers)
             blobs = [self._packed(one, index, work.settings) for index, one in enumerate(inputs)]
-            packed = carried(reduce(DataFrame.unionByName, blobs), runner, self.carrier, self.output_mode)
-            return work.spec, mapped(packed, Unpacking(), from_arrow_schema(work.writer.schema))
+            rows = reduce(DataFrame.unionByName, blobs)
+            if carrier is None:
+                carrier, packed = chosen(rows, runner, self.output_mode, is_first=is_first)
+            else:
+                packed = carried(rows, runner, carrier, self.output_mode)
+            results = mapped(measured(packed, uid), Unpacking(), from_arrow_schema(work.writer.schema))
+            return BuiltOperator(work.spec, carrier, results)
 
     def work(
         self,

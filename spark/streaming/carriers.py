@@ -1,9 +1,11 @@
 """The two ways in which Spark calls an operator for its slots, and keeps the manifest of each.
 
-    apply_in_pandas_with_state      the default; Spark allows it once in a query
-    transform_with_state            where a query has several stateful operators
+    apply_in_pandas_with_state      where Spark allows it: once in a query, not after an aggregation
+    transform_with_state            elsewhere; Spark starts a further process for it in the driver
 
-Both are as fast, since Spark has one row of state for each slot. Source: notes on Spark, 2.1, rule 7.
+Both are as fast, since Spark has one row of state for each slot. A query may have both: the first of its operators on
+the one, all others on the other. In update mode Spark has the first nowhere near an aggregation, which may follow
+later, so there all operators are on the second. Source: notes on Spark, 2.1, rule 7.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .packing import packed, unpacked
+from ..session import require_libraries
+from .packing import unpacked
 from .runs import local_property
 from .slot_runs import Blob, SlotRunner
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
+    from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame
 
 APPLY_IN_PANDAS, TRANSFORM = "apply_in_pandas_with_state", "transform_with_state"
@@ -28,8 +32,38 @@ VARIABLE = "stateshift_manifest"
 
 CARRIERS = (APPLY_IN_PANDAS, TRANSFORM)
 
-_ROWS = "rows binary"
+_ROWS = "rows binary, metrics string"
 _STATE = "manifest binary"
+
+
+def chosen(blobs: DataFrame, runner: SlotRunner, output_mode: str, *, is_first: bool) -> tuple[str, DataFrame]:
+    """Return the carrier that Spark allows for an operator, and the packed results.
+
+    Args:
+        blobs: Packed rows.
+        runner: Processes them.
+        output_mode: The output mode of the query.
+        is_first: Whether the query has no operator of ours yet.
+    """
+    if is_first and output_mode == "append":
+        packed_results = carried(blobs, runner, APPLY_IN_PANDAS, output_mode)
+        if refusal(packed_results, output_mode) is None:
+            return APPLY_IN_PANDAS, packed_results
+    return TRANSFORM, carried(blobs, runner, TRANSFORM, output_mode)
+
+
+def refusal(results: DataFrame, output_mode: str) -> AnalysisException | None:
+    """Return why Spark refuses a query with these results; None: it allows it."""
+    from pyspark.errors import AnalysisException
+
+    plan = results._jdf.queryExecution().analyzed()  # noqa: SLF001 - only Java has the check
+    jvm: Any = results.sparkSession._jvm  # noqa: SLF001 - as above
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    try:
+        jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
+    except AnalysisException as error:
+        return error
+    return None
 
 
 def carried(blobs: DataFrame, runner: SlotRunner, carrier: str, output_mode: str) -> DataFrame:
@@ -46,6 +80,7 @@ def carried(blobs: DataFrame, runner: SlotRunner, carrier: str, output_mode: str
         return grouped.applyInPandasWithState(
             _in_pandas(runner), _ROWS, _STATE, output_mode.capitalize(), "ProcessingTimeTimeout"
         )
+    require_libraries("an operator with transformWithState", "google.protobuf")
     from .processor import SlotProcessor
 
     return blobs.groupBy("slot_group").transformWithState(
@@ -71,8 +106,8 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
             state.update((answer.manifest,))
         if answer.is_current:
             state.setTimeoutDuration(1)
-        if answer.rows is not None:
-            yield pd.DataFrame({"rows": [packed([answer.rows])]})
+        if (row := answer.row) is not None:
+            yield pd.DataFrame([row])
 
     return process
 

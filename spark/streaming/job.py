@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from functools import cached_property
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ from ...state.key_groups import check_parallelism
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
+from ...state.streaming.commit_log import last_planned
+from ...state.streaming.directory import STREAM_FILE, StateDirectory
 from ...state.streaming.slot import InputSpec
 from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
@@ -38,7 +41,7 @@ from ..session import session
 from .beginning import FromSavepoint
 from .bounded import BoundedOperator, run_bounded
 from .building import DEFAULT_KEY_GROUPS, Input, Plan, key_serializer
-from .carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
+from .carriers import CARRIERS
 from .elements import ResultWriter
 from .runs import RunFacts
 from .starting import Start
@@ -75,8 +78,8 @@ class StreamJob:
         slots: How many tasks share the keys. By default what it was, and at first the number of Spark's cores.
         configuration: Values by Flink's keys. The backend is RocksDB, with incremental checkpoints, unless another is
             named; HashMap writes the whole state with every batch.
-        carrier: How Spark calls the operators; by default by `applyInPandasWithState`. A query with several stateful
-            operators needs "transform_with_state".
+        carrier: How Spark calls the operators: "apply_in_pandas_with_state" or "transform_with_state". By default
+            each is called as it was before, and at first by what Spark allows in its place.
         output_mode: The output mode of the query: "append" or "update".
         blob_bytes: The size at which rows on their way to a slot are cut.
 
@@ -85,6 +88,7 @@ class StreamJob:
         bounded: Those of a bounded run.
         sources: The sources so far, by uid.
         functions: The functions of all.
+        carriers: How Spark calls the operators of a query.
     """
 
     def __init__(
@@ -95,12 +99,12 @@ class StreamJob:
         max_parallelism: int | None = None,
         slots: int | None = None,
         configuration: Mapping[str, Any] | None = None,
-        carrier: str = APPLY_IN_PANDAS,
+        carrier: str | None = None,
         output_mode: str = "append",
         blob_bytes: int = 4 << 20,
     ) -> None:
         check_parallelism(slots or 1, max_parallelism or MAX_KEY_GROUPS)
-        if carrier not in CARRIERS:
+        if carrier not in {None, *CARRIERS}:
             raise DeclarationError(f"{shown(carrier)} is not a carrier", advice=f"choose one of {', '.join(CARRIERS)}")
         # Workers and Java have working folders of their own, so a relative path would be another place there.
         self.state_dir, self.checkpoint = _from_anywhere(state_dir), _from_anywhere(checkpoint)
@@ -112,11 +116,12 @@ class StreamJob:
         self.bounded: dict[str, BoundedOperator] = {}
         self.sources: dict[str, SourceSpec] = {}
         self.functions: dict[str, Function] = {}
+        self.carriers: dict[str, str] = {}
+        self._carrier = carrier
         self.token = uuid.uuid4().hex
         self.plan = Plan(
             RunFacts(self.state_dir, self.token),
             configured_backend(self.configuration),
-            carrier,
             output_mode,
             blob_bytes,
         )
@@ -315,14 +320,20 @@ class StreamJob:
             self.bounded[uid] = BoundedOperator.of(self.plan, inputs, work, min(slots, key_groups), key_groups)
             self.functions[uid] = function
             return self.bounded[uid].results
-        if self.operators and self.plan.carrier == APPLY_IN_PANDAS:
-            raise DeclarationError(
-                "Spark calls applyInPandasWithState for one operator of a query, and this is the second",
-                advice=f'create the job with carrier="{TRANSFORM}"',
-            )
-        spec, results = self.plan.operator(inputs, function, uid, output_type, side_outputs, in_order=in_order)
-        self.operators[uid], self.functions[uid] = spec, function
-        return results
+        carrier = self._carrier or self._carriers_before.get(uid)
+        how: Any = {"in_order": in_order, "carrier": carrier, "is_first": not self.operators}
+        built = self.plan.operator(inputs, function, uid, output_type, side_outputs, **how)
+        self.operators[uid], self.functions[uid], self.carriers[uid] = built.spec, function, built.carrier
+        return built.results
+
+    @cached_property
+    def _carriers_before(self) -> dict[str, str]:
+        """How Spark called the operators before, by uid; its checkpoint has their state in the form of that."""
+        folder = Folder.at(self.state_dir)
+        if last_planned(Folder.at(self.checkpoint)) is None or not folder.exists(STREAM_FILE):
+            return {}
+        epoch = StateDirectory.open(folder).last_epoch
+        return {} if epoch is None else epoch.carriers
 
     def _require_new(self, uid: str) -> None:
         if uid in self.functions:

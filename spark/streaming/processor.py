@@ -8,7 +8,6 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from .carriers import VARIABLE, batch_number
-from .packing import packed
 from .slot_runs import Blob
 
 if TYPE_CHECKING:
@@ -55,5 +54,5 @@ class SlotProcessor(StatefulProcessor):
             self._manifest.update((answer.manifest,))
         if answer.is_current:
             self._handle.registerTimer(now_ms + 1)
-        if answer.rows is not None:
-            yield Row(rows=packed([answer.rows]))
+        if (row := answer.row) is not None:
+            yield Row(**row)

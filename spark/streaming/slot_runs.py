@@ -9,17 +9,20 @@ Spark, 2.1.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import MigrationFailed, located
 from ...serializers.registry import registry
+from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ...state.streaming.directory import with_places
 from ...state.streaming.manifest import Manifest
+from ...state.streaming.measured import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
-from .packing import unpacked
+from .packing import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,11 +58,20 @@ class Answer:
         rows: The rows of its results; None: there are none.
         is_current: Whether the slot is one of the present epoch, which Spark calls in the next batch even without rows:
             a timer may be due then, or event time may end.
+        metrics: What was measured; None: the slot did not run.
     """
 
     manifest: bytes | None
     rows: pa.RecordBatch | None = None
     is_current: bool = True
+    metrics: SlotMetrics | None = None
+
+    @property
+    def row(self) -> dict[str, Any] | None:
+        """The row that Spark gets; None: there is none."""
+        if self.metrics is None:
+            return None
+        return {"rows": packed([] if self.rows is None else [self.rows]), "metrics": self.metrics.to_json()}
 
 
 @attrs.frozen
@@ -105,16 +117,21 @@ class SlotRunner:
             if before.batch == batch or not (arrived or is_due or run.drains == batch):
                 return Answer(None)  # it has run in this batch because it had rows, or there is nothing to do
         with located(operator=self.spec.uid):
+            began_s = time.perf_counter()
+            open_before = _LIVE.get(self._place(run, slot))
             task = self._task(run, slot, before, now_ms)
+            opened = Opened(open_before is None or task is not open_before[1], began_s, time.perf_counter())
             try:
-                answer = self._processed(task, run, arrived, now_ms, batch)
+                answer = self._processed(task, run, arrived, now_ms, batch, opened)
             except BaseException:
                 task.close()
                 raise
             _LIVE[self._place(run, slot)] = run, task
             return answer
 
-    def _processed(self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
+    def _processed(
+        self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int, opened: Opened
+    ) -> Answer:
         highest: list[int | None] = [None] * len(self.readers)
         elements = []
         for blob in sorted(blobs, key=lambda one: one.origin):  # the order in which they arrive is by chance
@@ -125,7 +142,8 @@ class SlotRunner:
         task.process(elements, highest, now_ms, drains=run.drains == batch)
         results, side = task.take()
         rows = self.writer.write(results, side) if results or side else None
-        directory = run.directory
+        processed_s = time.perf_counter()
+        directory, files_before = run.directory, task.files
         manifest = task.checkpoint(
             batch,
             directory=directory.id,
@@ -138,7 +156,23 @@ class SlotRunner:
         data = manifest.to_bytes()
         directory.record(manifest, data)
         task.keep(manifest)
-        return Answer(data, rows)
+        files, inline = manifest.files(), manifest.inline_bytes
+        late, timers, own = task.measured()
+        metrics = SlotMetrics(
+            opened_slots=int(opened.is_new),
+            rows=sum(len(one.values) for one in elements),
+            late_rows=late,
+            timers=timers,
+            results=len(results) + len(side),
+            checkpoint_bytes=inline + sum(size for name, size in files.items() if name not in files_before),
+            state_bytes=inline + sum(files.values()),
+            open_ms=_milliseconds(opened.began_s, opened.ended_s),
+            process_ms=_milliseconds(opened.ended_s, processed_s),
+            snapshot_ms=_milliseconds(processed_s, time.perf_counter()),
+            watermark_ms=manifest.watermark if MIN_WATERMARK < manifest.watermark < MAX_WATERMARK else None,
+            own=own,
+        )
+        return Answer(data, rows, metrics=metrics)
 
     def _place(self, run: Run, slot: int) -> tuple[str, str, int]:
         return run.directory.id, self.spec.uid, slot
@@ -166,6 +200,11 @@ class SlotRunner:
         lazy = run.epoch.lazy.get(self.spec.uid)
         task = SlotTask(self.spec, slot, run.epoch.slots, run.max_parallelism, lazy=lazy)
         if before is not None and before.epoch == run.epoch.number:
+            if before.operator.operator_id.hex() != task.operator.id:
+                raise MigrationFailed(
+                    "Spark's checkpoint has the state of another operator of the query in this place",
+                    advice="put the operators in the order in which they were before",
+                )
             stored = with_places(before.operator, run.directory.files)
             lineage = run.epoch.lineage
             task.resume(before, StoredOperator(stored, run.directory.folder, before.batch + 1, lineage), now_ms)
@@ -175,6 +214,25 @@ class SlotRunner:
         operator = None if base is None else _operator_of(base, self.spec)
         task.begin_epoch(operator, now_ms)
         return task
+
+
+@attrs.frozen
+class Opened:
+    """How the task of a slot was opened.
+
+    Attributes:
+        is_new: Whether it was not open before.
+        began_s: When that began.
+        ended_s: When it was done.
+    """
+
+    is_new: bool
+    began_s: float
+    ended_s: float
+
+
+def _milliseconds(began_s: float, ended_s: float) -> float:
+    return round((ended_s - began_s) * 1000, 3)
 
 
 def register_all(serializers: Iterable[tuple[type, TypeSerializer[Any]]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory, lac
 from ...state.streaming.source import planned_offsets
 from .beginning import Beginning
 from .building import DEFAULT_KEY_GROUPS
-from .carriers import TRANSFORM
+from .carriers import APPLY_IN_PANDAS, TRANSFORM, refusal
 from .grouping import slot_groups
 from .manifests import committed_manifests
+from .measuring import observed
 from .taken_offsets import TakenOffsets, source_kinds
 from .upgrading import HOW, Judgement, write_base, write_beginning
 
@@ -50,6 +52,7 @@ _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
+_ONE_PLACE = "use its results once: foreachBatch with split_outputs writes several outputs of one query"
 
 _RELEASES: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 """The last query of this process on each state directory, and the thread that releases the directory after it."""
@@ -81,6 +84,7 @@ class Start:
         self._attempts: tuple[str, ...] = ()
         self._wake_ms: int | None = None
         self._sources = source_kinds(writer._df)  # noqa: SLF001 - as above
+        self._carriers: dict[str, str] = {}  # in the order in which Spark numbers operators
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
@@ -195,26 +199,32 @@ class Start:
         return writer.outputMode(self._job.plan.output_mode)
 
     def _settings(self) -> dict[str, str]:
-        if self._job.plan.carrier == TRANSFORM and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
+        if TRANSFORM in self._job.carriers.values() and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
             return {_PROVIDER: _ROCKSDB}  # Spark has transformWithState on no other
         return {}
 
     def _require_allowed(self) -> None:
         """Refuse what Spark would refuse, before anything is written."""
-        from pyspark.errors import AnalysisException
-
-        plan = self._writer._df._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
-        jvm: Any = self._spark._jvm  # noqa: SLF001 - only Java has the check
-        mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, self._job.plan.output_mode.capitalize())()
-        try:
-            jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
-        except AnalysisException as error:
-            others = f'; with carrier="{TRANSFORM}" more is allowed' if self._job.plan.carrier != TRANSFORM else ""
+        error = refusal(self._writer._df, self._job.plan.output_mode)  # noqa: SLF001 - as above
+        if error is not None:
+            first = next((uid for uid, carrier in self._job.carriers.items() if carrier == APPLY_IN_PANDAS), None)
+            others = f'; {first!r} may stand in more places with carrier="{TRANSFORM}"' if first is not None else ""
             raise DeclarationError(
                 f"Spark refuses the query: {str(error).splitlines()[0]}",
                 advice=f"change the query or its output_mode{others}",
                 written="Nothing was written.",
             ) from error
+        places = list(observed(self._writer._df))  # noqa: SLF001 - as above
+        times = Counter(places)
+        for uid in self._job.operators:
+            if times[uid] != 1:
+                how = f"is {times[uid]} times in the query" if times[uid] else "is not in the query"
+                raise DeclarationError(
+                    f"the operator {uid!r} {how}, and its state belongs to one",
+                    advice=_ONE_PLACE if times[uid] else "write its results, too; or leave it out of the job",
+                    written="Nothing was written.",
+                )
+        self._carriers = {uid: self._job.carriers[uid] for uid in places if uid in self._job.carriers}
 
     def _require_unwritten(self) -> None:
         """Refuse a file sink that has batches of later numbers: Spark would leave out the results of new ones."""
@@ -329,7 +339,7 @@ class Start:
         planned = last_planned(self._checkpoint)
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
         partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
-        carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
+        carriers = self._carriers
         # A source has its state from the last planned batch on: Spark repeats that batch, and then asks for more.
         offsets = [] if planned is None else planned_offsets(self._checkpoint, planned)
         sources = [one.manifest for one in offsets if one.manifest is not None]
@@ -341,7 +351,7 @@ class Start:
                 epoch = self._begun(directory, epoch, beginning)
             directory.begin_epoch(epoch)
             return epoch
-        self._require_same_carriers(before, carriers)
+        self._require_same_operators(before, carriers)
         manifests = []
         if batch is not None and before.carriers:
             manifests = committed_manifests(self._spark, self._checkpoint, directory)
@@ -382,13 +392,23 @@ class Start:
         of_lazy = {"lazy": judgement.lazy, "types": judgement.lazy_types}
         return attrs.evolve(epoch, base=base, begun=beginning.begun, history=history, **of_lazy)
 
-    def _require_same_carriers(self, before: Epoch, carriers: dict[str, str]) -> None:
+    def _require_same_operators(self, before: Epoch, carriers: dict[str, str]) -> None:
+        """Refuse other operators, or another order of them: Spark finds their state by their numbers in the query."""
+        was_in, is_in = list(before.carriers), list(carriers)
+        if len(was_in) != len(is_in) or (was_in != is_in and not self._options.edits):
+            raise DeclarationError(
+                f"the checkpoint has the state of the operators {', '.join(was_in)}, in this order, and the query has"
+                f" {', '.join(is_in)}",
+                advice="put the same operators in the same order, with the uids that they had (a uid is renamed by"
+                " options); or start a new query from a savepoint",
+                written="Nothing was written.",
+            )
         for uid, carrier in carriers.items():
             was = before.carriers.get(uid, carrier)
             if was != carrier:
                 raise DeclarationError(
                     f"the operator {uid!r} ran with the carrier {was!r}, and its checkpoint has the state of that",
-                    advice=f'create the job with carrier="{was}"; or start a new query from a savepoint',
+                    advice="create the job without a carrier; or start a new query from a savepoint",
                     written="Nothing was written.",
                 )
 

@@ -6,10 +6,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
+import attrs
+
 from ...serializers.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    Metric: TypeAlias = "Counter | Meter | Distribution | Callable[[], int]"
+    """A gauge is its function."""
 
 _M = TypeVar("_M", "Counter", "Meter", "Distribution")
 
@@ -85,6 +91,10 @@ class Distribution:
     __slots__ = ("count", "max", "min", "sum")
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all values: what follows is reported by itself."""
         self.count = self.sum = 0
         self.min: int | None = None
         self.max: int | None = None
@@ -106,7 +116,7 @@ class MetricGroup:
     """
 
     def __init__(self) -> None:
-        self.metrics: dict[str, Counter | Meter | Distribution | Callable[[], int]] = {}
+        self.metrics: dict[str, Metric] = {}
         self.groups: dict[str, MetricGroup] = {}
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
@@ -135,3 +145,74 @@ class MetricGroup:
         if type(known) is not type(new):
             raise DeclarationError(f"the metric {name!r} is a {type(known).__name__}, not a {type(new).__name__}")
         return known
+
+
+@attrs.frozen
+class Figure:
+    """A figure of a metric, for an interval.
+
+    Attributes:
+        name: The name of the metric, with those of its groups before it, and of the part of a distribution or gauge.
+        how: How the figures of several subtasks become one: "sum", "min" or "max".
+        value: The value.
+    """
+
+    name: str
+    how: str
+    value: int
+
+
+class MetricReporter:
+    """Reports the metrics of a group for one interval after the other, such as batches.
+
+    Args:
+        group: The group.
+    """
+
+    def __init__(self, group: MetricGroup) -> None:
+        self._group = group
+        self._counts: dict[str, int] = {}
+
+    def report(self) -> Iterator[Figure]:
+        """Yield what was counted since the last report, and what gauges return now.
+
+        A counter or meter is one figure. A distribution is `NAME.count`, `NAME.sum`, `NAME.min` and `NAME.max`, and
+        begins anew; a gauge is a distribution of one value for each subtask.
+        """
+        for name, metric in _named(self._group):
+            if isinstance(metric, Counter | Meter):
+                count = metric.get_count()
+                yield Figure(name, "sum", count - self._counts.get(name, 0))
+                self._counts[name] = count
+                continue
+            if isinstance(metric, Distribution):
+                yield from _spread(name, metric)
+                metric.reset()
+            else:
+                values = Distribution()
+                values.update(_value_of(name, metric))
+                yield from _spread(name, values)
+
+
+def _spread(name: str, values: Distribution) -> Iterator[Figure]:
+    yield Figure(f"{name}.count", "sum", values.count)
+    yield Figure(f"{name}.sum", "sum", int(values.sum))
+    if values.min is not None and values.max is not None:
+        yield Figure(f"{name}.min", "min", int(values.min))
+        yield Figure(f"{name}.max", "max", int(values.max))
+
+
+def _named(group: MetricGroup, before: str = "") -> Iterator[tuple[str, Metric]]:
+    """Yield the metrics of a group and of the groups in it, with their full names."""
+    for name, metric in group.metrics.items():
+        yield before + name, metric
+    for name, inner in group.groups.items():
+        yield from _named(inner, f"{before}{name}.")
+
+
+def _value_of(name: str, gauge: Callable[[], int]) -> int:
+    try:
+        return gauge()
+    except Exception as error:
+        error.add_note(f"in the gauge {name!r}")
+        raise

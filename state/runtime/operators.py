@@ -131,6 +131,11 @@ class StreamOperator(ABC):
         firsts = [service.first_timestamp(TimeDomain.PROCESSING_TIME) for service in self._services]
         return min((first for first in firsts if first is not None), default=None)
 
+    @property
+    def fired_timers(self) -> int:
+        """How many timers have fired."""
+        return sum(service.fired for service in self._services)
+
     def _fire(self, domain: TimeDomain, until: int) -> None:
         for service in self._services:
             service.fire(domain, until)

@@ -54,6 +54,9 @@ class InternalTimerService:
         name: The name of the service: "user-timers", "window-timers".
         namespace: The serializer of the namespaces.
         on_timer: Called for each timer that fires.
+
+    Attributes:
+        fired: How many timers have fired.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class InternalTimerService:
         self._backend = backend
         self._times = times
         self._on_timer = on_timer
+        self.fired = 0
         self._queues: dict[TimeDomain, TimerQueue] = {
             domain: backend.create_timer_queue(name, domain, namespace) for domain in TimeDomain
         }
@@ -94,6 +98,7 @@ class InternalTimerService:
             timestamp, key, namespace = timer
             backend.set_current_key(key)
             on_timer(domain, timestamp, namespace)
+            self.fired += 1
 
     def first_timestamp(self, domain: TimeDomain) -> int | None:
         """Return the time of the first timer; None where there is none."""

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile
-from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
+from ..savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from ..savepoint.metadata import SavepointMetadata, read_metadata, write_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..savepoint.metadata import OperatorState
 
 MANIFESTS = "manifests"
@@ -121,13 +119,20 @@ class Manifest:
         """The name of the file with this manifest, in the folder of manifests."""
         return str(ManifestName(self.operator.operator_id.hex(), self.slot, self.batch, self.run, self.attempt))
 
-    def files(self) -> Iterator[str]:
-        """Yield the names of the files that the state consists of, below the state directory."""
+    def files(self) -> dict[str, int]:
+        """Return the sizes in bytes of the files that the state consists of, by their names below the directory."""
+        found = {}
         for stream in self.operator.streams:
             if isinstance(stream, RelativeFileHandle):
-                yield f"{FILES}/{stream.path}"
+                found[f"{FILES}/{stream.path}"] = stream.size
             elif isinstance(stream, AbsoluteFileHandle):
-                yield "/".join(stream.uri.rsplit("/", 2)[1:])
+                found["/".join(stream.uri.rsplit("/", 2)[1:])] = stream.size
+        return found
+
+    @property
+    def inline_bytes(self) -> int:
+        """The size of the state that is in the manifest itself: little state needs no file."""
+        return sum(stream.size for stream in self.operator.streams if isinstance(stream, InlineHandle))
 
     def to_bytes(self) -> bytes:
         """Return the manifest as bytes."""

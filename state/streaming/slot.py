@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from bisect import bisect_right
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import shown
+from ..runtime.metrics import MetricReporter
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ..savepoint.redistribution import Share
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ...serializers.serializer import TypeSerializer
+    from ..runtime.metrics import Figure
     from ..runtime.output_tag import OutputTag
     from ..storage.files import Folder
     from ..task.subtask import BackendFactory, StoredOperator
@@ -113,6 +116,7 @@ class SlotTask(FunctionSubtask):
     Attributes:
         results: The results of the main output since the last `take`.
         side_results: Those of side outputs, with their tags.
+        late: How many elements of the last batch were late.
     """
 
     def __init__(
@@ -135,6 +139,9 @@ class SlotTask(FunctionSubtask):
         self._active_ms = [0] * len(spec.inputs)
         self.results: list[Any] = []
         self.side_results: list[tuple[OutputTag, Any]] = []
+        self.late = 0
+        self._timers_before = 0
+        self._reporter: MetricReporter | None = None
         super().__init__(
             function or pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
             spec.key,
@@ -228,8 +235,11 @@ class SlotTask(FunctionSubtask):
 
     def _elements(self, batch: Sequence[Elements]) -> None:
         process, watermark = self._running.process_element, self._running.process_watermark
+        reached_before = self._running.times.watermark
         if not self._spec.in_order or all(elements.timestamps is None for elements in batch):
             for elements in batch:
+                times = elements.timestamps or ()
+                self.late += sum(one is not None and one <= reached_before for one in times)
                 for timestamp, index, key, value in elements:
                     self._key_now = key
                     self._element = value
@@ -237,6 +247,9 @@ class SlotTask(FunctionSubtask):
             return
         rows = [row for elements in batch for row in elements]
         rows.sort(key=_time_of)
+        # No element is behind what event time reaches within the batch, and those without a time stamp come first.
+        untimed = bisect_right(rows, MIN_WATERMARK, key=_time_of)
+        self.late += max(bisect_right(rows, reached_before, key=_time_of) - untimed, 0)
         delays, reached = [spec.delay_ms for spec in self._spec.inputs], [MIN_WATERMARK] * len(self._spec.inputs)
         for timestamp, index, key, value in rows:
             delay = delays[index]
@@ -300,6 +313,18 @@ class SlotTask(FunctionSubtask):
         times = [time for time in silent if time > self._now_ms]
         return min(times if timer is None else [timer, *times], default=None)
 
+    def measured(self) -> tuple[int, int, tuple[Figure, ...]]:
+        """Return how many elements were late and how many timers fired since the last call, and the function's metrics.
+
+        Those are of the same interval, too.
+        """
+        running = self._running
+        if self._reporter is None:
+            self._reporter = MetricReporter(running.runtime_context.get_metrics_group())
+        late, timers = self.late, running.fired_timers - self._timers_before
+        self.late, self._timers_before = 0, running.fired_timers
+        return late, timers, tuple(self._reporter.report())
+
     def take(self) -> tuple[list[Any], list[tuple[OutputTag, Any]]]:
         """Return the results since the last call, and forget them."""
         taken = self.results, self.side_results
@@ -350,6 +375,11 @@ class SlotTask(FunctionSubtask):
     def keep(self, manifest: Manifest) -> None:
         """Note the manifest of the last checkpoint as it was stored."""
         self._last = manifest
+
+    @property
+    def files(self) -> dict[str, int]:
+        """The sizes of the files of the last manifest, by their names."""
+        return {} if self._last is None else self._last.files()
 
     @property
     def last_attempt(self) -> str:

@@ -29,7 +29,7 @@ warnings.filterwarnings("ignore")
 from pyspark.sql import SparkSession
 from stateshift import Job, Operator, StateShiftError, ValueStateDescriptor
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.spark import register
+from stateshift.spark import StreamJob, register
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
 from stateshift.spark.verify import verify
@@ -65,6 +65,8 @@ facts["left"] = os.path.exists(f"{folder}/none")
 rows = spark.range(3).selectExpr("id", "cast(id as string) as text")
 rows = StateSource("counter", "count", rows, key_by="id", value="text")
 facts["bootstrap"] = told(lambda: bootstrap(f"{folder}/made", job(str), rows))
+stream = spark.readStream.format("rate").load()
+facts["streamed"] = told(lambda: StreamJob(f"{folder}/state", f"{folder}/checkpoint").stream(stream))
 
 def read(place):
     return spark.read.format("savepoint").options(operator="counter", state="count").load(place)
@@ -99,6 +101,7 @@ def test_states_are_migrated_read_and_written_on_a_connect_session(tmp_path, cou
     assert "Nothing was published" in facts["bad"]
     assert facts["bootstrap"].startswith("DeclarationError: making a savepoint from rows needs Spark's driver")
     assert "spark-submit" in facts["bootstrap"]
+    assert facts["streamed"].startswith("DeclarationError: a function with state needs Spark's driver")
     assert facts["types"] == ["int", "bigint", "string"]
     assert facts["joined"] == [[4, "4", "four"]]
     assert facts["one"] == [[2999, "2999"]]

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from stateshift import DeclarationError, KeyedProcessFunction, ValueStateDescriptor
-from stateshift.spark.streaming.carriers import CARRIERS, TRANSFORM
+from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, CARRIERS, TRANSFORM
 
 
 @attrs.frozen
@@ -48,8 +48,13 @@ def feed_and_run(names, build, **options):
     names.run(build, **options)
 
 
-def test_two_operators_in_a_chain_have_keys_of_their_own(query):
-    names = query(COLUMNS, carrier=TRANSFORM)
+def carriers(names):
+    return names.directory.last_epoch.carriers
+
+
+@pytest.mark.parametrize("carrier", [None, TRANSFORM])
+def test_two_operators_in_a_chain_have_keys_of_their_own(query, carrier):
+    names = query(COLUMNS, carrier=carrier)
 
     def chained(job, query):
         users = job.stream(query.frame()).key_by("user").process(Counts(), uid="users")
@@ -59,23 +64,33 @@ def test_two_operators_in_a_chain_have_keys_of_their_own(query):
 
     # ann, bob, ann, ann, cy: odd, odd, even, odd, odd
     assert [("even", 1), ("odd", 1), ("odd", 2), ("odd", 3), ("odd", 4)] == names.results("name", "count")
-    assert {"users", "parities"} == set(names.directory.last_epoch.carriers)
+    assert {"users": carrier or APPLY_IN_PANDAS, "parities": TRANSFORM} == carriers(names)
 
 
-def test_two_operators_side_by_side(query):
-    names = query(COLUMNS, carrier=TRANSFORM)
+@pytest.mark.parametrize("carrier", [None, TRANSFORM])
+def test_two_operators_side_by_side(query, carrier):
+    names = query(COLUMNS, carrier=carrier)
 
-    def beside(job, query):
+    def beside(job, query, order=("users", "minutes"), *, is_turned=False):
         frame = query.frame()
-        users = job.stream(frame).key_by("user").process(Counts(), uid="users")
         minutes = frame.withColumn("minute", F.minute("at").cast("string"))
-        return users.union(job.stream(minutes).key_by("minute").process(Counts(), uid="minutes"))
+        made = {
+            uid: job.stream({"users": frame, "minutes": minutes}[uid]).key_by(uid[:-1]).process(Counts(), uid=uid)
+            for uid in order
+        }
+        first, second = ("minutes", "users") if is_turned else ("users", "minutes")
+        return made[first].union(made[second])
 
     feed_and_run(names, beside)
+    assert {"users": carrier or APPLY_IN_PANDAS, "minutes": TRANSFORM} == carriers(names)
+    names.feed(("ann", at(40)))
+    names.run(lambda job, query: beside(job, query, ("minutes", "users")))  # each on the carrier that it was on
+    with pytest.raises(DeclarationError, match=r"operators (users, minutes|minutes, users), in this order"):
+        names.run(lambda job, query: beside(job, query, is_turned=True))
 
-    counted = sorted([("ann", 1), ("ann", 2), ("ann", 3), ("bob", 1), ("cy", 1)])
+    counted = sorted([("ann", 1), ("ann", 2), ("ann", 3), ("ann", 4), ("bob", 1), ("cy", 1)])
     assert counted == [row for row in names.results("name", "count") if row[0].isalpha()]
-    assert [(str(minute), 1) for minute in (0, 1, 2, 3, 30)] == sorted(
+    assert [(str(minute), 1) for minute in (0, 1, 2, 3, 30, 40)] == sorted(
         (row for row in names.results("name", "count") if row[0].isdigit()), key=lambda row: int(row[0])
     )
 
@@ -121,18 +136,30 @@ def after_an_aggregation(job, query):
     )
 
 
-def test_an_operator_after_an_aggregation(query):
-    names = query(COLUMNS, carrier=TRANSFORM)
+def test_an_operator_after_an_aggregation_has_the_carrier_that_spark_allows_there(query):
+    names = query(COLUMNS)
 
     feed_and_run(names, after_an_aggregation)
     names.feed(("dan", at(59)))
     names.run(after_an_aggregation)
 
     assert [("ann", 1), ("bob", 1)] == names.results("name", "count")
+    assert {"users": TRANSFORM} == carriers(names)
+
+
+def test_in_update_mode_spark_may_aggregate_after_an_operator(query):
+    names = query(COLUMNS, output_mode="update")
+    names.feed(("ann", at(0)), ("bob", at(1)), ("ann", at(2)))
+    job = names.job()
+    users = job.stream(names.frame()).key_by("user").process(Counts(), uid="users")
+    writer = users.groupBy("parity").count().writeStream.format("memory").queryName("parities")
+    job.start(writer, available_now=True).awaitTermination()
+
+    assert {("odd", 2), ("even", 1)} == {tuple(row) for row in names.spark.table("parities").collect()}
 
 
 def test_what_spark_refuses_is_refused_before_anything_is_written(query):
-    names = query(COLUMNS)
+    names = query(COLUMNS, carrier=APPLY_IN_PANDAS)
     names.feed(("ann", at(0)))
 
     with pytest.raises(DeclarationError, match=r'Spark refuses the query.*\n.*carrier="transform_with_state"'):
@@ -141,9 +168,20 @@ def test_what_spark_refuses_is_refused_before_anything_is_written(query):
     assert not (names.place / "checkpoint").exists()
 
 
-def test_a_second_operator_on_the_carrier_that_spark_allows_once_is_refused(query):
+def test_an_operator_more_is_refused_because_spark_numbers_them(query):
     names = query(COLUMNS)
-    job = names.job()
-    users = job.stream(names.frame()).key_by("user").process(Counts(), uid="users")
-    with pytest.raises(DeclarationError, match=r"this is the second\n.*transform_with_state"):
-        job.stream(users).key_by("parity").process(Counts(), uid="parities")
+
+    def one(job, query):
+        return job.stream(query.frame()).key_by("user").process(Counts(), uid="users")
+
+    def two(job, query):
+        return job.stream(one(job, query)).key_by("parity").process(Counts(), uid="parities")
+
+    names.feed(("ann", at(0)))
+    names.run(one)
+    with pytest.raises(DeclarationError, match=r"the operators users, in this order.*\n.*from a savepoint"):
+        names.run(two)
+    names.feed(("ann", at(1)))
+    names.run(one)
+
+    assert [("ann", 1), ("ann", 2)] == names.results("name", "count")

@@ -182,7 +182,7 @@ def test_a_checkpoint_that_was_replaced_is_refused(started, accounts, query, tmp
 
 
 def test_another_carrier_is_refused(started, accounts):
-    with pytest.raises(DeclarationError, match=r"ran with the carrier 'apply_in_pandas.*\n.*create the job"):
+    with pytest.raises(DeclarationError, match=r"ran with the carrier 'apply_in_pandas.*\n.*without a carrier"):
         started.run(accounts(1), carrier=TRANSFORM)
 
 

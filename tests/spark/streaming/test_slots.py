@@ -19,6 +19,7 @@ from stateshift import (
     CheckpointedFunction,
     CheckpointListener,
     DeclarationError,
+    HashMapStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
     OutputTag,
@@ -234,6 +235,28 @@ def test_rows_are_processed_in_the_order_of_their_times_and_timers_fire_between_
     fired = engine.batch([at("ann", 25), at("ann", 3), at("ann", 11), at("ann", 4)])
 
     assert [("ann", 2, 10), ("ann", 1, 20)] == [tuple(row.values()) for row in fired]
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_slots_did_in_a_batch_is_measured(tmp_path, backend, in_order):
+    engine = windowed(tmp_path, backend)
+    object.__setattr__(engine.runner, "spec", attrs.evolve(engine.spec, in_order=in_order))
+
+    engine.batch([at("ann", 1), at("bob", 5), at("cy", 9)])
+    assert [0, 3, 0, 3] == sums(engine, "late_rows", "rows", "timers", "opened_slots")
+    engine.batch([at("dan", 21), at("ann", 8), at("bob", 9), at("cy", 3)])
+    assert [2, 4, 3, 0] == sums(engine, "late_rows", "rows", "results", "opened_slots")  # cy's 3 and ann's 8 are late
+    assert {20} == {one.watermark_ms for one in engine.measured}
+    engine.new_process()
+    engine.batch([at("dan", 21)], commits=False)
+    assert [0, 1, 0, 3] == sums(engine, "late_rows", "rows", "results", "opened_slots")
+    is_whole = [one.checkpoint_bytes == one.state_bytes for one in engine.measured]
+    assert sums(engine, "state_bytes") > [0]
+    assert all(is_whole) == (backend is HashMapStateBackend)
+
+
+def sums(engine, *names):
+    return [sum(getattr(one, name) for one in engine.measured) for name in names]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
