@@ -36,6 +36,9 @@ settings.load_profile("stateshift")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A pytest that a test starts elsewhere would work out tables of characters again, which hypothesis keeps.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(__file__).parents[1] / ".hypothesis"))
+
 for _name, _value in spark_classes.environment().items():
     os.environ.setdefault(_name, _value)
 
