@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MASTER = "local[2,4]"
 """Two cores, and four attempts per task, as with the default master."""
 
+CONF = {"spark.sql.shuffle.partitions": "2"}
+"""One for each core: with Spark's 200, each batch of a streaming query has hundreds of tasks."""
+
 
 @pytest.fixture(scope="session")
 def stateshift_spark() -> Iterator[SparkSession]:
@@ -23,7 +26,7 @@ def stateshift_spark() -> Iterator[SparkSession]:
     from .session import session
 
     was_there = SparkSession.getActiveSession() is not None
-    running = session(MASTER, app_name="stateshift tests")
+    running = session(MASTER, app_name="stateshift tests", conf=CONF)
     yield running
     if not was_there:
         running.stop()

@@ -36,8 +36,11 @@ settings.load_profile("stateshift")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.java_options())
-os.environ.setdefault("SPARK_LAUNCHER_OPTS", spark_classes.OPTIONS)
+# A pytest that a test starts elsewhere would work out tables of characters again, which hypothesis keeps.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(__file__).parents[1] / ".hypothesis"))
+
+for _name, _value in spark_classes.environment().items():
+    os.environ.setdefault(_name, _value)
 
 # Savepoints are flushed to the disk thousands of times. In memory that takes no time; a run needs about a gigabyte.
 MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there has names of its own
@@ -192,5 +195,10 @@ def undescribed_subclass(savepoint_copy, describe_anew):
 
 @pytest.fixture(scope="session")
 def spark(stateshift_spark):  # noqa: F811 - the fixture
-    """The one session of a test run, as the package gives it to its users' tests."""
+    """The one session of a test run, as the package gives it to its users' tests.
+
+    Most of its plans run once: to interpret one takes a fifth less than to compile Java code for it.
+    """
+    stateshift_spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    stateshift_spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return stateshift_spark

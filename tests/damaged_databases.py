@@ -2,7 +2,7 @@
 
 A program of its own, because RocksDB could end its process: the test that starts it sees which seed that was.
 
-    python damaged_databases.py NAME FIRST LAST SCRATCH
+    python damaged_databases.py NAME SCRATCH SEED…
 """
 
 from __future__ import annotations
@@ -372,12 +372,12 @@ def outcome(name, seed, scratch, sound):
             "told": told}  # fmt: skip
 
 
-def run(name, first, last, scratch):
+def run(name, scratch, seeds):
     _, sound, _ = exported(native_snapshots.snapshot(name))
-    for seed in range(first, last):
+    for seed in seeds:
         print(json.dumps({"seed": seed}), flush=True)
         print(json.dumps(outcome(name, seed, scratch, sound)), flush=True)
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    run(sys.argv[1], Path(sys.argv[2]), list(map(int, sys.argv[3:])))

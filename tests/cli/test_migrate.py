@@ -34,7 +34,7 @@ DROPPING = MigrationOptions(edits=Edits(drop=("version-free",)))
 CHILD = {
     name: value
     for name, value in os.environ.items()
-    if name in {"SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"} or not name.startswith(("PYTHON", "SPARK"))
+    if name in {"SPARK_HOME", "SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"} or not name.startswith(("PYTHON", "SPARK"))
 }
 
 

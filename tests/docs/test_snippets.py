@@ -143,6 +143,7 @@ class Reader:
             "PATH": os.pathsep.join(map(str, (commands, Path(sys.executable).parent, os.environ["PATH"]))),
             "COLUMNS": "200",
             "NO_COLOR": "1",
+            "PYTEST_ADDOPTS": "--hypothesis-profile=ci",  # on a busy machine an example takes longer than its deadline
         }
 
     def type_in(self, command: str) -> list[str]:

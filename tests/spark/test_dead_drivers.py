@@ -153,6 +153,7 @@ print("made", report.states[0].entries)
 """
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 def test_a_driver_killed_in_a_bootstrap_publishes_nothing_and_another_then_succeeds(
     tmp_path, start_python, values_of, spark

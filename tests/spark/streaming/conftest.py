@@ -22,9 +22,7 @@ def _no_slots():
 
 @pytest.fixture
 def query(spark, tmp_path):
-    """`query("user string, amount long")`: a query on the session of all tests, with two partitions of state."""
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    """`query("user string, amount long")`: a query on the session of all tests."""
 
     def make(columns, **options):
         return Query(spark, tmp_path, columns, **options)
@@ -32,7 +30,6 @@ def query(spark, tmp_path):
     yield make
     for running in spark.streams.active:
         running.stop()
-    spark.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
 @pytest.fixture(params=CARRIERS)
