@@ -19,6 +19,7 @@ from .progress import spinning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..compat.description import JobDescription
     from ..spark.checkpoint.reader import PartitionSize, SparkCheckpoint, SparkOperator, SparkStore
     from .whole_files import OutputFile, TextStream
 
@@ -41,9 +42,17 @@ def refuse(place: str | None, command: str) -> None:
     if is_spark(place):
         raise UnsupportedFormat(
             f"stateshift {command} does not take checkpoints of Spark queries yet",
-            advice="inspect and export read them: stateshift inspect spark:CHECKPOINT",
+            advice="inspect, export, snapshot and diff read them: stateshift inspect spark:CHECKPOINT",
             savepoint=place,
         )
+
+
+def describe_checkpoint(place: str) -> JobDescription:
+    """Return the description of a checkpoint; its origin is the place as it was typed."""
+    from ..spark.checkpoint.descriptions import describe
+    from ..spark.checkpoint.reader import SparkCheckpoint
+
+    return attrs.evolve(describe(SparkCheckpoint.open(place)), origin=f"Spark checkpoint {place}")
 
 
 @attrs.frozen
