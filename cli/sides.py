@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _JOB = re.compile(r"([^\W\d][\w.]*|.+\.py):[^\W\d]\w*")
 RECORDED = ".json"
 _KINDS = (
-    "a savepoint's folder or URI, spark: and a checkpoint's, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote, with -o or -m"
+    "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote, with -o or -m;"
+    " or spark:PLACE, a Spark query's checkpoint"
 )
 
 
@@ -79,9 +80,8 @@ def read_recorded(place: str) -> JobDescription:
     from ..compat.gate.recorded_text import VERSION
     from ..compat.gate.recording import from_json
     from ..compat.json_files import MOST_BYTES, is_document
-    from ..state.storage.files import read_file
-
     from ..spark.checkpoint import serializers  # noqa: F401 - it registers the snapshot of Spark's rows
+    from ..state.storage.files import read_file
 
     with located(file=place):
         text = read_file(place, most_bytes=MOST_BYTES)

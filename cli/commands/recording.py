@@ -82,6 +82,8 @@ def command(
     if message or merges:
         if file is not None:
             raise click.UsageError("-m records in the history's folder, and -o in a file: give one of them")
+        if is_spark(savepoint):
+            raise click.UsageError("-m records revisions of jobs; record a Spark query's checkpoint in a file: -o FILE")
         return _record_revision(description, message, folder, merges=merges, with_json=with_json)
     text = to_json(description)
     if file is None:

@@ -1,7 +1,8 @@
 """The rules for rows of Spark, SPK-1 to SPK-6: fields pair by name, although Spark itself pairs them by position.
 
-Spark compares the types of a checkpoint with those of a query by position, and never the names (notes on Spark, 4.2). So
-it starts where two fields of one type changed places, and reads each as the other; it refuses what adds a field.
+Spark compares the types of a checkpoint with those of a query by position, and never the names (notes on Spark, 4.2).
+So it starts where two fields of one type changed places, and reads each as the other; it refuses what adds a field.
+What may be null is not compared (SPK-1).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _structs(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
     asked = dict(zip(new.names, new.fields, strict=True))
     kept = [name for name in stored if name in asked]
     if kept != [name for name in asked if name in stored]:
-        is_silent = [field.type for field in old.fields] == [field.type for field in new.fields]
+        is_silent = [one.type.describe() for one in old.fields] == [one.type.describe() for one in new.fields]
         spark = "would start, and read each as another" if is_silent else "refuses to start"
         order = ", ".join(old.names), ", ".join(new.names)
         reason = f"the fields have another order; Spark pairs them by position: it {spark}"
@@ -57,15 +58,13 @@ def _structs(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
         yield Finding(below, "SPK-4", _MIGRATE, kind, "", reason, (f"keep the field {name!r}", _NEW), flags)
     for name, field in added.items():
         reason = "the field is new; stored rows have no value for it"
-        yield Finding(
-            f"{path}.{name}", "SPK-3", _MIGRATE, "", field.type.describe(), reason, ("leave it out", _NEW)
-        )
+        yield Finding(f"{path}.{name}", "SPK-3", _MIGRATE, "", field.type.describe(), reason, ("leave it out", _NEW))
     for name in kept:
         yield from resolve(stored[name].type, asked[name].type, f"{path}.{name}")
 
 
 def _scalars(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
-    if old == new:
+    if (old.word, old.precision, old.scale) == (new.word, new.precision, new.scale):
         return
     words = old.describe(), new.describe()
     if _holds_all(new, old):
