@@ -11,6 +11,7 @@ import click
 from ..serializers.errors import located
 from ..state.storage.stores import is_uri
 from .options import load_job_here, open_savepoint
+from .spark_checkpoints import describe_checkpoint, is_spark
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 _JOB = re.compile(r"([^\W\d][\w.]*|.+\.py):[^\W\d]\w*")
 RECORDED = ".json"
 _KINDS = (
-    "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote, with -o or -m"
+    "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote, with -o or -m;"
+    " or spark:PLACE, a Spark query's checkpoint"
 )
 
 
@@ -41,6 +43,8 @@ def describe_side(text: str) -> JobDescription:
     if not text:
         raise click.BadParameter(f"a side is empty; give {_KINDS}")
     place = Path(text)
+    if is_spark(text):
+        return describe_checkpoint(text)
     if is_savepoint(text):
         return open_savepoint(text).describe()
     if is_uri(text) or is_there(place):
@@ -52,6 +56,8 @@ def describe_side(text: str) -> JobDescription:
 
 def is_savepoint(text: str) -> bool:
     """Whether an argument names a savepoint: a folder, its `_metadata`, or a URI that is not a recorded snapshot."""
+    if is_spark(text):
+        return False
     place = Path(text)
     if is_there(place):
         return not place.is_file() or place.name == "_metadata"
@@ -74,6 +80,7 @@ def read_recorded(place: str) -> JobDescription:
     from ..compat.gate.recorded_text import VERSION
     from ..compat.gate.recording import from_json
     from ..compat.json_files import MOST_BYTES, is_document
+    from ..spark.checkpoint import serializers  # noqa: F401 - it registers the snapshot of Spark's rows
     from ..state.storage.files import read_file
 
     with located(file=place):

@@ -19,10 +19,15 @@ from .progress import spinning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..compat.description import JobDescription
     from ..spark.checkpoint.reader import PartitionSize, SparkCheckpoint, SparkOperator, SparkStore
     from .whole_files import OutputFile, TextStream
 
 PREFIX = "spark:"
+NOT_COMPARED = (
+    "of checkpoints of Spark only types are compared: which column is aggregated, filters, lengths of windows and gaps,"
+    " join keys and times to live do not show in them; and this release does not rewrite them"
+)
 KIND = "value"
 """The kind of state in the words of an export: each key of a store has one value."""
 
@@ -41,9 +46,17 @@ def refuse(place: str | None, command: str) -> None:
     if is_spark(place):
         raise UnsupportedFormat(
             f"stateshift {command} does not take checkpoints of Spark queries yet",
-            advice="inspect and export read them: stateshift inspect spark:CHECKPOINT",
+            advice="inspect, export, diff and snapshot read them: stateshift inspect spark:CHECKPOINT",
             savepoint=place,
         )
+
+
+def describe_checkpoint(place: str) -> JobDescription:
+    """Return the description of a checkpoint; its origin is the place as it was typed."""
+    from ..spark.checkpoint.descriptions import describe
+    from ..spark.checkpoint.reader import SparkCheckpoint
+
+    return attrs.evolve(describe(SparkCheckpoint.open(place)), origin=f"Spark checkpoint {place}")
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ from ..options import all_option, allow_root_option, common_options, import_opti
 from ..output import Line, print_json, print_styled
 from ..progress import spinning
 from ..sides import describe_sides, is_savepoint
+from ..spark_checkpoints import NOT_COMPARED, is_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,9 +33,11 @@ Examples:
   stateshift diff /data/savepoints/sp-1 /data/savepoints/sp-1-v2 --json
   stateshift diff /data/savepoints/sp-1 /data/savepoints/sp-2 --types-only
   stateshift diff state.json accounts:job
+  stateshift diff spark:/data/checkpoints/clicks spark:build/probe
 
 \b
-A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), or a file of `stateshift snapshot`.
+A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), a file of `stateshift snapshot`, or the
+checkpoint of a Spark query (spark:PLACE), of which only types are compared.
 Operators, keys, states, kinds, TTL and types are compared, but not the parallelism. For two savepoints, so are the
 values, key by key, of states whose types are equal, and the bytes of state that only its operator can read.
 Exit status:
@@ -78,6 +81,8 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
     if difference.is_equal and differing:
         words = f": the types are equal, values of {many(len(differing), 'state')} are not"
         lines[0] = [("different", "yellow"), (words, "bold")]
+    if is_spark(a) or is_spark(b):
+        lines += [[], [(NOT_COMPARED, "yellow")]]
     print_styled([*lines, *_value_lines(values)])
     return status
 

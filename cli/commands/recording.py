@@ -13,6 +13,7 @@ from ...serializers.wording import many
 from ..failures import Status
 from ..options import allow_root_option, common_options, import_option, load_job_here, open_savepoint
 from ..output import print_json, print_lines, print_notice, write_text
+from ..spark_checkpoints import describe_checkpoint, is_spark
 from ..whole_files import OutputFile, output_option, says_format
 from .histories import history_option
 
@@ -81,6 +82,8 @@ def command(
     if message or merges:
         if file is not None:
             raise click.UsageError("-m records in the history's folder, and -o in a file: give one of them")
+        if is_spark(savepoint):
+            raise click.UsageError("-m records revisions of jobs; record a Spark query's checkpoint in a file: -o FILE")
         return _record_revision(description, message, folder, merges=merges, with_json=with_json)
     text = to_json(description)
     if file is None:
@@ -104,6 +107,8 @@ def _described(savepoint: str, job_place: str) -> JobDescription:
     if job_place:
         return load_job_here(job_place).describe(f"job {job_place}")
 
+    if is_spark(savepoint):
+        return describe_checkpoint(savepoint)
     # The path is kept as it was typed, so that the file is the same on every machine.
     return attrs.evolve(open_savepoint(savepoint).describe(), origin=f"savepoint {savepoint}")
 

@@ -118,3 +118,22 @@ def _parse(said: Any, depth: int) -> SparkType:
 
 def _part(name: str, said: Any, depth: int, is_nullable: bool) -> SparkField:  # noqa: FBT001 - private
     return SparkField(name, _parse(said, depth + 1), bool(is_nullable))
+
+
+def schema_text(of: SparkType) -> str:
+    """Return a struct as JSON that `parse_struct` reads; equal structs give equal text."""
+    return json.dumps(_said(of), ensure_ascii=False)
+
+
+def _said(of: SparkType) -> Any:
+    if of.word == "struct":
+        fields = [{"name": one.name, "type": _said(one.type), "nullable": one.is_nullable} for one in of.fields]
+        return {"type": "struct", "fields": fields}
+    if of.word == "array":
+        (element,) = of.fields
+        return {"type": "array", "elementType": _said(element.type), "containsNull": element.is_nullable}
+    if of.word == "map":
+        key, value = of.fields
+        names = {"keyType": _said(key.type), "valueType": _said(value.type)}
+        return {"type": "map", **names, "valueContainsNull": value.is_nullable}
+    return of.describe()

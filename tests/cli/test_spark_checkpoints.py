@@ -96,8 +96,6 @@ def test_an_option_that_does_not_apply_is_refused(run):
         ["plan", "--job", "accounts_v1:job"],
         ["migrate", "new", "--job", "accounts_v1:job"],
         ["init"],
-        ["snapshot"],
-        ["diff", "accounts_v1:job"],
         ["quarantine"],
     ],
     ids=lambda arguments: arguments[0],
@@ -110,6 +108,34 @@ def test_other_commands_refuse_it_by_name(run, arguments):
 
     assert ran.status == 3
     assert f"stateshift {command} does not take checkpoints of Spark queries yet" in ran.stderr
+
+
+def test_diff_compares_the_types_of_two_checkpoints_and_says_what_does_not_show(run):
+    ran = run("diff", spark("aggregation"), spark("aggregation-v1"))
+
+    assert ran.status == 1
+    assert "$.value.count  bigint -> (gone)" in ran.stdout
+    assert "[SPK-4] drops:$.value.count" in ran.stdout
+    assert ran.stdout.splitlines()[-1].startswith("of checkpoints of Spark only types are compared")
+
+    same = run("diff", spark("two"), spark("two"))
+    assert (same.status, same.stdout.splitlines()[0]) == (0, "equal: 2 operators with 2 states")
+
+
+def test_diff_of_what_is_not_read_is_never_equal(run):
+    ran = run("diff", spark("join-v3"), spark("join-v3"))
+
+    assert ran.status == 1
+    assert ran.stdout.startswith("unclear: states of 1 operator cannot be read")
+
+
+def test_a_snapshot_of_a_checkpoint_is_a_side_of_a_diff(run, tmp_path):
+    file = tmp_path / "types.json"
+    assert run("snapshot", spark("session"), "-o", file).status == 0
+
+    assert run("diff", file, spark("session")).stdout.startswith("equal: 1 operator with 1 state")
+    assert run("diff", file, spark("window")).status == 1
+    assert run("snapshot", spark("session"), "-m", "first").status == 2  # a history is one of jobs
 
 
 def test_an_unfinished_batch_and_damage_are_shown(run, tmp_path):

@@ -22,7 +22,8 @@ NO_RULES = {"UTF-8", "UTF-16", "CRC-32", "CRC-64", "SHA-256"}
 
 # Decisions that no finding cites, by the reason why none does.
 NO_FINDING = {
-    "nothing differs, so that there is nothing to tell": "PRIM-1 DEC-1 OPT-4 ENUM-1 MAP-1 REC-1 REC-9 REC-12 ROLE-1",
+    "nothing differs, so that there is nothing to tell": "PRIM-1 DEC-1 OPT-4 ENUM-1 MAP-1 REC-1 REC-9 REC-12 SPK-1"
+    " ROLE-1",
     "the findings are those of the parts, under their own rules": "MAP-2 TUP-2 TUP-4 REC-8 REC-13 ROLE-3 STATE-6",
     "made of other rules, which are cited: REC-4 with REC-2 or REC-3": "REC-7",
     "only Avro's decimals have bounds, and AV-8 names the rule in its reason": "DEC-2 DEC-4 DEC-5",
