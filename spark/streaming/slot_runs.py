@@ -115,11 +115,14 @@ class SlotRunner:
     def _processed(self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
         highest: list[int | None] = [None] * len(self.readers)
         elements = []
+        # The order of elements without time stamps is by chance, but for those of a key.
+        by_key = not self.spec.in_order or not any(reader.time_column for reader in self.readers)
         for blob in sorted(blobs, key=lambda one: one.origin):  # the order in which they arrive is by chance
             if blob.highest_ms is not None:
                 known = highest[blob.index]
                 highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
-            elements += [self.readers[blob.index].read(blob.index, part) for part in unpacked(blob.rows)]
+            for rows in unpacked(blob.rows):
+                elements.append(self.readers[blob.index].read(blob.index, rows, by_key=by_key))
         task.process(elements, highest, now_ms)
         results, side = task.take()
         rows = self.writer.write(results, side) if results or side else None

@@ -69,6 +69,7 @@ class Start:
         self._checkpoint = Folder.at(job.checkpoint)
         self._folder = Folder.at(job.state_dir)
         self._attempts: tuple[str, ...] = ()
+        self._partitions = 1
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
@@ -96,7 +97,8 @@ class Start:
     def _started(self, *, available_now: bool) -> StreamingQuery:
         writer = self._writer.option("checkpointLocation", self._job.checkpoint)
         writer = writer.outputMode(self._job.plan.output_mode)
-        settings = {}
+        # Spark keeps the partitions of the first start. By default there are 200, each of which costs 10 ms a batch.
+        settings = {_PARTITIONS: str(self._partitions)}
         if available_now:
             writer = writer.trigger(availableNow=True)
             settings[_NO_DATA] = "false"  # else Spark goes on to wake the slots for ever
@@ -171,10 +173,12 @@ class Start:
         before, batch = directory.last_epoch, last_committed(self._checkpoint)
         planned = last_planned(self._checkpoint)
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
-        partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
         carriers = dict.fromkeys(self._job.operators, self._job.plan.carrier)
+        cores = self._spark.sparkContext.defaultParallelism
+        slots = self._job.slots or cores
+        useful = min(max(slots, cores), int(self._spark.conf.get(_PARTITIONS) or slots))
+        partitions = self._partitions = int(pinned.get(_PARTITIONS) or useful)
         if before is None or batch is None:
-            slots = self._job.slots or self._spark.sparkContext.defaultParallelism
             epoch = Epoch(directory.next_epoch, slots, partitions, slot_groups(slots, partitions), carriers)
             directory.begin_epoch(epoch)
             return epoch

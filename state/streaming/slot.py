@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -91,10 +92,9 @@ class Elements:
     def __iter__(self) -> Iterator[tuple[int | None, int, Any, Any]]:
         """Yield time stamp, input, key and value of each element."""
         count = len(self.values)
-        times = (None,) * count if self.timestamps is None else self.timestamps
-        keys = (None,) * count if self.keys is None else self.keys
-        for timestamp, key, value in zip(times, keys, self.values, strict=True):
-            yield timestamp, self.index, key, value
+        times = repeat(None, count) if self.timestamps is None else self.timestamps
+        keys = repeat(None, count) if self.keys is None else self.keys
+        return zip(times, repeat(self.index, count), keys, self.values, strict=True)
 
 
 class SlotTask(FunctionSubtask):

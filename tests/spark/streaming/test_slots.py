@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streaming_batches import Batches
+from streaming_batches import BACKENDS, Batches
 
 from stateshift import (
     CheckpointedFunction,
@@ -24,6 +24,7 @@ from stateshift import (
 )
 from stateshift.serializers.hints import serializer_for
 from stateshift.spark.streaming.building import Input, output_hint
+from stateshift.spark.streaming.elements import ElementReader
 from stateshift.spark.streaming.packing import milliseconds
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
 from stateshift.state.streaming.slot import InputSpec
@@ -325,6 +326,48 @@ def test_results_as_columns_and_columns_as_elements_are_inverse(values):
     assert ["number", "inner", "many", "by_name", "pair", "flag"] == [field.name for field in column.type]
     assert ["name", "accurate"] == [field.name for field in column.type.field("inner").type]
     assert values == live_values(serializer, column)
+
+
+class Orders(KeyedProcessFunction):
+    """Emits the amounts of a key so far."""
+
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", int))
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[tuple[str, list[int]]]:
+        self.seen.add(value.amount)
+        yield ctx.get_current_key(), self.seen.get()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ann", "bob", "", "ä"]), st.integers(0, 9)), max_size=12))
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_without_time_stamps_the_elements_of_a_key_come_together_in_their_order(tmp_path_factory, pairs):
+    place = tmp_path_factory.mktemp("state")
+    engine = Batches(place, Orders(), BACKENDS["hashmap"], schema=SCHEMA, key=("user",), element=Visit, slots=1)
+
+    rows = [tuple(row.values()) for row in engine.batch(visits(*pairs))]
+
+    users = list(dict.fromkeys(user for user, _ in pairs))
+    expected = []
+    for wanted in users:
+        amounts = [amount for user, amount in pairs if user == wanted]
+        expected += [(wanted, amounts[: end + 1]) for end in range(len(amounts))]
+    assert [(user, seen) for user, seen in rows] == expected
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [[0.0, -0.0, 1.5, -0.0, 0.0], [b"a", b"", b"a"], [True, False, True]],
+    ids=["float", "bytes", "bool"],
+)
+def test_keys_that_have_other_bytes_are_other_keys(keys):
+    serializer = serializer_for(type(keys[0]))
+    reader = ElementReader(serializer, ("key",), serializer, ("key",), "")
+    found = reader.read(0, pa.RecordBatch.from_pydict({"key": keys}), by_key=True)
+    assert [repr(key) for key in found.keys] == [repr(value) for value in found.values]
+    assert sorted(map(repr, keys)) == sorted(map(repr, found.keys))
+    runs = [repr(key) for at, key in enumerate(found.keys) if not at or repr(found.keys[at - 1]) != repr(key)]
+    assert len(runs) == len(set(runs))
 
 
 class YieldsNone(Totals):
