@@ -82,7 +82,7 @@ class Batches:
         self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, key_groups, backend)
         self.runner = SlotRunner(self.run, self.settings, self.spec, (reader,) * inputs, writer)
 
-    def batch(self, *inputs, now_ms=0, commits=True, only=None):
+    def batch(self, *inputs, now_ms=0, commits=True, only=None, rows_at_once=1_000_000):
         """Run a batch of rows (dicts) and return its results; one that is not committed can be run again.
 
         Args:
@@ -90,11 +90,14 @@ class Batches:
             now_ms: The time of the batch.
             commits: Whether it is committed.
             only: The groups that run, such as those that a timer wakes; None: all.
+            rows_at_once: How many rows Spark has in an Arrow batch.
         """
         self._log("offsets", f'v1\n{{"conf":{{}}}}\n{{"read":{self.number}}}')
         blobs: dict[int, list[Blob]] = {}
         for packing, rows in zip(self.packing, inputs, strict=False):
-            for packed_rows in packing(iter([pa.RecordBatch.from_pylist(rows, schema=self.schema)])):
+            table = pa.Table.from_pylist(rows, schema=self.schema)
+            given = table.to_batches(max_chunksize=rows_at_once) or [pa.RecordBatch.from_pylist([], self.schema)]
+            for packed_rows in packing(iter(given)):
                 for row in packed_rows.to_pylist():
                     blob = Blob(row["input"], row["origin"], row["highest_ms"], row["rows"])
                     blobs.setdefault(row["slot_group"], []).append(blob)
@@ -105,8 +108,7 @@ class Batches:
             if answer.manifest is not None:
                 written[group] = answer.manifest
                 self.wakes[group] = answer.wake_ms
-            rows = b"" if answer.rows is None else packed([answer.rows])
-            results += [row for part in unpacked(rows) for row in part.to_pylist()]
+            results += [row for rows in answer.rows for part in unpacked(packed([rows])) for row in part.to_pylist()]
         if commits:
             self.committed.update(written)
             self._log("commits", "v1\n{}")

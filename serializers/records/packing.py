@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .fields import RecordField
 
+
 @attrs.frozen(eq=False)
 class PackedRecord:
     """The bytes of the records of one class.
@@ -48,7 +49,8 @@ class PackedRecord:
         kinds = [_kind(field) for field in fields]
         if not kinds or None in kinds:
             return None
-        return cls(_packing(python_class, fields, kinds), _unpacking(python_class, fields), _is_frozen(python_class, len(fields)))
+        is_frozen = _is_frozen(python_class, len(fields))
+        return cls(_packing(python_class, fields, kinds), _unpacking(python_class, fields), is_frozen)
 
 
 def _kind(field: RecordField) -> type | None:
@@ -141,9 +143,9 @@ def _unpacking(python_class: Any, fields: Sequence[RecordField]) -> Callable[[by
 
 def _builder(python_class: Any, names: list[str]) -> Callable[[list[Any]], Any]:
     """Return what builds a value from those of its arguments."""
-    order = [
-        one.name for one in signature(python_class).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD
-    ][: len(names)]
+    order = [one.name for one in signature(python_class).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD][
+        : len(names)
+    ]
     if sorted(order) != sorted(names):
         return lambda values: python_class(**dict(zip(names, values, strict=True)))
     if len(names) == 1:
@@ -154,14 +156,17 @@ def _builder(python_class: Any, names: list[str]) -> Callable[[list[Any]], Any]:
 
 def _is_frozen(python_class: Any, fields: int) -> bool:
     """Whether the values of a class with so many stored fields never change, and have no others."""
-    if is_dataclass(python_class):
-        return bool(python_class.__dataclass_params__.frozen) and len(dataclass_fields(python_class)) == fields  # type: ignore[attr-defined]
     if attrs.has(python_class):
-        return python_class.__setattr__ is _FROZEN.__setattr__ and len(attrs.fields(python_class)) == fields
+        own: Any = python_class.__setattr__
+        return own is _FROZEN and len(attrs.fields(python_class)) == fields
+    if is_dataclass(python_class):
+        frozen: bool = getattr(python_class, "__dataclass_params__").frozen  # noqa: B009 - no checker knows it
+        return frozen and len(dataclass_fields(python_class)) == fields
     return issubclass(python_class, tuple)
 
 
 _HEAD = bytes([PLAIN_RECORD])
 _LENGTHS = [bytes([size + 1]) for size in range(0x7F)]
 """The length of a text by its characters, as long as it takes one byte; it is stored plus one."""
-_FROZEN = attrs.make_class("_FROZEN", [], frozen=True)
+_FROZEN: Any = attrs.make_class("_Frozen", [], frozen=True).__setattr__
+"""What attrs gives to all frozen classes."""

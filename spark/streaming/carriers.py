@@ -71,8 +71,8 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
             state.update((answer.manifest,))
             if answer.wake_ms is not None:
                 state.setTimeoutDuration(max(answer.wake_ms - now_ms, 1))
-        if answer.rows is not None:
-            yield pd.DataFrame({"rows": [packed([answer.rows])]})
+        for rows in answer.rows:
+            yield pd.DataFrame({"rows": [packed([rows])]})
 
     return process
 

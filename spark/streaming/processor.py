@@ -53,5 +53,5 @@ class SlotProcessor(StatefulProcessor):
                 wake_ms = max(answer.wake_ms, now_ms + 1)
                 if wake_ms not in set(self._handle.listTimers()):
                     self._handle.registerTimer(wake_ms)
-        if answer.rows is not None:
-            yield Row(rows=packed([answer.rows]))
+        for rows in answer.rows:
+            yield Row(rows=packed([rows]))

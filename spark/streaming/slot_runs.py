@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import pyarrow as pa
 
 from ...serializers.errors import MigrationFailed, located
 from ...serializers.registry import registry
@@ -19,19 +20,20 @@ from ...state.streaming.directory import with_places
 from ...state.streaming.manifest import Manifest
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
+from .ordering import HELD_BYTES, in_order
 from .packing import unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
-    from ...state.streaming.slot import OperatorSpec
+    from ...state.streaming.slot import Elements, OperatorSpec
     from ..worker import Settings
     from .elements import ElementReader, ResultWriter
     from .runs import Run, RunFacts
 
+_MOST_RESULTS = 50_000
+"""How many results of a slot wait to become rows."""
 _LIVE: dict[tuple[str, str, int], tuple[Run, SlotTask]] = {}
 """The tasks of this process, with the run that they are of; by directory, operator and slot."""
 
@@ -52,12 +54,12 @@ class Answer:
 
     Attributes:
         manifest: Its manifest; None: what Spark has holds on.
-        rows: The rows of its results; None: there are none.
+        rows: The rows of its results.
         wake_ms: When its first timer of processing time is due, in milliseconds; None: there is none.
     """
 
     manifest: bytes | None
-    rows: pa.RecordBatch | None = None
+    rows: Sequence[pa.RecordBatch] = ()
     wake_ms: int | None = None
 
 
@@ -114,18 +116,23 @@ class SlotRunner:
 
     def _processed(self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int) -> Answer:
         highest: list[int | None] = [None] * len(self.readers)
-        elements = []
-        # The order of elements without time stamps is by chance, but for those of a key.
-        by_key = not self.spec.in_order or not any(reader.time_column for reader in self.readers)
-        for blob in sorted(blobs, key=lambda one: one.origin):  # the order in which they arrive is by chance
-            if blob.highest_ms is not None:
-                known = highest[blob.index]
-                highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
-            for rows in unpacked(blob.rows):
-                elements.append(self.readers[blob.index].read(blob.index, rows, by_key=by_key))
-        task.process(elements, highest, now_ms)
-        results, side = task.take()
-        rows = self.writer.write(results, side) if results or side else None
+        parts, rows = _parts(blobs, highest), list[pa.RecordBatch]()
+
+        def watched(sequence: Iterable[Elements]) -> Iterator[Elements]:
+            """Yield the same; what becomes of them are rows soon, which take less memory."""
+            for elements in sequence:
+                if len(task.results) + len(task.side_results) >= _MOST_RESULTS:
+                    rows.append(self.writer.write(*task.take()))
+                yield elements
+
+        if self.spec.in_order and any(reader.time_column for reader in self.readers):
+            task.process((), highest, now_ms, [watched(one) for one in in_order(parts, self.readers)])
+        else:
+            # Their order is by chance, but for elements of a key from one place: so those of a key come together.
+            elements = (self.readers[index].read(index, some, by_key=True) for index, some in parts)
+            task.process(watched(elements), highest, now_ms)
+        if task.results or task.side_results:
+            rows.append(self.writer.write(*task.take()))
         directory = run.directory
         manifest = task.checkpoint(
             batch,
@@ -174,6 +181,33 @@ class SlotRunner:
         operator = None if base is None else _operator_of(base, self.spec)
         task.begin_epoch(operator, now_ms)
         return task
+
+
+def _parts(blobs: Iterable[Blob], highest: list[int | None]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of blobs, with the number of their input; note the largest time stamp of each input.
+
+    The order in which blobs arrive is by chance. They come in that of the tasks that packed them, unless they are more
+    than should be held.
+    """
+    for some in _held(blobs):
+        for blob in sorted(some, key=lambda one: one.origin):
+            if blob.highest_ms is not None:
+                known = highest[blob.index]
+                highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
+            for rows in unpacked(blob.rows):
+                yield blob.index, rows
+
+
+def _held(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
+    held: list[Blob] = []
+    size = 0
+    for blob in blobs:
+        held.append(blob)
+        size += len(blob.rows)
+        if size >= HELD_BYTES:
+            yield held
+            held, size = [], 0
+    yield held
 
 
 def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:

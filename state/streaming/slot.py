@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from itertools import repeat
+from heapq import merge
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -27,7 +28,7 @@ from ..task.function_subtask import FunctionSubtask
 from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..runtime.output_tag import OutputTag
@@ -180,35 +181,44 @@ class SlotTask(FunctionSubtask):
 
     # One batch
 
-    def process(self, batch: Sequence[Elements], highest: Sequence[int | None], now_ms: int) -> None:
+    def process(
+        self,
+        batch: Iterable[Elements],
+        highest: Sequence[int | None],
+        now_ms: int,
+        in_order: Sequence[Iterable[Elements]] = (),
+    ) -> None:
         """Process the elements of a batch, then what the watermarks and the time at its end make due.
 
         Args:
-            batch: The elements of each input.
-            highest: The largest time stamp of each input in all slots; None: the input has no rows in this batch.
+            batch: The elements that come in any order.
+            highest: The largest time stamp of each input in all slots; None: the input has no rows in this batch. It is
+                read when all elements have been.
             now_ms: The time of the batch: the processing time, the same if it is repeated.
+            in_order: Sequences of elements that are to be processed in the order of their time stamps, and have it.
         """
         self._now_ms = now_ms
         self._element = None
         try:
-            self._elements(batch)
+            self._unordered(batch)
+            self._in_order(in_order)
             self._element = None
             self._finish_batch(highest)
         except Exception as error:
             error.add_note(self._whereabouts())
             raise
 
-    def _elements(self, batch: Sequence[Elements]) -> None:
+    def _unordered(self, batch: Iterable[Elements]) -> None:
+        process = self._running.process_element
+        for elements in batch:
+            for timestamp, index, key, value in elements:
+                self._key_now = key
+                self._element = value
+                process(value, timestamp, index)
+
+    def _in_order(self, sequences: Sequence[Iterable[Elements]]) -> None:
         process, watermark = self._running.process_element, self._running.process_watermark
-        if not self._spec.in_order or all(elements.timestamps is None for elements in batch):
-            for elements in batch:
-                for timestamp, index, key, value in elements:
-                    self._key_now = key
-                    self._element = value
-                    process(value, timestamp, index)
-            return
-        rows = [row for elements in batch for row in elements]
-        rows.sort(key=_time_of)
+        rows = merge(*map(chain.from_iterable, sequences), key=_time_of)
         delays, reached = [spec.delay_ms for spec in self._spec.inputs], [MIN_WATERMARK] * len(self._spec.inputs)
         for timestamp, index, key, value in rows:
             delay = delays[index]
