@@ -4,7 +4,9 @@
 
 Word count: each batch has `rows` rows with one of `keys` words. Every way is a query of its own in a process of its
 own, with two partitions on two cores. The figure is the CPU time of the whole process tree (JVM and workers) for a
-batch: the median of all batches but the first, with the wall time beside it.
+batch: the median of all batches but the first, with the wall time beside it. The ways whose names begin with `small-`
+are the same with 100 rows in each of 40 batches, of which the first half only warms up. At the end the time of an
+access of state in a function, above that of the serializer, in this process.
 
     native      groupBy("word").count(): no Python
     ours        a KeyedProcessFunction with a ValueState, RocksDB, no output for each row
@@ -30,9 +32,11 @@ from typing import Any
 
 import attrs
 
-from .machine import arguments_of, facts, print_table, scratch_folder
+from .machine import arguments_of, facts, print_table, scratch_folder, told
 
-WAYS = ("native", "ours", "each", "record", "tws", "tws-record")
+WAYS = ("native", "ours", "each", "record", "tws", "tws-record", "small-native", "small-ours", "small-tws")
+SMALL = "small-"
+SMALL_ROWS, SMALL_BATCHES = 100, 40
 _TICKS = os.sysconf("SC_CLK_TCK")
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -67,30 +71,64 @@ def main() -> int:
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
     arguments = arguments_of(parser)
     if arguments.way:
-        print(json.dumps(run(arguments.way, arguments.place, arguments.batches)))
+        batches = SMALL_BATCHES if arguments.way.startswith(SMALL) else arguments.batches
+        print(json.dumps(run(arguments.way, arguments.place, batches)))
         return 0
     with scratch_folder() as folder:
         write_input(folder / "input", arguments.rows, arguments.keys, arguments.batches)
+        write_input(folder / "small-input", SMALL_ROWS, SMALL_ROWS, SMALL_BATCHES)
         found = {}
         for way in arguments.ways.split(","):
             found[way] = _in_process(way, folder, arguments)
             print(way, found[way], file=sys.stderr)
     rows = []
     for way, batches in found.items():
-        later = batches[1:] or batches
+        later = batches[SMALL_BATCHES // 2 if way.startswith(SMALL) else 1 :] or batches
         cpu, wall = (statistics.median(batch[part] for batch in later) for part in ("cpu", "wall"))
-        rows.append({"way": way, "cpu_s": round(cpu, 2), "wall_s": round(wall, 2)})
+        rows.append({"way": way, "cpu_s": round(cpu, 3), "wall_s": round(wall, 3)})
     base = {row["way"]: row["cpu_s"] for row in rows}
     for row in rows:
+        small = SMALL if row["way"].startswith(SMALL) else ""
         for other in ("native", "tws", "tws-record"):
-            row[f"of_{other}"] = round(row["cpu_s"] / base[other], 2) if base.get(other) else None
+            of = base.get(small + other)
+            row[f"of_{other}"] = round(row["cpu_s"] / of, 2) if of else None
+    access = {name: round(us, 2) for name, us in accesses().items()}
     shown = {**facts(), "rows": arguments.rows, "keys": arguments.keys}
     if arguments.json:
-        print(json.dumps({"machine": shown, "ways": rows}, indent=1))
+        print(json.dumps({"machine": shown, "ways": rows, "access_us": access}, indent=1))
     else:
         print(*(f"{name} {value}" for name, value in shown.items()), sep=", ")
         print_table("Word count, a batch", list(rows[0]), [[str(value) for value in row.values()] for row in rows])
+        print("value and update of a key in the cache, above the serializer, us each:", told(access))
     return 0
+
+
+def accesses(count: int = 100_000) -> dict[str, float]:
+    """Return the CPU microseconds of `value` and of `update` above the serializer, for a key of this batch."""
+    from stateshift import EmbeddedRocksDBStateBackend, ValueStateDescriptor, serializer_for
+    from stateshift.serializers.views import DataInputView, DataOutputView
+
+    found = {}
+    for name, hint, value in (("int", int, 7), ("record", Record, Record("word", 1, 2, 0.5, even=True))):
+        serializer, target = serializer_for(hint), DataOutputView()
+        serializer.serialize(value, target)
+        data = target.taken()
+        backend = EmbeddedRocksDBStateBackend(serializer_for(str), 128, range(128))
+        state: Any = backend.get_or_create_keyed_state(ValueStateDescriptor("state", hint))
+        backend.set_current_key("word")
+        begin = time.thread_time()
+        for _ in range(count):
+            state.value()
+            state.update(value)
+        ours = time.thread_time() - begin
+        begin = time.thread_time()
+        for _ in range(count):
+            serializer.deserialize(DataInputView(data))
+            serializer.serialize(value, target)
+            target.taken()
+        found[name] = (ours - (time.thread_time() - begin)) / count / 2 * 1e6
+        backend.dispose()
+    return found
 
 
 def _in_process(way: str, folder: Path, arguments: argparse.Namespace) -> list[dict[str, float]]:
@@ -122,11 +160,13 @@ def run(way: str, folder: Path, batches: int) -> list[dict[str, float]]:
     from stateshift.spark.session import session
 
     conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "2g"}
-    if way.startswith("tws"):
+    if way.removeprefix(SMALL).startswith("tws"):
         conf["spark.sql.streaming.stateStore.providerClass"] = _ROCKSDB
     spark = session("local[2]", conf=conf)
     place = str(folder / way)
-    rows = spark.readStream.schema("word string").option("maxFilesPerTrigger", 2).parquet(str(folder / "input/rows"))
+    given = str(folder / ("small-input" if way.startswith(SMALL) else "input") / "rows")
+    rows = spark.readStream.schema("word string").option("maxFilesPerTrigger", 2).parquet(given)
+    way = way.removeprefix(SMALL)
     seen = [(cpu_of_tree(os.getpid()), time.perf_counter())]
 
     def note(df: Any, _: int) -> None:

@@ -86,7 +86,7 @@ class Batches:
         self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, backend)
         self.runner = SlotRunner(self.run, self.settings, self.spec, (reader,) * inputs, writer)
 
-    def batch(self, *inputs, now_ms=0, commits=True, only=None, drains=False):
+    def batch(self, *inputs, now_ms=0, commits=True, only=None, drains=False, rows_at_once=1_000_000):
         """Run a batch of rows (dicts) and return its results; one that is not committed can be run again.
 
         Args:
@@ -95,6 +95,7 @@ class Batches:
             commits: Whether it is committed.
             only: The groups that run, such as those that a timer wakes; None: all.
             drains: Whether event time ends after it.
+            rows_at_once: How many rows Spark has in an Arrow batch.
         """
         if drains:
             (before,) = (run for token, run in self.directory.runs().items() if token == self.run.token)
@@ -105,7 +106,9 @@ class Batches:
         self._log("offsets", f'v1\n{{"conf":{{}}}}\n{{"read":{self.number}}}')
         blobs: dict[int, list[Blob]] = {}
         for packing, rows in zip(self.packing, inputs, strict=False):
-            for packed_rows in packing(iter([pa.RecordBatch.from_pylist(rows, schema=self.schema)])):
+            table = pa.Table.from_pylist(rows, schema=self.schema)
+            given = table.to_batches(max_chunksize=rows_at_once) or [pa.RecordBatch.from_pylist([], self.schema)]
+            for packed_rows in packing(iter(given)):
                 for row in packed_rows.to_pylist():
                     blob = Blob(row["input"], row["origin"], row["highest_ms"], row["rows"])
                     blobs.setdefault(row["slot_group"], []).append(blob)
@@ -119,8 +122,7 @@ class Batches:
             if answer.manifest is not None:
                 written[group] = answer.manifest
                 self.wakes[group] = Manifest.from_bytes(answer.manifest).wake_ms
-            rows = b"" if answer.rows is None else packed([answer.rows])
-            results += [row for part in unpacked(rows) for row in part.to_pylist()]
+            results += [row for rows in answer.rows for part in unpacked(packed([rows])) for row in part.to_pylist()]
         self.written = written
         if commits:
             self.committed.update(written)

@@ -161,7 +161,10 @@ class BoundedSlots:
             parts = list(self._elements(batch))
             for part in parts:
                 highest[part.index] = _highest(part, highest[part.index])
-            task.process_part(parts, self.now_ms)
+            if self.work.spec.in_order:
+                task.process_part((), self.now_ms, [[part] for part in parts])
+            else:
+                task.process_part(parts, self.now_ms)
             task.flush()
         task.process((), highest, self.now_ms, drains=self.drains)
         return task.watermarks

@@ -106,7 +106,7 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
             state.update((answer.manifest,))
         if answer.is_current:
             state.setTimeoutDuration(1)
-        if (row := answer.row) is not None:
+        for row in answer.packed():
             yield pd.DataFrame([row])
 
     return process

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.errors import DeclarationError, ValueNotConvertible, located
 from ...state.columnar.column_types import mismatches
-from ...state.columnar.encoded_keys import key_column
+from ...state.columnar.encoded_keys import encoded_keys, key_column
 from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
 from ...state.streaming.slot import Elements
 from .packing import milliseconds
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ...state.runtime.output_tag import OutputTag
 
+_TOLD_APART = (pa.types.is_integer, pa.types.is_string, pa.types.is_binary)
+"""Whether Arrow tells values of a type apart as keys are; it does not with 0.0 and -0.0, which have other bytes."""
 TAG = "side_output"
 """The column with the name of the side output that a row is for; null for the main output."""
 
@@ -56,10 +60,21 @@ class ElementReader:
                     f"the columns do not fit the type of {what}: {path}: {why}".replace(": : ", ": ")
                 )
 
-    def read(self, index: int, batch: pa.RecordBatch) -> Elements:
-        """Return the elements of some rows of an input."""
+    def read(self, index: int, batch: pa.RecordBatch, *, by_key: bool = False) -> Elements:
+        """Return the elements of some rows of an input.
+
+        Args:
+            index: The number of the input.
+            batch: The rows.
+            by_key: Whether the elements of a key come together, in their order, with one object as their key.
+        """
+        if self.key is None:
+            keys = None
+        elif by_key:
+            batch, keys = self._by_key(batch)
+        else:
+            keys = live_values(self.key, self._keys(batch))
         values = live_values(self.element, self._column(batch))
-        keys = None if self.key is None else live_values(self.key, self._keys(batch))
         times = milliseconds(batch.column(self.time_column)).to_pylist() if self.time_column else None
         return Elements(index, keys, values, times)
 
@@ -68,6 +83,19 @@ class ElementReader:
         if not field_names(self.element):
             return columns[0]
         return pa.StructArray.from_arrays(columns, names=list(self.columns))
+
+    def _by_key(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Any]]:
+        """Return the rows ordered by the first row of their key, and the key of each."""
+        column = self._keys(batch)
+        told_apart = column
+        if not any(is_kind(column.type) for is_kind in _TOLD_APART):
+            told_apart, _ = encoded_keys(self.key, column, 1)  # type: ignore[arg-type]
+        codes = told_apart.dictionary_encode().indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        counts = np.bincount(codes)
+        firsts = order[np.cumsum(counts) - counts]
+        keys = live_values(self.key, column.take(pa.array(firsts)))  # type: ignore[arg-type]
+        return batch.take(pa.array(order)), list(chain.from_iterable(map(repeat, keys, counts.tolist())))
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         return key_column(self.key, [batch.column(name) for name in self.key_columns])  # type: ignore[arg-type]

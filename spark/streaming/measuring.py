@@ -60,7 +60,7 @@ def measured(packed: DataFrame, uid: str) -> DataFrame:
     sums = [functions.expr(f"coalesce(sum(metrics.{name}), 0)").alias(name) for name in _SUMS]
     return read.observe(
         uid,
-        functions.count("*").alias("slots"),
+        functions.count("metrics").alias("slots"),
         *sums,
         functions.min("metrics.watermark_ms").alias("watermark_ms"),
         functions.expr(_OWN).alias("metrics"),

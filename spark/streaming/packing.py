@@ -150,8 +150,7 @@ def packed(parts: Sequence[pa.RecordBatch]) -> bytes:
         return b""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, parts[0].schema) as writer:
-        for part in parts:
-            writer.write_batch(part)
+        writer.write_table(pa.Table.from_batches(parts).combine_chunks())
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

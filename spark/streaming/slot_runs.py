@@ -10,9 +10,11 @@ Spark, 2.1.
 from __future__ import annotations
 
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import pyarrow as pa
 
 from ...serializers.errors import MigrationFailed, located
 from ...serializers.registry import registry
@@ -22,19 +24,20 @@ from ...state.streaming.manifest import Manifest
 from ...state.streaming.measured import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
+from .ordering import HELD_BYTES, in_order
 from .packing import packed, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
-    from ...state.streaming.slot import OperatorSpec
+    from ...state.streaming.slot import Elements, OperatorSpec
     from ..worker import Settings
     from .elements import ElementReader, ResultWriter
     from .runs import Run, RunFacts
 
+_MOST_RESULTS = 50_000
+"""How many results of a slot wait to become rows."""
 _LIVE: dict[tuple[str, str, int], tuple[Run, SlotTask]] = {}
 """The tasks of this process, with the run that they are of; by directory, operator and slot."""
 
@@ -55,23 +58,23 @@ class Answer:
 
     Attributes:
         manifest: Its manifest; None: what Spark has holds on.
-        rows: The rows of its results; None: there are none.
+        rows: The rows of its results.
         is_current: Whether the slot is one of the present epoch, which Spark calls in the next batch even without rows:
             a timer may be due then, or event time may end.
         metrics: What was measured; None: the slot did not run.
     """
 
     manifest: bytes | None
-    rows: pa.RecordBatch | None = None
+    rows: Sequence[pa.RecordBatch] = ()
     is_current: bool = True
     metrics: SlotMetrics | None = None
 
-    @property
-    def row(self) -> dict[str, Any] | None:
-        """The row that Spark gets; None: there is none."""
-        if self.metrics is None:
-            return None
-        return {"rows": packed([] if self.rows is None else [self.rows]), "metrics": self.metrics.to_json()}
+    def packed(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows that Spark gets; the first one has the metrics."""
+        if self.metrics is not None:
+            metrics = self.metrics.to_json()
+            for number, rows in enumerate([[one] for one in self.rows] or [[]]):
+                yield {"rows": packed(rows), "metrics": None if number else metrics}
 
 
 @attrs.frozen
@@ -109,13 +112,16 @@ class SlotRunner:
         slot = run.slots.get(group)
         if slot is None:
             return Answer(None, is_current=False)
-        before, arrived = None if stored is None else Manifest.from_bytes(stored), list(blobs)
+        before = None if stored is None else Manifest.from_bytes(stored)
+        arriving = iter(blobs)
+        first = next(arriving, None)
         if before is not None and before.directory in run.directory.copied_from:
             before = None  # the copy begins an epoch of its own
         if before is not None and before.epoch == run.epoch.number:
             is_due = before.wake_ms is not None and before.wake_ms <= now_ms
-            if before.batch == batch or not (arrived or is_due or run.drains == batch):
+            if before.batch == batch or (first is None and not is_due and run.drains != batch):
                 return Answer(None)  # it has run in this batch because it had rows, or there is nothing to do
+        arrived = arriving if first is None else chain((first,), arriving)
         with located(operator=self.spec.uid):
             began_s = time.perf_counter()
             open_before = _LIVE.get(self._place(run, slot))
@@ -133,15 +139,33 @@ class SlotRunner:
         self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int, opened: Opened
     ) -> Answer:
         highest: list[int | None] = [None] * len(self.readers)
-        elements = []
-        for blob in sorted(blobs, key=lambda one: one.origin):  # the order in which they arrive is by chance
-            if blob.highest_ms is not None:
-                known = highest[blob.index]
-                highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
-            elements += [self.readers[blob.index].read(blob.index, part) for part in unpacked(blob.rows)]
-        task.process(elements, highest, now_ms, drains=run.drains == batch)
-        results, side = task.take()
-        rows = self.writer.write(results, side) if results or side else None
+        parts, rows = _parts(blobs, highest), list[pa.RecordBatch]()
+        read = results = 0
+
+        def write() -> None:
+            nonlocal results
+            results += len(task.results) + len(task.side_results)
+            rows.append(self.writer.write(*task.take()))
+
+        def watched(sequence: Iterable[Elements]) -> Iterator[Elements]:
+            """Yield the same; what becomes of them are rows soon, which take less memory."""
+            nonlocal read
+            for elements in sequence:
+                if len(task.results) + len(task.side_results) >= _MOST_RESULTS:
+                    write()
+                read += len(elements.values)
+                yield elements
+
+        drains = run.drains == batch
+        if self.spec.in_order and any(reader.time_column for reader in self.readers):
+            ordered = [watched(one) for one in in_order(parts, self.readers)]
+            task.process((), highest, now_ms, ordered, drains=drains)
+        else:
+            # Their order is by chance, but for elements of a key from one place: so those of a key come together.
+            elements = (self.readers[index].read(index, some, by_key=True) for index, some in parts)
+            task.process(watched(elements), highest, now_ms, drains=drains)
+        if task.results or task.side_results:
+            write()
         processed_s = time.perf_counter()
         directory, files_before = run.directory, task.files
         manifest = task.checkpoint(
@@ -160,10 +184,10 @@ class SlotRunner:
         late, timers, own = task.measured()
         metrics = SlotMetrics(
             opened_slots=int(opened.is_new),
-            rows=sum(len(one.values) for one in elements),
+            rows=read,
             late_rows=late,
             timers=timers,
-            results=len(results) + len(side),
+            results=results,
             checkpoint_bytes=inline + sum(size for name, size in files.items() if name not in files_before),
             state_bytes=inline + sum(files.values()),
             open_ms=_milliseconds(opened.began_s, opened.ended_s),
@@ -251,6 +275,33 @@ def prepare(settings: Settings, serializers: tuple[tuple[type, TypeSerializer[An
     """
     settings.begin()
     register_all(serializers)
+
+
+def _parts(blobs: Iterable[Blob], highest: list[int | None]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of blobs, with the number of their input; note the largest time stamp of each input.
+
+    The order in which blobs arrive is by chance. They come in that of the tasks that packed them, unless they are more
+    than should be held.
+    """
+    for some in _held(blobs):
+        for blob in sorted(some, key=lambda one: one.origin):
+            if blob.highest_ms is not None:
+                known = highest[blob.index]
+                highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
+            for rows in unpacked(blob.rows):
+                yield blob.index, rows
+
+
+def _held(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
+    held: list[Blob] = []
+    size = 0
+    for blob in blobs:
+        held.append(blob)
+        size += len(blob.rows)
+        if size >= HELD_BYTES:
+            yield held
+            held, size = [], 0
+    yield held
 
 
 def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:

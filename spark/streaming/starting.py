@@ -85,6 +85,7 @@ class Start:
         self._wake_ms: int | None = None
         self._sources = source_kinds(writer._df)  # noqa: SLF001 - as above
         self._carriers: dict[str, str] = {}  # in the order in which Spark numbers operators
+        self._partitions = 1
 
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
@@ -199,9 +200,11 @@ class Start:
         return writer.outputMode(self._job.plan.output_mode)
 
     def _settings(self) -> dict[str, str]:
+        # Spark keeps the partitions of the first start. By default there are 200, each of which costs 10 ms a batch.
+        settings = {_PARTITIONS: str(self._partitions)}
         if TRANSFORM in self._job.carriers.values() and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
-            return {_PROVIDER: _ROCKSDB}  # Spark has transformWithState on no other
-        return {}
+            settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
+        return settings
 
     def _require_allowed(self) -> None:
         """Refuse what Spark would refuse, before anything is written."""
@@ -338,13 +341,16 @@ class Start:
         before, batch = directory.last_epoch, last_committed(self._checkpoint)
         planned = last_planned(self._checkpoint)
         pinned = {} if planned is None else pinned_settings(self._checkpoint, planned)
-        partitions = int(pinned.get(_PARTITIONS) or self._spark.conf.get(_PARTITIONS) or 200)
-        carriers = self._carriers
+        carriers, cores = self._carriers, self._spark.sparkContext.defaultParallelism
+        slots = self._job.slots or min(cores, directory.max_parallelism)
+        useful = min(max(slots, cores), int(self._spark.conf.get(_PARTITIONS) or slots))
+        if before is not None and before.base:  # no batch was planned, and its slots have their partitions
+            useful = before.partitions
+        partitions = self._partitions = int(pinned.get(_PARTITIONS) or useful)
         # A source has its state from the last planned batch on: Spark repeats that batch, and then asks for more.
         offsets = [] if planned is None else planned_offsets(self._checkpoint, planned)
         sources = [one.manifest for one in offsets if one.manifest is not None]
         if before is None or (batch is None and not before.base and not sources):
-            slots = self._job.slots or min(self._spark.sparkContext.defaultParallelism, directory.max_parallelism)
             number = directory.next_epoch
             epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers)
             if beginning is not None:

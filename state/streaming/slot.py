@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from bisect import bisect_right
 from contextlib import contextmanager
+from heapq import merge
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,7 +30,7 @@ from ..task.subtask import stored_subtask
 from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..runtime.metrics import Figure
@@ -96,10 +97,9 @@ class Elements:
     def __iter__(self) -> Iterator[tuple[int | None, int, Any, Any]]:
         """Yield time stamp, input, key and value of each element."""
         count = len(self.values)
-        times = (None,) * count if self.timestamps is None else self.timestamps
-        keys = (None,) * count if self.keys is None else self.keys
-        for timestamp, key, value in zip(times, keys, self.values, strict=True):
-            yield timestamp, self.index, key, value
+        times = repeat(None, count) if self.timestamps is None else self.timestamps
+        keys = repeat(None, count) if self.keys is None else self.keys
+        return zip(times, repeat(self.index, count), keys, self.values, strict=True)
 
 
 class SlotTask(FunctionSubtask):
@@ -142,6 +142,7 @@ class SlotTask(FunctionSubtask):
         self.late = 0
         self._timers_before = 0
         self._reporter: MetricReporter | None = None
+        self._reached_before = MIN_WATERMARK
         super().__init__(
             function or pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
             spec.key,
@@ -201,28 +202,38 @@ class SlotTask(FunctionSubtask):
     # One batch
 
     def process(
-        self, batch: Sequence[Elements], highest: Sequence[int | None], now_ms: int, *, drains: bool = False
+        self,
+        batch: Iterable[Elements],
+        highest: Sequence[int | None],
+        now_ms: int,
+        in_order: Sequence[Iterable[Elements]] = (),
+        *,
+        drains: bool = False,
     ) -> None:
         """Process the elements of a batch, then what the watermarks and the time at its end make due.
 
         Args:
-            batch: The elements of each input.
-            highest: The largest time stamp of each input in all slots; None: the input has no rows in this batch.
+            batch: The elements that come in any order.
+            highest: The largest time stamp of each input in all slots; None: the input has no rows in this batch. It is
+                read when all elements have been.
             now_ms: The time of the batch: the processing time, the same if it is repeated.
+            in_order: Sequences of elements that are to be processed in the order of their time stamps, and have it.
             drains: Whether event time ends after it, which fires all timers of event time and all windows.
         """
-        self.process_part(batch, now_ms)
+        self._reached_before = self._running.times.watermark
+        self.process_part(batch, now_ms, in_order)
         with self._located():
             self._finish_batch(highest)
             if drains:
                 self._drain()
 
-    def process_part(self, part: Sequence[Elements], now_ms: int) -> None:
-        """Process some of the elements of a batch; event time moves with them alone."""
+    def process_part(self, batch: Iterable[Elements], now_ms: int, in_order: Sequence[Iterable[Elements]] = ()) -> None:
+        """Process some of the elements of a batch; event time moves with them alone. Arguments as of `process`."""
         self._now_ms = now_ms
         self._element = None
         with self._located():
-            self._elements(part)
+            self._unordered(batch)
+            self._in_order(in_order)
         self._element = None
 
     @contextmanager
@@ -233,23 +244,17 @@ class SlotTask(FunctionSubtask):
             error.add_note(self._whereabouts())
             raise
 
-    def _elements(self, batch: Sequence[Elements]) -> None:
+    def _unordered(self, batch: Iterable[Elements]) -> None:
+        process = self._running.process_element
+        for elements in self._counted(batch):
+            for timestamp, index, key, value in elements:
+                self._key_now = key
+                self._element = value
+                process(value, timestamp, index)
+
+    def _in_order(self, sequences: Sequence[Iterable[Elements]]) -> None:
         process, watermark = self._running.process_element, self._running.process_watermark
-        reached_before = self._running.times.watermark
-        if not self._spec.in_order or all(elements.timestamps is None for elements in batch):
-            for elements in batch:
-                times = elements.timestamps or ()
-                self.late += sum(one is not None and one <= reached_before for one in times)
-                for timestamp, index, key, value in elements:
-                    self._key_now = key
-                    self._element = value
-                    process(value, timestamp, index)
-            return
-        rows = [row for elements in batch for row in elements]
-        rows.sort(key=_time_of)
-        # No element is behind what event time reaches within the batch, and those without a time stamp come first.
-        untimed = bisect_right(rows, MIN_WATERMARK, key=_time_of)
-        self.late += max(bisect_right(rows, reached_before, key=_time_of) - untimed, 0)
+        rows = merge(*(chain.from_iterable(self._counted(one)) for one in sequences), key=_time_of)
         delays, reached = [spec.delay_ms for spec in self._spec.inputs], [MIN_WATERMARK] * len(self._spec.inputs)
         for timestamp, index, key, value in rows:
             delay = delays[index]
@@ -261,6 +266,14 @@ class SlotTask(FunctionSubtask):
             self._key_now = key
             self._element = value
             process(value, timestamp, index)
+
+    def _counted(self, batch: Iterable[Elements]) -> Iterator[Elements]:
+        """Yield the same elements; count those that are behind the event time that the batches before have reached."""
+        reached = self._reached_before
+        for elements in batch:
+            if reached > MIN_WATERMARK and elements.timestamps is not None:
+                self.late += sum(time is not None and time <= reached for time in elements.timestamps)
+            yield elements
 
     def _whereabouts(self) -> str:
         """Return what was processed when an error was raised."""

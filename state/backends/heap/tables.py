@@ -65,6 +65,8 @@ class CurrentKey:
         Raises:
             ValueNotConvertible: The key does not fit its type, or is in no key group of this subtask.
         """
+        if key is self.current_key and key is not None:
+            return
         address = key if self._by_bytes is None else self._by_bytes(key)
         try:
             slot = self._slots.get(address)

@@ -19,7 +19,7 @@ from ...entry_keys import is_ambiguous, length_bytes
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...savepoint.entries import each_separated
 from ...transcode.objects import SEPARATOR
-from .key_bytes import VOID_BYTES, decoder, encoder, namespace_bytes
+from .key_bytes import VOID_BYTES, codec, decoder, encoder, namespace_bytes
 from .store import prefix_end
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _SortedSingle(_SortedState):
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         serializer = descriptor.state_serializer()
-        self._encode, self._decode = encoder(serializer, descriptor.name), decoder(serializer)
+        self._encode, self._decode = codec(serializer, descriptor.name)
 
     def _get(self, address: bytes) -> Any:
         data = self._table.get(address)

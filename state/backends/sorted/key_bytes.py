@@ -9,6 +9,7 @@ from ....serializers.errors import StateShiftError, ValueNotConvertible, located
 from ....serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.primitives.numeric import NumberSerializer
+from ....serializers.records.packing import PackedRecord
 from ....serializers.views import DataInputView, DataOutputView
 from ...entry_keys import length_bytes
 from ...key_groups import key_group, key_hasher, prefix_size
@@ -93,6 +94,41 @@ def decoder(serializer: TypeSerializer[Any]) -> Callable[[bytes | bytearray], An
     return unpacked
 
 
+def codec(serializer: TypeSerializer[Any], state: str) -> tuple[Callable[[Any], bytes], Callable[[Any], Any]]:
+    """Return `encoder` and `decoder` of the values of a state; records of numbers and texts take a short way.
+
+    A frozen value that was written or read last is not read from its bytes again.
+    """
+    encode, decode, packed = encoder(serializer, state), decoder(serializer), PackedRecord.of(serializer)
+    if packed is None:
+        return encode, decode
+    pack, unpack, remembers = packed.pack, packed.unpack, packed.is_frozen
+    last_data: bytes | bytearray = b""
+    last_value: Any = None
+
+    def write(value: Any) -> bytes:
+        nonlocal last_data, last_value
+        data = pack(value)
+        if data is None:
+            return encode(value)
+        if remembers:
+            last_data, last_value = data, value
+        return data
+
+    def read(data: bytes | bytearray) -> Any:
+        nonlocal last_data, last_value
+        if data is last_data:
+            return last_value
+        value = unpack(data)
+        if value is None:
+            return decode(data)
+        if remembers:
+            last_data, last_value = data, value
+        return value
+
+    return write, read
+
+
 class _NoKey(bytes):
     """What the address of an entry begins with before there is a current key."""
 
@@ -150,6 +186,8 @@ class CurrentKey:
 
     def set(self, key: Any) -> None:
         """Change the current key; raises as `encoded`."""
+        if key is self.key and key is not None:
+            return
         self.plain, self.framed, self.void = self.encoded(key)
         self.key = key
 

@@ -72,9 +72,11 @@ class CachedTable:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None removes it."""
-        self._changed[key] = value
-        cache = self._cache
-        cache.left -= len(key) + (_ENTRY_BYTES if value is None else _ENTRY_BYTES + len(value))
+        changed, cache = self._changed, self._cache
+        before = changed.get(key)
+        changed[key] = value
+        size = 0 if value is None else len(value)
+        cache.left -= len(key) + size + _ENTRY_BYTES if before is None else size - len(before)
         if cache.left < 0:
             cache.flush()
 

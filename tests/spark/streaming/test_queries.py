@@ -65,6 +65,19 @@ def totals(job, query):
     return job.stream(query.frame()).key_by("user").process(Totals(), uid="totals", side_outputs=[BIG])
 
 
+def test_a_query_has_no_more_partitions_than_slots_or_cores(query, spark):
+    visits = query("user string, amount long", slots=3)
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
+    visits.feed(("ann", 1), ("bob", 2))
+    visits.run(totals)
+
+    partitions = max(3, spark.sparkContext.defaultParallelism)
+    assert visits.directory.last_epoch.partitions == partitions
+    stored = [path for path in (visits.place / "checkpoint/state/0").iterdir() if path.name.isdigit()]
+    assert len(stored) == partitions
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "200"
+
+
 def test_state_of_all_kinds_lasts_over_batches_and_restarts(query, carrier):
     visits = query("user string, amount long", carrier=carrier)
     visits.feed(("ann", 1), ("bob", 2), ("ann", 3))

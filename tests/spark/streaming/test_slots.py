@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streaming_batches import Batches
+from streaming_batches import BACKENDS, Batches
 from streaming_kills import left_after_gc
 
 from stateshift import (
@@ -27,7 +27,10 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.serializers.hints import serializer_for
+from stateshift.spark.streaming import slot_runs
 from stateshift.spark.streaming.building import Input, output_hint
+from stateshift.spark.streaming.elements import ElementReader
+from stateshift.spark.streaming.ordering import in_order
 from stateshift.spark.streaming.packing import milliseconds
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
 from stateshift.state.streaming.slot import InputSpec
@@ -398,6 +401,82 @@ def test_results_as_columns_and_columns_as_elements_are_inverse(values):
     assert ["number", "inner", "many", "by_name", "pair", "flag"] == [field.name for field in column.type]
     assert ["name", "accurate"] == [field.name for field in column.type.field("inner").type]
     assert values == live_values(serializer, column)
+
+
+class Orders(KeyedProcessFunction):
+    """Emits the amounts of a key so far."""
+
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", int))
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[tuple[str, list[int]]]:
+        self.seen.add(value.amount)
+        yield ctx.get_current_key(), self.seen.get()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ann", "bob", "", "ä"]), st.integers(0, 9)), max_size=12))
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_without_time_stamps_the_elements_of_a_key_come_together_in_their_order(tmp_path_factory, pairs):
+    place = tmp_path_factory.mktemp("state")
+    engine = Batches(place, Orders(), BACKENDS["hashmap"], schema=SCHEMA, key=("user",), element=Visit, slots=1)
+
+    rows = [tuple(row.values()) for row in engine.batch(visits(*pairs))]
+
+    users = list(dict.fromkeys(user for user, _ in pairs))
+    expected = []
+    for wanted in users:
+        amounts = [amount for user, amount in pairs if user == wanted]
+        expected += [(wanted, amounts[: end + 1]) for end in range(len(amounts))]
+    assert [(user, seen) for user, seen in rows] == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.none() | st.integers(-9, 9)), max_size=40), st.integers(1, 400))
+@settings(deadline=None, max_examples=40)
+def test_rows_come_in_the_order_of_their_times_also_where_only_a_few_are_held(rows, most_bytes):
+    serializer = serializer_for(int)
+    readers = [ElementReader(serializer, ("number",), None, (), time) for time in ("at", "at")]
+    kind = pa.schema({"number": pa.int64(), "at": pa.int64()})
+    parts = [
+        (index, pa.RecordBatch.from_pydict({"number": [number], "at": [at]}, schema=kind))
+        for number, (index, at) in enumerate(rows)
+    ]
+    for index in (0, 1):
+        wanted = [(at, number) for number, (one, at) in enumerate(rows) if one == index]
+        sequences = in_order([part for part in parts if part[0] == index], readers, most_bytes)
+        found = [[(time, value) for elements in sequence for time, _, _, value in elements] for sequence in sequences]
+        assert all(one == sorted(one, key=time_of) for one in found)
+        assert sorted((row for one in found for row in one), key=lambda row: row[1]) == wanted
+
+
+def time_of(row):
+    return (-(1 << 63) if row[0] is None else row[0], row[1])
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [[0.0, -0.0, 1.5, -0.0, 0.0], [b"a", b"", b"a"], [True, False, True]],
+    ids=["float", "bytes", "bool"],
+)
+def test_keys_that_have_other_bytes_are_other_keys(keys):
+    serializer = serializer_for(type(keys[0]))
+    reader = ElementReader(serializer, ("key",), serializer, ("key",), "")
+    found = reader.read(0, pa.RecordBatch.from_pydict({"key": keys}), by_key=True)
+    assert [repr(key) for key in found.keys] == [repr(value) for value in found.values]
+    assert sorted(map(repr, keys)) == sorted(map(repr, found.keys))
+    runs = [repr(key) for at, key in enumerate(found.keys) if not at or repr(found.keys[at - 1]) != repr(key)]
+    assert len(runs) == len(set(runs))
+
+
+def test_results_become_rows_before_all_of_them_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(slot_runs, "_MOST_RESULTS", 3)
+    engine = totals(tmp_path, BACKENDS["hashmap"], slots=1)
+    engine.packing = [attrs.evolve(one, blob_bytes=1) for one in engine.packing]
+    batches = [visits((f"user {number}", 500), (f"user {number}", 1)) for number in range(9)]
+
+    rows = engine.batch([row for some in batches for row in some], rows_at_once=2)
+
+    assert main_results(rows) == sorted((f"user {number}", total) for number in range(9) for total in (500, 501))
+    assert sum(row["side_output"] == "big" for row in rows) == 9
 
 
 class YieldsNone(Totals):

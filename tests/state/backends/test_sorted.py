@@ -1,7 +1,9 @@
 """Handles, timers and the write-back cache over a sorted store, on RocksDB and on a store of thirty lines."""
 
 from collections import deque
+from dataclasses import dataclass
 
+import attrs
 import pytest
 from sorted_dict import DictStore
 
@@ -339,3 +341,56 @@ def test_a_name_has_one_type(backend_of):
     assert state is backend.get_or_create_keyed_state(ValueStateDescriptor("s", int))
     with pytest.raises(DeclarationError, match="value state of long, and is asked for as value state of string"):
         backend.get_or_create_keyed_state(ValueStateDescriptor("s", str))
+
+
+@dataclass
+class Mutable:
+    name: str
+    count: int
+
+
+@attrs.frozen
+class Frozen:
+    name: str
+    count: int
+
+
+def test_a_value_that_is_changed_without_an_update_is_not_changed_in_the_state(backend_of):
+    backend = backend_of()
+    state = backend.get_or_create_keyed_state(ValueStateDescriptor("last", Mutable))
+    backend.set_current_key(1)
+
+    given = Mutable("ann", 1)
+    state.update(given)
+    given.count = 2
+    state.value().count = 3
+
+    assert state.value() == Mutable("ann", 1)
+    backend.flush()
+    assert state.value() == Mutable("ann", 1)
+
+
+def test_frozen_records_of_several_keys_are_told_apart(backend_of):
+    backend = backend_of()
+    state = backend.get_or_create_keyed_state(ValueStateDescriptor("last", Frozen))
+    for key in (1, 2, 1):
+        backend.set_current_key(key)
+        before = state.value()
+        state.update(Frozen("x" * key, (before.count if before else 0) + key))
+    found = {}
+    for key in (2, 1):
+        backend.set_current_key(key)
+        found[key] = state.value()
+    assert found == {1: Frozen("x", 2), 2: Frozen("xx", 2)}
+
+
+def test_a_value_that_is_written_again_and_again_waits_for_one_batch():
+    store = CountingStore()
+    backend = SortedStateBackend(store, serializer_for(int), 4, range(4), cache_bytes=4000)
+    state = backend.get_or_create_keyed_state(ValueStateDescriptor("count", int))
+    backend.set_current_key(1)
+    for count in range(1000):
+        state.update(count)
+    backend.flush()
+    assert store.table("count").batches == [1]
+    assert state.value() == 999
