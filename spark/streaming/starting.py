@@ -37,7 +37,7 @@ from .taken_offsets import TakenOffsets, source_kinds
 from .upgrading import HOW, Judgement, write_base, write_beginning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -350,6 +350,13 @@ class Start:
         # A source has its state from the last planned batch on: Spark repeats that batch, and then asks for more.
         offsets = [] if planned is None else planned_offsets(self._checkpoint, planned)
         sources = [one.manifest for one in offsets if one.manifest is not None]
+        if planned is not None and {one.uid for one in offsets} != self._job.sources.keys():
+            raise DeclarationError(
+                f"the checkpoint {self._checkpoint.place} has offsets of {_named(one.uid for one in offsets)}, and the"
+                f" job has {_named(self._job.sources)}",
+                advice="keep the sources of the query, and their order; or start a new query from a savepoint",
+                written="Nothing was written.",
+            )
         if before is None or (batch is None and not before.base and not sources):
             number = directory.next_epoch
             epoch = Epoch(number, slots, partitions, slot_groups(slots, partitions), carriers)
@@ -434,6 +441,11 @@ def sink_path(writer: DataStreamWriter) -> str:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _named(uids: Iterable[str]) -> str:
+    """Return how a message names sources."""
+    return ", ".join(f"the source {uid!r}" for uid in sorted(uids)) or "no source function"
 
 
 def _has_id(place: str, directory_id: str) -> bool:

@@ -242,9 +242,9 @@ class Texts(SourceFunction, ListCheckpointed):
 def test_a_query_with_a_source_goes_on_where_it_stood_and_checks_its_state(query, tmp_path):
     stream = query("value long")
 
-    def build(source):
+    def build(source, uid="counter"):
         def built(job, _):
-            numbers = job.source(source, uid="counter", output_type=int, max_rows=40)
+            numbers = job.source(source, uid=uid, output_type=int, max_rows=40)
             return job.stream(numbers).key_by("value").process(Sums(), uid="sums")
 
         return built
@@ -259,6 +259,8 @@ def test_a_query_with_a_source_goes_on_where_it_stood_and_checks_its_state(query
     assert len(list(savepoint.operator("sums").state("sum").read_entries())) == 100
     with pytest.raises(RestoreRefused, match="counter"):
         stream.run(build(Texts()))
+    with pytest.raises(DeclarationError, match="offsets of the source 'counter', and the job has the source 'other'"):
+        stream.run(build(Counter(200), uid="other"))
 
 
 def test_two_sources_of_one_uid_and_a_column_that_is_there_are_refused(query):
