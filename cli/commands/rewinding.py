@@ -8,9 +8,10 @@ import click
 
 from ...compat.structuring import fields_of
 from ...serializers.wording import many
+from ...state.progress import size_text
 from ..failures import Status
 from ..options import common_options
-from ..output import print_json, print_lines, size_text
+from ..output import print_json, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -193,7 +193,7 @@ class StreamJob:
         writer = ResultWriter(serializer_for(output_type))
         if timestamp in writer.schema.names:
             raise DeclarationError(f"the elements have a field {timestamp!r}", advice="name another column")
-        spec = SourceSpec(uid, b"", self.plan.max_parallelism, max_rows, bool(timestamp))
+        spec = SourceSpec(uid, b"", self.max_parallelism or DEFAULT_KEY_GROUPS, max_rows, bool(timestamp))
         frame = source_frame(spark, function, spec, self.plan.run, writer, timestamp, ends_after.total_seconds())
         self.sources[uid], self.functions[uid] = spec, function
         return frame

@@ -402,8 +402,8 @@ class Start:
         """Copy the savepoint that the query begins with, or migrate it, and return the first epoch with it."""
         base, judgement = str(epoch.number), beginning.judgement
         history = write_beginning(directory, beginning.begun.savepoint, base, judgement, self._spark)
-        of_lazy = {"lazy": judgement.lazy, "types": judgement.lazy_types}
-        return attrs.evolve(epoch, base=base, begun=beginning.begun, history=history, **of_lazy)
+        lazy, types = judgement.lazy, judgement.lazy_types
+        return attrs.evolve(epoch, base=base, begun=beginning.begun, history=history, lazy=lazy, types=types)
 
     def _require_same_operators(self, before: Epoch, carriers: dict[str, str]) -> None:
         """Refuse other operators, or another order of them: Spark finds their state by their numbers in the query."""
