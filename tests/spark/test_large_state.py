@@ -80,7 +80,7 @@ for source, target in (sys.argv[2:4], sys.argv[4:6]):
     print(written, report.read_text())
 """
 MAPS = Job([Operator("log", key=int, states=[MapStateDescriptor("lines", int, str)])])
-STREAM_BYTES = (20_000_000, 80_000_000)
+STREAM_BYTES = (12_000_000, 48_000_000)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")

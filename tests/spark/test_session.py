@@ -87,62 +87,68 @@ def test_a_connect_server_as_a_master_is_refused_with_what_to_do(monkeypatch):
     assert "session=SparkSession.builder.remote('sc://host').getOrCreate()" in caught.value.advice
 
 
-def test_a_session_that_does_not_start_says_why_in_one_error(tmp_path):
-    program = (
-        "from stateshift.spark.session import session\n"
-        "from stateshift.serializers.errors import MigrationFailed\n"
-        "try:\n"
-        "    session('local[0]')\n"
-        "except MigrationFailed as error:\n"
-        "    print(error.what)\n"
-    )
+ONE_AFTER_THE_OTHER = """
+import threading, time
+from stateshift.serializers.errors import MigrationFailed
+from stateshift.spark.session import own_driver, own_session, session, with_sql
 
-    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+try:
+    session("local[0]")
+except MigrationFailed as error:
+    print("not started:", error.what)
 
-    assert (ran.stdout, ran.stderr) == ("Spark did not start: Asked to run locally with 0 threads\n", "")
+for _ in range(2):
+    with own_driver("local[1]") as driver:
+        context = driver.sparkContext
+        began, seen = threading.active_count(), context.accumulator(0)
+        context.parallelize([1, 2], 1).foreach(seen.add)
+        print("driver:", type(driver).__name__, seen.value, with_sql(driver).range(4).count())
+    print("driver:", context._jsc is None)
+    until = time.monotonic() + 10
+    while threading.active_count() >= began and time.monotonic() < until:
+        time.sleep(0.01)
+    print("driver:", threading.active_count() < began)
+
+for _ in range(2):
+    with own_session("local[1]") as spark:
+        print("session:", spark.sparkContext.parallelize([1], 1).sum(), spark.sparkContext._jsc is None)
+    print("session:", spark.sparkContext._jsc is None)
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What a process prints that starts Spark again and again, by what it tells of; the JVM is one."""
+    ran = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_THE_OTHER],
+        cwd=tmp_path_factory.mktemp("anew"), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    lines = [line.split(": ", 1) for line in ran.stdout.splitlines()]
+    return {what: [told for about, told in lines if about == what] for what, _ in lines}
 
 
 @pytest.mark.slow
-def test_a_session_of_ones_own_ends_and_one_that_ran_goes_on(spark, tmp_path):
+@pytest.mark.xdist_group("spark")
+def test_a_session_that_does_not_start_says_why_in_one_error(printed):
+    assert printed["not started"] == ["Spark did not start: Asked to run locally with 0 threads"]
+
+
+@pytest.mark.slow
+def test_a_session_of_ones_own_ends_and_one_that_ran_goes_on(spark, printed):
     with own_session("local[1]") as given:
         assert given is spark
     assert spark.sparkContext.parallelize([1], 1).sum() == 1
 
-    program = (
-        "from stateshift.spark.session import own_driver, own_session, session, with_sql\n"
-        "for _ in range(2):\n"
-        "    with own_session('local[1]') as spark:\n"
-        "        print(spark.sparkContext.parallelize([1], 1).sum(), spark.sparkContext._jsc is None)\n"
-        "    print(spark.sparkContext._jsc is None)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert (ran.stdout.split(), ran.stderr) == (["1", "False", "True"] * 2, "")
+    assert printed["session"] == ["1 False", "True"] * 2
 
 
 @pytest.mark.slow
-def test_a_driver_of_ones_own_has_sql_once_it_is_asked_for_and_leaves_no_thread(spark, tmp_path):
+def test_a_driver_of_ones_own_has_sql_once_it_is_asked_for_and_leaves_no_thread(spark, printed):
     with own_driver("local[1]") as given:
         assert given is with_sql(given) is spark
 
-    program = (
-        "import threading, time\n"
-        "from stateshift.spark.session import own_driver, with_sql\n"
-        "for _ in range(2):\n"
-        "    with own_driver('local[1]') as driver:\n"
-        "        context = driver.sparkContext\n"
-        "        began, seen = threading.active_count(), context.accumulator(0)\n"
-        "        context.parallelize([1, 2], 1).foreach(seen.add)\n"
-        "        print(type(driver).__name__, seen.value, with_sql(driver).range(4).count())\n"
-        "    print(context._jsc is None)\n"
-        "    until = time.monotonic() + 10\n"
-        "    while threading.active_count() >= began and time.monotonic() < until:\n"
-        "        time.sleep(0.01)\n"
-        "    print(threading.active_count() < began)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert (ran.stdout.split("\n")[:-1], ran.stderr) == (["WithoutSql 3 4", "True", "True"] * 2, "")
+    assert printed["driver"] == ["WithoutSql 3 4", "True", "True"] * 2
 
 
 @pytest.mark.slow
