@@ -40,6 +40,8 @@ _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.mi
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILES = {"parquet", "orc", "json", "csv", "text", "avro"}
+_SINK_LOG, _COMPACT_INTERVAL = "_spark_metadata", "spark.sql.streaming.fileSink.log.compactInterval"
 
 _RELEASES: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 """The last query of this process on each state directory, and the thread that releases the directory after it."""
@@ -64,12 +66,12 @@ class Start:
     def query(self, *, available_now: bool) -> StreamingQuery:
         """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
         self._require_allowed()
-        self._require_unwritten()
         _await_release(self._folder.place)
         with ExitStack() as claims:
             self._folder.create()
             claims.enter_context(claimed(self._folder))
             directory = self._directory()
+            self._require_unwritten()
             epoch = self._epoch(directory)
             retained = int(self._spark.conf.get(_RETAINED) or 100)
             directory.begin_run(
@@ -79,6 +81,7 @@ class Start:
                 after_batch=last_committed(self._checkpoint),
                 attempts=self._attempts,
             )
+            self._fill_sink_log()
             query = self._started(available_now=available_now)
             release = threading.Thread(target=_release_at_end, args=(query, claims.pop_all()), daemon=True)
             release.start()
@@ -114,20 +117,41 @@ class Start:
                 written="Nothing was written.",
             ) from error
 
+    @property
+    def _last_in_sink(self) -> int | None:
+        """The last batch in the log of a sink of files; None: there is no log, or it is in a store of Spark alone."""
+        path = sink_path(self._writer)
+        with suppress(StateShiftError):
+            return last_in_log(Folder.at(path).folder(_SINK_LOG)) if path else None
+        return None
+
     def _require_unwritten(self) -> None:
         """Refuse a file sink that has batches of later numbers: Spark would leave out the results of new ones."""
-        path, written = sink_path(self._writer), None
-        with suppress(StateShiftError):  # a store that only Spark knows
-            written = last_in_log(Folder.at(path).folder("_spark_metadata")) if path else None
+        written = self._last_in_sink
         numbers = (last_planned(self._checkpoint), last_committed(self._checkpoint))
         known = max((number for number in numbers if number is not None), default=-1)
         if written is not None and written > known:
             raise DeclarationError(
-                f"the folder {path} has the results of batches up to {written}, and the next batch is {known + 1}:"
-                " Spark's file sink leaves out batches whose numbers it has, so results would be lost",
+                f"the folder {sink_path(self._writer)} has the results of batches up to {written}, and the next batch is"
+                f" {known + 1}: Spark's file sink leaves out batches whose numbers it has, so results would be lost",
                 advice="choose another folder: a query with a new or a rewound checkpoint needs its own",
-                written="Nothing was written.",
+                written="The query was not started.",
             )
+
+    def _fill_sink_log(self) -> None:
+        """Write empty batches to the log of a new folder of results: Spark reads it from the first batch on."""
+        path, committed, written = sink_path(self._writer), last_committed(self._checkpoint), self._last_in_sink
+        if not path or committed is None or (written is not None and written >= committed):
+            return
+        interval = int(self._spark.conf.get(_COMPACT_INTERVAL) or 10)
+        compact = (committed + 1) // interval * interval - 1
+        with suppress(StateShiftError):  # a store that only Spark knows
+            log = Folder.at(path).folder(_SINK_LOG)
+            log.create()
+            for number in range(max(compact, 0), committed + 1):
+                name = f"{number}.compact" if number == compact else str(number)
+                if not log.exists(name):
+                    log.write(name, b"v1")
 
     def _directory(self) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
@@ -220,17 +244,24 @@ class Start:
                 )
 
 
-def sink_path(writer: DataStreamWriter) -> str:
-    """Return the option `path` of a writer; "": it has none, or this release of Spark keeps it elsewhere."""
+def _private(writer: DataStreamWriter, name: str) -> Any:
+    """Return a private field of Java's writer: there is no public way to what was set; None: there is no such field."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     with suppress(Py4JError):
-        java: Any = writer._jwrite  # noqa: SLF001 - there is no public way to the options of a writer
-        options = java.getClass().getDeclaredField("extraOptions")
-        options.setAccessible(True)
-        found = options.get(java).get("path")
-        return str(found.get()) if found.isDefined() else ""
-    return ""
+        java: Any = writer._jwrite  # noqa: SLF001 - see above
+        field = java.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        return field.get(java)
+    return None
+
+
+def sink_path(writer: DataStreamWriter) -> str:
+    """Return the folder of a sink of files; "": the sink is another one."""
+    if _private(writer, "source") not in _FILES:
+        return ""
+    found = _private(writer, "extraOptions").get("path")
+    return str(found.get()) if found.isDefined() else ""
 
 
 def _await_release(place: str) -> None:
