@@ -132,8 +132,8 @@ class Start:
         known = max((number for number in numbers if number is not None), default=-1)
         if written is not None and written > known:
             raise DeclarationError(
-                f"the folder {sink_path(self._writer)} has the results of batches up to {written}, and the next batch is"
-                f" {known + 1}: Spark's file sink leaves out batches whose numbers it has, so results would be lost",
+                f"the folder {sink_path(self._writer)} has the results of batches up to {written}, and the next batch"
+                f" is {known + 1}: Spark's file sink leaves out batches whose numbers it has, so results would be lost",
                 advice="choose another folder: a query with a new or a rewound checkpoint needs its own",
                 written="The query was not started.",
             )
