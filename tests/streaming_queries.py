@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stateshift.spark.streaming.job import StreamJob
-from stateshift.state.backends.restore_check import RESTORING
+from stateshift.spark.streaming.upgrading import UPGRADING
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import StateDirectory
 
@@ -62,7 +62,7 @@ class Query:
         """Start the query of some results."""
         return job.start(self.writer(results), **options)
 
-    def run(self, build, *, on_incompatible="refuse", options=RESTORING, begin=None, **of_job):
+    def run(self, build, *, on_incompatible="refuse", options=UPGRADING, begin=None, **of_job):
         """Run a query until all files are processed, and return its job: `build(job, query)` returns the results.
 
         `begin` has the options of a start from a savepoint.

@@ -51,6 +51,8 @@ _PARTITIONS, _RETAINED = "spark.sql.shuffle.partitions", "spark.sql.streaming.mi
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILES = {"parquet", "orc", "json", "csv", "text", "avro"}
+_SINK_LOG, _COMPACT_INTERVAL = "_spark_metadata", "spark.sql.streaming.fileSink.log.compactInterval"
 
 _ONE_PLACE = "use its results once: foreachBatch with split_outputs writes several outputs of one query"
 
@@ -116,13 +118,13 @@ class Start:
             drains: Whether that is a new one, without rows, which ends event time.
         """
         self._require_allowed()
-        self._require_unwritten()
         _await_release(self._folder.place)
         with ExitStack() as claims:
             self._folder.create()
             claims.enter_context(claimed(self._folder))
             beginning = self._beginning()
             directory = self._directory(beginning)
+            self._require_unwritten()
             last = self._last_batch(directory, drains=drains)
             epoch = self._epoch(directory, beginning, last)
             self._begin_run(directory, epoch, last)
@@ -133,6 +135,7 @@ class Start:
                     self._run_first_batch(taken)
                 taken.finish()
                 self._begin_run(directory, epoch, last)
+            self._fill_sink_log()
             if self._plans_batch(drains=drains, available_now=available_now):
                 plan_without_rows(self._checkpoint, _now_ms())
             query = self._started(available_now=available_now, once=once)
@@ -229,19 +232,25 @@ class Start:
                 )
         self._carriers = {uid: self._job.carriers[uid] for uid in places if uid in self._job.carriers}
 
+    @property
+    def _last_in_sink(self) -> int | None:
+        """The last batch in the log of a sink of files; None: there is no log, or it is in a store of Spark alone."""
+        path = sink_path(self._writer)
+        with suppress(StateShiftError):
+            return last_in_log(Folder.at(path).folder(_SINK_LOG)) if path else None
+        return None
+
     def _require_unwritten(self) -> None:
         """Refuse a file sink that has batches of later numbers: Spark would leave out the results of new ones."""
-        path, written = sink_path(self._writer), None
-        with suppress(StateShiftError):  # a store that only Spark knows
-            written = last_in_log(Folder.at(path).folder("_spark_metadata")) if path else None
+        written = self._last_in_sink
         numbers = (last_planned(self._checkpoint), last_committed(self._checkpoint))
         known = max((number for number in numbers if number is not None), default=-1)
         if written is not None and written > known:
             raise DeclarationError(
-                f"the folder {path} has the results of batches up to {written}, and the next batch is {known + 1}:"
-                " Spark's file sink leaves out batches whose numbers it has, so results would be lost",
+                f"the folder {sink_path(self._writer)} has the results of batches up to {written}, and the next batch"
+                f" is {known + 1}: Spark's file sink leaves out batches whose numbers it has, so results would be lost",
                 advice="choose another folder: a query with a new or a rewound checkpoint needs its own",
-                written="Nothing was written.",
+                written="The query was not started.",
             )
 
     def _beginning(self) -> Beginning | None:
@@ -267,6 +276,21 @@ class Start:
         begun = wanted.begun(savepoint, described, uids, self._sources)
         key_groups = wanted.key_groups(described, uids, self._job.max_parallelism)
         return Beginning(begun, judgement, key_groups)
+
+    def _fill_sink_log(self) -> None:
+        """Write empty batches to the log of a new folder of results: Spark reads it from the first batch on."""
+        path, committed, written = sink_path(self._writer), last_committed(self._checkpoint), self._last_in_sink
+        if not path or committed is None or (written is not None and written >= committed):
+            return
+        interval = int(self._spark.conf.get(_COMPACT_INTERVAL) or 10)
+        compact = (committed + 1) // interval * interval - 1
+        with suppress(StateShiftError):  # a store that only Spark knows
+            log = Folder.at(path).folder(_SINK_LOG)
+            log.create()
+            for number in range(max(compact, 0), committed + 1):
+                name = f"{number}.compact" if number == compact else str(number)
+                if not log.exists(name):
+                    log.write(name, b"v1")
 
     def _directory(self, beginning: Beginning | None) -> StateDirectory:
         """Return the state directory; refuse one that does not belong to the checkpoint."""
@@ -426,17 +450,24 @@ class Start:
                 )
 
 
-def sink_path(writer: DataStreamWriter) -> str:
-    """Return the option `path` of a writer; "": it has none, or this release of Spark keeps it elsewhere."""
+def _private(writer: DataStreamWriter, name: str) -> Any:
+    """Return a private field of Java's writer: there is no public way to what was set; None: there is no such field."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     with suppress(Py4JError):
-        java: Any = writer._jwrite  # noqa: SLF001 - there is no public way to the options of a writer
-        options = java.getClass().getDeclaredField("extraOptions")
-        options.setAccessible(True)
-        found = options.get(java).get("path")
-        return str(found.get()) if found.isDefined() else ""
-    return ""
+        java: Any = writer._jwrite  # noqa: SLF001 - see above
+        field = java.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        return field.get(java)
+    return None
+
+
+def sink_path(writer: DataStreamWriter) -> str:
+    """Return the folder of a sink of files; "": the sink is another one."""
+    if _private(writer, "source") not in _FILES:
+        return ""
+    found = _private(writer, "extraOptions").get("path")
+    return str(found.get()) if found.isDefined() else ""
 
 
 def _now_ms() -> int:
