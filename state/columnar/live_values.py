@@ -20,6 +20,7 @@ from ...serializers.columns.codec import Cells
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.primitives.numeric import BooleanSerializer, DoubleSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.rows.serializers import RowSerializer
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
 
 Serializer = Any
+_EXACT: dict[type, type] = {BooleanSerializer: bool, DoubleSerializer: float}
+"""Serializers, and the class of those values that are what Arrow makes of them."""
 
 
 def field_names(serializer: TypeSerializer[Any]) -> tuple[str, ...]:
@@ -183,6 +186,8 @@ def _field_column(field: Any, values: list[Any]) -> pa.Array:
 
 def _column(serializer: Any, values: Sequence[Any]) -> pa.Array:
     codec = all_codecs().of(serializer)
+    if (exact := _EXACT.get(type(serializer))) and {exact, type(None)}.issuperset(map(type, values)):
+        return pa.array(values, codec.kind)
     if codec.is_plain and not pa.types.is_boolean(codec.kind):
         try:
             return pa.array(values, codec.kind)

@@ -76,8 +76,9 @@ def test_a_batch_is_measured_once(query, carrier):
     running.awaitTermination()
 
     first, second = (one.observedMetrics["totals"] for one in running.recentProgress)
-    assert (2, 2, 3, 0, 2, 5) == counts(first)
-    assert (2, 0, 2, 1, 2, 2) == counts(second)
+    assert (2, 3, 0, 2, 5) == counts(first)
+    assert (2, 2, 1, 2, 2) == counts(second)
+    assert first["opened_slots"] == 2 >= second["opened_slots"]  # a slot may come to another worker
     assert {
         "elements": 3, "by.events": 6, "amounts.count": 3, "amounts.sum": 204, "amounts.min": 1, "amounts.max": 200,
         "seven.count": 2, "seven.sum": 14, "seven.min": 7, "seven.max": 7,
@@ -89,7 +90,7 @@ def test_a_batch_is_measured_once(query, carrier):
 
 
 def counts(row):
-    return tuple(row[name] for name in ("slots", "opened_slots", "rows", "late_rows", "timers", "results"))
+    return tuple(row[name] for name in ("slots", "rows", "late_rows", "timers", "results"))
 
 
 def test_progress_is_printed_by_batch_and_operator(query, spark):
