@@ -22,7 +22,8 @@ from ...state.storage.files import Folder
 from ...state.streaming.directory import has_operator, with_places
 from ...state.streaming.holds import oldest_held
 from ...state.streaming.manifest import FILES
-from ...state.streaming.source import ROWS, SourceOffset, SourceSpec, SourceTask
+from ...state.streaming.source import ROWS, SourceSpec, SourceTask
+from ...state.streaming.source_offsets import SourceOffset
 from ...state.task.subtask import StoredOperator
 from ..in_arrow import arrow_schema
 from ..shipping import shipped

@@ -26,7 +26,7 @@ from ...state.streaming.commit_log import (
     write_note,
 )
 from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory, lacks_slots
-from ...state.streaming.source import planned_offsets
+from ...state.streaming.source_offsets import planned_offsets
 from .beginning import Beginning
 from .building import DEFAULT_KEY_GROUPS
 from .carriers import APPLY_IN_PANDAS, TRANSFORM, refusal

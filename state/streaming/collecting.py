@@ -27,13 +27,13 @@ from .directory import BASES, EPOCHS, RUNS, STREAM_FILE
 from .holds import HOLDS, dead_holds, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, ManifestName
 from .reading import Written, committed_batch
-from .source import planned_offsets
+from .source_offsets import planned_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .directory import Epoch, StateDirectory
-    from .source import SourceOffset
+    from .source_offsets import SourceOffset
 
 _KNOWN = {
     FILES: r"[0-9a-f]{32}-[a-z-]+-\d+-[0-9a-f]{32}",

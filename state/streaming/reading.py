@@ -17,7 +17,7 @@ from ..storage.files import Folder
 from .commit_log import last_committed, offsets, read_note
 from .directory import RUNS, StateDirectory
 from .manifest import MANIFESTS, Manifest, ManifestName
-from .source import planned_offsets
+from .source_offsets import planned_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,15 +1,11 @@
 """A source of a streaming query: it runs beside the query, and each batch takes what it has emitted since the last.
 
-    offset      JSON, in the engine's log of batches: the source's state after a batch, and the file with its rows
-
 What a batch takes is written to a file before the batch is planned, so a planned batch is read again exactly, whatever
-the source is. The engine's log alone says which offset holds.
+the source is. The engine's log alone says which offset holds (`source_offsets`).
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import pickle
 import threading
 import time
@@ -19,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from ...serializers.errors import CorruptFile, DeclarationError
+from ...serializers.errors import DeclarationError
 from ..runtime.runtime_context import TaskInfo
 from ..storage.commit import Commit
 from ..task.source_subtask import SourceSubtask
 from ..task.subtask import stored_subtask
-from .commit_log import offsets, source_offsets
-from .manifest import FILES, Manifest
+from .manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +28,7 @@ if TYPE_CHECKING:
     from ..runtime.output_tag import OutputTag
     from ..storage.files import Folder
     from ..task.subtask import StoredOperator
+    from .source_offsets import SourceOffset
 
 ROWS = "rows"
 """What files with the rows of a batch are called, after the operator and before the number of the offset."""
@@ -57,77 +53,6 @@ class SourceSpec:
     max_parallelism: int
     max_rows: int
     has_times: bool
-
-
-@attrs.frozen
-class SourceOffset:
-    """How far a source is read.
-
-    Attributes:
-        uid: The uid of the source.
-        number: How many batches had rows of it so far.
-        rows: How many rows these were.
-        file: The name of the file with the rows of the last one, in the folder of files; "": there is none.
-        manifest: The source's state; None: it has not begun.
-    """
-
-    uid: str
-    number: int = 0
-    rows: int = 0
-    file: str = ""
-    manifest: Manifest | None = None
-
-    @property
-    def attempt(self) -> str:
-        """The id of the attempt that wrote it; "": none did."""
-        return "" if self.manifest is None else self.manifest.attempt
-
-    def files(self) -> list[str]:
-        """Return the names of the files that it needs, below the state directory."""
-        return [*([f"{FILES}/{self.file}"] if self.file else []), *(self.manifest.files() if self.manifest else ())]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the offset as the engine keeps it."""
-        manifest = b"" if self.manifest is None else self.manifest.to_bytes()
-        facts = attrs.asdict(self, recurse=False) | {"manifest": base64.b64encode(manifest).decode()}
-        return {"source": facts.pop("uid"), **facts}
-
-    @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> SourceOffset:
-        """Read an offset.
-
-        Raises:
-            CorruptFile: It is damaged.
-        """
-        try:
-            manifest = base64.b64decode(facts["manifest"])
-            return cls(
-                facts["source"],
-                facts["number"],
-                facts["rows"],
-                facts["file"],
-                Manifest.from_bytes(manifest) if manifest else None,
-            )
-        except (KeyError, ValueError, TypeError) as error:
-            raise CorruptFile(f"the offset of a source is damaged: {error!r}") from error
-
-
-def planned_offsets(checkpoint: Folder, batch: int) -> list[SourceOffset]:
-    """Return the offsets of a planned batch, of those sources that are of this package.
-
-    Raises:
-        SavepointNotFound: The batch is not planned, or too old.
-        CorruptFile: An offset is damaged.
-    """
-    found = []
-    for line in source_offsets(offsets(checkpoint, batch)):
-        try:
-            facts = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(facts, dict) and facts.keys() >= {"source", "manifest"}:
-            found.append(SourceOffset.from_json(facts))
-    return found
 
 
 class Gate(AbstractContextManager["Gate"]):
