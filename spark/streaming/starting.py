@@ -403,6 +403,12 @@ class Start:
             if manifest.epoch == of_state.number:
                 ran.setdefault(manifest.operator.operator_id, set()).add(manifest.slot)
         may_end = not lacks_slots(ran, of_state)
+        if last is not None and of_state.base and not (ran and may_end):
+            raise DeclarationError(
+                "the query cannot be drained: some of its state has had no batch since the query began or was upgraded",
+                advice="run it until a batch with rows is committed: it runs all slots",
+                written="Nothing was written.",
+            )
         judgement = Judgement(self._job, self._options, self._how, savepoint, of_state, may_end=may_end)
         slots = self._job.slots or of_state.slots
         if not judgement.changes and slots == of_state.slots:

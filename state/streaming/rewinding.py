@@ -31,6 +31,7 @@ from ..storage.target_lock import claimed
 from .commit_log import NOTE, CheckpointNote, last_planned, offsets, write_note
 from .directory import StateDirectory, moved
 from .reading import AttemptsUndecided, Written, committed_batch, committed_manifests
+from .source_offsets import planned_offsets
 
 if TYPE_CHECKING:
     import os
@@ -123,6 +124,7 @@ def rewind(
     _require_empty(new.folder, target, (directory.folder, source))
     with claimed(directory.folder), claimed(new.folder):
         past = _Past(directory)
+        past.require_no_sources()
         batch = past.chosen(to_epoch, to_batch)
         epoch, metadata = past.state_after(batch)
         count, size = _copy_state(directory, new, metadata, epoch, batch)
@@ -170,6 +172,16 @@ class _Past:
         self._checkpoint = Folder.at(directory.checkpoint)
         self.last = committed_batch(directory)
         self._stretches = stretches(Written.in_directory(directory), self.last)
+
+    def require_no_sources(self) -> None:
+        """Refuse a query with source functions: their offsets name this state directory, and files in it."""
+        uids = [repr(one.uid) for one in planned_offsets(self._checkpoint, self.last)]
+        if uids:
+            raise DeclarationError(
+                f"the query reads from source functions ({', '.join(uids)}), which a copy cannot take over",
+                advice="take a savepoint of it, and start another query from that: stateshift savepoint",
+                written=_NOTHING,
+            )
 
     def chosen(self, to_epoch: int | None, to_batch: int | None) -> int:
         """Return the batch that is asked for."""
@@ -279,7 +291,7 @@ def _copy_state(
         target = new.folder.folder(place)
         target.create()
         size += directory.folder.folder(place).link(file, target)
-    first = attrs.evolve(epoch, number=1, after_batch=batch, base="1")
+    first = attrs.evolve(epoch, number=1, after_batch=batch, base="1", begun=None)
     base = new.base(first.base)
     base.create()
     if first.lineage is not None:
