@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, TRANSFORM
 from stateshift.spark.streaming.job import StreamJob
 from stateshift.spark.streaming.upgrading import UPGRADING
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import StateDirectory
 
 KINDS = {"string": pa.string(), "long": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
+
+BY_CARRIER = pytest.mark.parametrize("carrier", [APPLY_IN_PANDAS, pytest.param(TRANSFORM, marks=pytest.mark.faults)])
+"""For tests that take long by `transformWithState`, which starts a process for each query; `make faults` has these."""
 
 
 class Query:

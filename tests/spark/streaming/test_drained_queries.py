@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from streaming_queries import BY_CARRIER
 from streaming_sessions import COLUMNS, Fails, Sessions, clicks, expected
 
 from stateshift import DeclarationError, KeyedProcessFunction
@@ -34,6 +35,7 @@ def ended(query):
     return run
 
 
+@BY_CARRIER
 def test_what_is_left_fires_once_and_the_query_can_go_on(ended, carrier):
     names, rows = ended(carrier=carrier)
     before = names.results()
@@ -68,6 +70,7 @@ def test_a_batch_that_drains_drains_again_when_it_is_repeated(ended, query):
     assert sorted([*expected(rows), zoe], key=repr) == names.results()
 
 
+@BY_CARRIER
 def test_a_driver_that_dies_after_the_sink_has_the_results_writes_none_a_second_time(ended, carrier):
     names, rows = ended(carrier=carrier)
     names.drain(sessions())
@@ -156,6 +159,7 @@ def test_a_query_that_ends_has_fired_the_timers_that_were_due_also_without_rows(
     assert [("element", "ann"), ("timer", "ann")] == after == names.results()
 
 
+@BY_CARRIER
 def test_a_query_that_is_started_again_wakes_its_slots_without_rows(query, carrier):
     names = query(COLUMNS, carrier=carrier)
     names.feed(("ann", 1))

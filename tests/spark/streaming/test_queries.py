@@ -11,6 +11,7 @@ import attrs
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
+from streaming_queries import BY_CARRIER
 
 from stateshift import (
     CheckpointedFunction,
@@ -199,6 +200,7 @@ class Balances(KeyedCoProcessFunction):
         return *ctx.get_current_key(), self.balance.value()
 
 
+@BY_CARRIER
 def test_two_inputs_with_a_key_of_two_columns(query, carrier):
     amounts = query("country string, user string, amount long", carrier=carrier)
     paid = pa.schema({"country": pa.string(), "user": pa.string(), "paid": pa.int64()})
@@ -230,6 +232,7 @@ class Converted(KeyedBroadcastProcessFunction):
         return iter(())
 
 
+@BY_CARRIER
 def test_a_broadcast_input_reaches_all_slots_and_lasts(query, carrier):
     amounts = query("user string, currency string, amount long", carrier=carrier)
     rates = pa.schema({"currency": pa.string(), "rate": pa.int64()})
@@ -263,6 +266,7 @@ class Numbered(ProcessFunction, CheckpointedFunction):
         yield self.count
 
 
+@BY_CARRIER
 def test_a_function_without_keys_has_operator_state_which_is_dealt_out_anew(query, carrier):
     visits = query("user string", carrier=carrier)
 
@@ -307,6 +311,7 @@ class Scaled(Totals):
             yield value.user, result.total * self.factor
 
 
+@BY_CARRIER
 def test_a_query_that_failed_goes_on_with_corrected_code(query, carrier):
     visits = query("user string, amount long", carrier=carrier)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from streaming_queries import BY_CARRIER
 
 from stateshift import DeclarationError, MigrationOptions, Savepoint, SavepointNotFound
 from stateshift.compat.edits import Edits
@@ -58,6 +59,7 @@ def accounts(load):
 BATCHES = [[("ann", 1), ("bob", 2)], [("ann", 3), ("cy", 4)], [("ann", 5), ("bob", 6), ("dan", 7)]]
 
 
+@BY_CARRIER
 def test_a_class_with_one_more_field_is_refused_and_then_migrated(query, carrier, accounts, tmp_path):
     live, whole = query(COLUMNS, carrier=carrier), query(COLUMNS, carrier=carrier)
     whole.place = tmp_path / "whole"
@@ -126,6 +128,7 @@ def test_a_type_that_cannot_be_read_is_refused_whatever_is_asked_for(query, acco
     }
 
 
+@BY_CARRIER
 def test_another_number_of_slots_and_back(query, carrier, accounts):
     live = query(COLUMNS, carrier=carrier)
     users = [f"user {number}" for number in range(20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from streaming_queries import BY_CARRIER
 
 from stateshift import DeclarationError, MigrationOptions
 from stateshift.compat.edits import Edits
@@ -115,6 +116,7 @@ def of_batches(build, version, rows, query, place):
     return whole.results()
 
 
+@BY_CARRIER
 def test_two_upgrades_and_both_ways_back(query, carrier, accounts, tmp_path):
     """The first upgrade is refused, then migrated; the second one is refused, then lazy. The sink is Parquet files."""
     live = query(COLUMNS, carrier=carrier)
