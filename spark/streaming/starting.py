@@ -85,6 +85,7 @@ class Start:
         self._folder = Folder.at(job.state_dir)
         self._attempts: tuple[str, ...] = ()
         self._wake_ms: int | None = None
+        self._is_upgraded = False
         self._sources = source_kinds(writer._df)  # noqa: SLF001 - as above
         self._carriers: dict[str, str] = {}  # in the order in which Spark numbers operators
         self._partitions = 1
@@ -158,12 +159,13 @@ class Start:
     def _plans_batch(self, *, drains: bool, available_now: bool) -> bool:
         """Whether the query begins with a batch without rows, of its own: Spark plans none before there are rows.
 
-        It drains, or lets timers fire. A batch that is planned already is carried out first, and is not replaced.
+        It drains, lets timers fire, or commits an upgrade. A batch that is planned already is
+        carried out first, and is not replaced.
         """
         if last_planned(self._checkpoint) != last_committed(self._checkpoint):
             return False
         is_due = self._wake_ms is not None and (not available_now or self._wake_ms <= _now_ms())
-        return drains or is_due
+        return drains or is_due or self._is_upgraded
 
     def _begin_run(self, directory: StateDirectory, epoch: Epoch, last: int | None) -> None:
         directory.begin_run(
@@ -426,6 +428,7 @@ class Start:
         groups, of_lazy = slot_groups(slots, partitions), (judgement.lazy, judgement.lazy_types)
         epoch = Epoch(number, slots, partitions, groups, carriers, batch, base, history, *of_lazy)
         directory.begin_epoch(epoch)
+        self._is_upgraded = bool(ran) and slots == of_state.slots  # Spark knows other slots when they have rows
         return epoch
 
     def _begun(self, directory: StateDirectory, epoch: Epoch, beginning: Beginning) -> Epoch:

@@ -115,6 +115,19 @@ def test_a_state_that_was_renamed_is_found_with_the_option_that_says_so(query, l
     assert [("ann", "Account(total=1, visits=1)"), ("ann", "Account(total=3, visits=2)")] == live.results()
 
 
+def test_an_upgrade_without_new_rows_is_committed(query, accounts):
+    live = query(COLUMNS)
+    live.feed(("ann", 1), ("bob", 2))
+    live.run(accounts(1))
+    live.run(accounts(2), on_incompatible="migrate")
+    upgraded = live.directory.last_epoch.number
+    live.run(accounts(2))
+    live.run(accounts(2), on_incompatible="migrate")
+
+    assert upgraded == live.directory.last_epoch.number
+    assert 2 == len(live.results())
+
+
 def test_a_type_that_cannot_be_read_is_refused_whatever_is_asked_for(query, accounts, facts_of):
     live = query(COLUMNS)
     live.feed(*BATCHES[0])
