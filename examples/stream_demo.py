@@ -25,7 +25,7 @@ from demo import HERE, run, say, title
 from flights_history import FLIGHTS, read_flights
 from stream_accounts import UID, accounts, read
 
-from stateshift import IncompatibleState, Savepoint
+from stateshift import IncompatibleState, MigrationOptions, Savepoint
 from stateshift.spark import StreamJob
 from stateshift.spark.session import session
 
@@ -89,7 +89,8 @@ def steps(scratch: Path) -> bool:
         return False
 
     title("3. The same start, and now it may migrate")
-    start(accounts_v3.Account, on_incompatible="migrate")
+    # A start refuses what a migration would lose, unless it is accepted: obsolete goes, on purpose.
+    start(accounts_v3.Account, on_incompatible="migrate", options=MigrationOptions())
     spark.stop()
 
     title("4. A savepoint of the query")
