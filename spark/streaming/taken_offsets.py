@@ -153,7 +153,7 @@ class TakenOffsets:
         """Yield name and content of the files that the sources need, in the checkpoint's folder `sources`.
 
         Args:
-            interval: After how many batches the file source writes all files anew.
+            interval: The number of batches after which the file source merges its log into one file.
         """
         before = Folder.at(self.position["checkpoint"]).folder("sources")
         taken = zip(self.position["sources"], source_offsets(self.position["offsets"]), strict=True)

@@ -177,7 +177,7 @@ class MetricReporter:
         """Yield what was counted since the last report, and what gauges return now.
 
         A counter or meter is one figure. A distribution is `NAME.count`, `NAME.sum`, `NAME.min` and `NAME.max`, and
-        begins anew; a gauge is a distribution of one value for each subtask.
+        is reset by a report; a gauge is a distribution of one value for each subtask.
         """
         for name, metric in _named(self._group):
             if isinstance(metric, Counter | Meter):
