@@ -6,40 +6,18 @@ import importlib
 import random
 import sys
 
+from streaming_accounts import accounts_module
+
 COLUMNS = "user string, amount long"
 USERS = 3000
 VERSIONS = 12
 
-_SOURCE = """
-from collections.abc import Iterator
-from typing import Any
-import attrs
-from stateshift import KeyedProcessFunction, ValueStateDescriptor, record
-
-@record(aliases=[{aliases}])
-@attrs.frozen
-class Account:
-    total: int
-    visits: int
-{fields}
-
-class Accounts(KeyedProcessFunction):
-    def open(self, runtime_context):
-        self.account = runtime_context.get_state(ValueStateDescriptor("account", Account))
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[str, str]]:
-        before = self.account.value() or Account(0, 0)
-        after = attrs.evolve(before, total=before.total + value.amount, visits=before.visits + 1)
-        self.account.update(after)
-        yield value.user, repr(after)
-"""
-
 
 def build(version, folder):
     """Return what builds the query of a version, whose module is written to a folder: `build(job, query)`."""
-    aliases = ", ".join(f'"upgraded_{number}.Account"' for number in range(1, VERSIONS + 1))
-    fields = "".join(f"    more_{number}: int = {number}\n" for number in range(2, version + 1))
-    (folder / f"upgraded_{version}.py").write_text(_SOURCE.format(aliases=aliases, fields=fields), encoding="utf-8")
+    names = [f"upgraded_{number}" for number in range(1, VERSIONS + 1)]
+    fields = [f"more_{number}: int = {number}" for number in range(2, version + 1)]
+    (folder / f"upgraded_{version}.py").write_text(accounts_module(names, fields), encoding="utf-8")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     importlib.invalidate_caches()

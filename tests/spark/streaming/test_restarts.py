@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from streaming_accounts import accounts_module
 from streaming_queries import BY_CARRIER
 
 from stateshift import DeclarationError, MigrationOptions, Savepoint, SavepointNotFound
@@ -14,29 +15,6 @@ from stateshift.spark.streaming.job import StreamJob
 from stateshift.state.backends.restore_check import RestoreRefused
 
 COLUMNS = "user string, amount long"
-MODULE = """
-from collections.abc import Iterator
-from typing import Any
-import attrs
-from stateshift import KeyedProcessFunction, ValueStateDescriptor, record
-
-@record(aliases=["accounts_1.Account"])
-@attrs.frozen
-class Account:
-    total: int
-    visits: int
-    {field}
-
-class Accounts(KeyedProcessFunction):
-    def open(self, runtime_context):
-        self.account = runtime_context.get_state(ValueStateDescriptor("account", Account))
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[str, str]]:
-        before = self.account.value() or Account(0, 0)
-        after = attrs.evolve(before, total=before.total + value.amount, visits=before.visits + 1)
-        self.account.update(after)
-        yield value.user, repr(after)
-"""
 
 
 @pytest.fixture
@@ -48,7 +26,7 @@ def accounts(load):
         field = {1: "", 2: 'currency: str = "EUR"', 3: "number: int"}[number]
         name = f"accounts_{number}"
         if number not in modules:
-            modules[number] = load(name, **{name: MODULE.format(field=field)})
+            modules[number] = load(name, **{name: accounts_module(["accounts_1"], [field] if field else [])})
         return lambda job, query: job.stream(query.frame()).key_by("user").process(
             modules[number].Accounts(), uid="accounts", output_type=tuple[str, str]
         )  # fmt: skip
@@ -95,7 +73,7 @@ def test_a_class_with_one_more_field_is_refused_and_then_migrated(query, carrier
 
 def test_a_state_that_was_renamed_is_found_with_the_option_that_says_so(query, load):
     live = query(COLUMNS)
-    source = MODULE.format(field="")
+    source = accounts_module(["accounts_1"])
     old = load("accounts_1", accounts_1=source)
     new = load("accounts_r", accounts_r=source.replace('("account", ', '("sum", '))
 

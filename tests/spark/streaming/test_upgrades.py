@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from streaming_accounts import accounts_module
 from streaming_queries import BY_CARRIER
 
 from stateshift import DeclarationError, MigrationOptions
@@ -66,30 +67,8 @@ BATCHES = [
     [("bob", 8), ("eve", 9)],
     [("ann", 10), ("bob", 11), ("cy", 12), ("dan", 13), ("eve", 14)],
 ]
-ACCOUNTS = """
-from collections.abc import Iterator
-from typing import Any
-import attrs
-from stateshift import KeyedProcessFunction, ValueStateDescriptor, record
-
-@record(aliases=["accounts_u1.Account", "accounts_u2.Account", "accounts_u3.Account"])
-@attrs.frozen
-class Account:
-    total: int
-    visits: int
-    {fields}
-
-class Accounts(KeyedProcessFunction):
-    def open(self, runtime_context):
-        self.account = runtime_context.get_state(ValueStateDescriptor("account", Account))
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[str, str]]:
-        before = self.account.value() or Account(0, 0)
-        after = attrs.evolve(before, total=before.total + value.amount, visits=before.visits + 1)
-        self.account.update(after)
-        yield value.user, repr(after)
-"""
-FIELDS = {1: "", 2: 'currency: str = "EUR"', 3: 'currency: str = "EUR"\n    level: int = 0'}
+FIELDS = ('currency: str = "EUR"', "level: int = 0")
+NAMES = ("accounts_u1", "accounts_u2", "accounts_u3")
 
 
 @pytest.fixture
@@ -97,8 +76,8 @@ def accounts(load):
     """`accounts(1)`: the query of a version of the class."""
 
     def version(number):
-        name = f"accounts_u{number}"
-        module = load(name, **{name: ACCOUNTS.format(fields=FIELDS[number])})
+        name = NAMES[number - 1]
+        module = load(name, **{name: accounts_module(NAMES, FIELDS[: number - 1])})
         return lambda job, query: job.stream(query.frame()).key_by("user").process(
             module.Accounts(), uid="accounts", output_type=tuple[str, str]
         )  # fmt: skip
