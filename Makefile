@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stream test warm lint types interop oldest fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-stream test slow warm lint types interop oldest fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -25,9 +25,13 @@ demo-stream: $(INSTALLED) ## the same flights as a stream on Spark, whose class 
 
 ##@ Check it
 
-test: $(INSTALLED) ## all tests but those of real Flink and most of the faults; ARGS="-k name" picks some
+test: $(INSTALLED) ## every test but one in a hundred: those are slow, and take as long as all others; ARGS="-k name" picks some
 	@$(MAKE) -s -j 2 .cache/spark.jsa warm
 	@$(PY) -m pytest -n $(PROCESSES) --dist loadgroup $(ARGS)
+
+slow: $(INSTALLED) ## the slow ones: queries on both carriers, drivers that die, Spark processes of their own (as long again)
+	@$(MAKE) -s -j 2 .cache/spark.jsa warm
+	@$(PY) -m pytest -m "slow and not faults and not interop" -n $(PROCESSES) --dist loadgroup $(ARGS)
 
 lint: $(INSTALLED) ## ruff (rules and format), the import contract, and that families stay by themselves
 	@$(PY) -m ruff check .
@@ -44,7 +48,7 @@ interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 M
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
 
 oldest: $(OLDEST) ## migration and the data source on the oldest Spark and libraries that pyproject.toml allows
-	@.venv-oldest/bin/python -m pytest -W $(OF_OLD_SPARK) $(OLDEST_TESTS) $(ARGS)
+	@.venv-oldest/bin/python -m pytest -m "not interop and not faults" -W $(OF_OLD_SPARK) $(OLDEST_TESTS) $(ARGS)
 
 faults: $(INSTALLED) ## processes killed at seeded moments of runs, an S3 server that goes away (an hour); SEEDS=3,7 or 20-39
 	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/spark tests/state $(ARGS)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 SHAPE = SHAPES["S2"]
 BARE, BY_TWO = "bare iteration", "bare by two"
 WAYS = (BARE, BY_TWO, "counted", "canonical", "converted", "one core", "two cores")
-_FEW = 10_000
+_FEW = 200_000
 _MASTERS = {"one core": "local[1]", "two cores": "local[2]"}
 
 

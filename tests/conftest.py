@@ -69,20 +69,21 @@ def pytest_configure(config):
 TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel"}
 """Fixtures that cost seconds, and the group of the tests that share them."""
 
+QUERIES = ROOT / "tests" / "spark" / "streaming"
+"""Tests of running queries, which mostly wait: they have a session of their own beside that of all other tests."""
+
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Distribute the tests to the processes of `make test`: one begins with all that share Spark's session.
+    """Distribute the tests to the processes of `make test`: two begin with all that share a session of Spark.
 
-    Other tests go to the process that is free, Spark's too, when it has finished; those of files with slow tests first,
-    so that no process waits for the others at the end.
+    Other tests go to the process that is free, Spark's too, when it has finished.
     """
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
     for item in items:
         shared = [group for fixture, group in TOGETHER.items() if fixture in item.fixturenames]
         if shared and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(shared[0]))
-    items.sort(key=lambda item: item.path not in slow)
+            group = "queries" if item.path.is_relative_to(QUERIES) else shared[0]
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ def those_that_differ(found):
     ]
 
 
+@pytest.mark.slow
 def test_a_loop_with_fastavro_writes_what_the_executors_write_where_flink_is_not_here(benchmark, tmp_path):
     """Nothing is on the path, so there is no JDK."""
     found = benchmark(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_look_has_its_ratio_to_the_migration(benchmark):
     found = benchmark("verify", "--entries", 2000, "--runs", 1, "--shapes", "S2,list")
 

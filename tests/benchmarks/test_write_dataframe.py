@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 
+
+@pytest.mark.slow
 def test_each_way_writes_the_rows(benchmark):
     found = benchmark("write_dataframe", "--entries", 200, "--rounds", 1, "--shape", "map")
 

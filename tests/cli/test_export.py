@@ -259,6 +259,7 @@ def large(place, descriptor, value):
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_value_larger_than_what_is_held_is_written_in_pieces(run, tmp_path, monkeypatch, kind):
     """Of the pairs, the elements and their text no more than a few megabytes are in memory, however many there are."""

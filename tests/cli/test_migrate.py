@@ -333,6 +333,7 @@ def test_an_interrupt_of_what_is_no_migration_says_nothing_of_one(job_folder, sa
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", f"\ninterrupted.{told}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_redaction_reaches_the_workers(run, job_folder, root, savepoint_of, tmp_path):
     """`obsolete` is declared to be never null, and is null for some keys; the session is that of the tests."""

@@ -95,6 +95,7 @@ def test_what_digests_stand_for_is_read_when_asked_for(run, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_with_a_master_spark_proves_the_same(savepoint_of):
     """In a process of its own, whose Java ends with it."""
     command = [sys.executable, "-m", "stateshift", "verify", savepoint_of("rocksdb-account-v1")]

@@ -62,7 +62,7 @@ NOT_RUN = {
 }
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
-SHARES = pytest.mark.xdist_group("spark")
+ON_SPARK = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 MAY_REFUSE = re.compile(r"(stateshift (check|diff|verify)|pytest)\b")
 NEXT = re.compile(r"^next: (?:.* then )?(stateshift migrate .*)$", re.MULTILINE)
 FENCE = re.compile(r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -257,7 +257,7 @@ def reader(tmp_path, commands):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[SHARES] if has_session(page) else [], id=name_of(page)) for page in PAGES],
+    [pytest.param(page, marks=ON_SPARK if has_session(page) else [], id=name_of(page)) for page in PAGES],
 )
 def test_the_snippets_of_a_page_print_what_it_shows(page, reader):
     for snippet in snippets_of(page):

@@ -30,6 +30,7 @@ def fuzz(folder, *options):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", RUNS)
 def test_bad_input_gives_our_errors_in_time_and_in_little_memory(tmp_path, engine):
     if engine == "atheris" and importlib.util.find_spec("atheris") is None:

@@ -195,6 +195,7 @@ def test_states_of_all_kinds_are_what_the_writer_makes_of_them(
     assert ("email", "score") == next(s.defaults for s in report.states if s.state == "customer")
 
 
+@pytest.mark.slow
 def test_the_same_rows_in_other_partitions_give_the_same_bytes(sources, tmp_path, content_of):
     scattered = [attrs.evolve(source, data=source.data.repartition(5, f.rand(seed=3))) for source in sources]
 
@@ -245,6 +246,7 @@ FUNCTIONS = Job(
 )
 
 
+@pytest.mark.slow
 def test_functions_of_a_row_and_of_all_rows_of_a_key_make_values(spark, tmp_path, values_of):
     rows = [(key, at, f"t{at % 3}", (key, f"p{at}")) for key in range(40) for at in range(key % 6)]
     table = spark.createDataFrame(rows, "key int, at int, tag string, pair struct<x: int, y: string>").repartition(4)
@@ -587,6 +589,7 @@ class Unreadable:
         return int, ("no licence here",)
 
 
+@pytest.mark.slow
 def test_what_python_raised_before_a_task_began_is_reported(spark, tmp_path):
     table = spark.createDataFrame([("a", 1)], "key string, number int")
     source = StateSource("o", "number", table, key_by="key", value=Unreadable())
@@ -674,6 +677,7 @@ def kill_the_writer(folder, killed, end):
         time.sleep(0.001)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds the writing process through /proc")
 def test_a_worker_that_is_killed_while_it_writes_is_replaced_and_leaves_nothing_behind(spark, tmp_path, content_of):
     job = Job([Operator("o", key=int, states=[ValueStateDescriptor("text", str)])])

@@ -46,6 +46,7 @@ def till(load, users_folder, monkeypatch):
     return job
 
 
+@pytest.mark.slow
 def test_it_is_migrated_by_bytes_and_read_on_workers_that_lack_its_package(spark, till, tmp_path, values_of):
     with SavepointWriter(tmp_path / "old", till.job_of(till.NarrowMoney), parallelism=2) as writer:
         for key in range(NUMBER):

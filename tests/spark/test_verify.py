@@ -117,6 +117,7 @@ def test_snapshots_of_a_users_module_reach_the_workers(spark, load, tmp_path):
     assert verify_here(tmp_path / "sp") == report
 
 
+@pytest.mark.slow
 def test_a_savepoint_in_a_store_is_read_by_the_executors(written, upload):
     """In a process of its own: the workers of a running session do not have the credentials of the store."""
     command = [sys.executable, "-m", "stateshift", "verify", upload(written, "verified-on-spark"), "--json"]

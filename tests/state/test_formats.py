@@ -140,6 +140,7 @@ def hold(page, made):
     assert after or rest.endswith(END), f"{page} has no marks"
 
 
+@pytest.mark.slow
 def test_the_page_of_formats_says_what_is_proven(proven, by_value, root):
     kinds = kinds_table(proven, {column: [column] for column in COLUMNS})
 

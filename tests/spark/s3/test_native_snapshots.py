@@ -98,6 +98,7 @@ def left(scratch):
     return [path.name for path in scratch.rglob("*") if "rocksdb" in path.name and any(path.iterdir())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [CLAIMED, MERGED, SAVEPOINT])
 def test_it_is_read_and_migrated_as_a_local_one(stored, s3, contents, tmp_path, scratch, name):
     place, local = stored(name), native_snapshots.snapshot(name)

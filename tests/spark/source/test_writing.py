@@ -77,6 +77,7 @@ job = Job([Operator("o", key=int, states=[ListStateDescriptor("s", Visit)])])
 """
 
 
+@pytest.mark.slow
 def test_a_task_that_fails_is_tried_again_and_each_row_is_there_once_under_the_types_of_a_job(
     spark, values_of, tmp_path, monkeypatch
 ):

@@ -45,6 +45,7 @@ def timers(savepoint, uid="sessions", domain=TimeDomain.EVENT_TIME):
     return sorted(one.timestamp for one in savepoint.operator(uid).state(queue_name(USER_TIMERS, domain)).read_timers())
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_have_the_results_of_a_stream_and_the_last_watermark_fires_what_is_left(query, spark):
     names, rows = query(COLUMNS), clicks(0, 400)
     frame = spark.createDataFrame(rows, COLUMNS).orderBy("user").repartition(3)
@@ -74,6 +75,7 @@ def test_a_run_that_does_not_drain_leaves_its_timers_to_the_stream(query, spark)
     assert savepoint.position["drained"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("files", "carrier"), [
     (1, TRANSFORM),
     (7, APPLY_IN_PANDAS),
@@ -117,6 +119,7 @@ class Draws(KeyedProcessFunction):
         yield BIG, name
 
 
+@pytest.mark.slow
 def test_all_writers_and_the_savepoint_have_the_results_of_the_same_attempts(query, spark):
     names = query(COLUMNS)
     place, job = names.place, names.job()
@@ -153,6 +156,7 @@ class Counts(KeyedProcessFunction):
         yield str(ctx.get_current_key()), self.count.value()
 
 
+@pytest.mark.slow
 def test_operators_in_a_chain_and_windows(query, spark):
     names, rows = query(COLUMNS), [("ann", 1), ("bob", 2), ("ann", 3), ("ann", 4000)]
     job = names.job()

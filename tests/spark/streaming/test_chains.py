@@ -52,6 +52,7 @@ def carriers(names):
     return names.directory.last_epoch.carriers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carrier", [None, TRANSFORM])
 def test_two_operators_in_a_chain_have_keys_of_their_own(query, carrier):
     names = query(COLUMNS, carrier=carrier)
@@ -67,6 +68,7 @@ def test_two_operators_in_a_chain_have_keys_of_their_own(query, carrier):
     assert {"users": carrier or APPLY_IN_PANDAS, "parities": TRANSFORM} == carriers(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carrier", [None, TRANSFORM])
 def test_two_operators_side_by_side(query, carrier):
     names = query(COLUMNS, carrier=carrier)
@@ -95,6 +97,7 @@ def test_two_operators_side_by_side(query, carrier):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_spark_drops_duplicates_after_an_operator(query, carrier):
     names = query(COLUMNS, carrier=carrier)
@@ -107,6 +110,7 @@ def test_spark_drops_duplicates_after_an_operator(query, carrier):
     assert ["even", "odd"] == [parity for (parity,) in names.results("parity")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_spark_aggregates_windows_after_an_operator(query, carrier):
     names = query(COLUMNS, carrier=carrier)
@@ -136,6 +140,7 @@ def after_an_aggregation(job, query):
     )
 
 
+@pytest.mark.slow
 def test_an_operator_after_an_aggregation_has_the_carrier_that_spark_allows_there(query):
     names = query(COLUMNS)
 
@@ -147,6 +152,7 @@ def test_an_operator_after_an_aggregation_has_the_carrier_that_spark_allows_ther
     assert {"users": TRANSFORM} == carriers(names)
 
 
+@pytest.mark.slow
 def test_in_update_mode_spark_may_aggregate_after_an_operator(query):
     names = query(COLUMNS, output_mode="update")
     names.feed(("ann", at(0)), ("bob", at(1)), ("ann", at(2)))

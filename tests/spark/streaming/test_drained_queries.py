@@ -35,6 +35,7 @@ def ended(query):
     return run
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_what_is_left_fires_once_and_the_query_can_go_on(ended, carrier):
     names, rows = ended(carrier=carrier)
@@ -54,6 +55,7 @@ def test_what_is_left_fires_once_and_the_query_can_go_on(ended, carrier):
     assert sorted([*drained, *ann, bob], key=repr) == names.results()
 
 
+@pytest.mark.slow
 def test_a_batch_that_drains_drains_again_when_it_is_repeated(ended, query):
     names, rows = ended(Fails(query(COLUMNS).place))
     function = Fails(names.place)
@@ -70,6 +72,7 @@ def test_a_batch_that_drains_drains_again_when_it_is_repeated(ended, query):
     assert sorted([*expected(rows), zoe], key=repr) == names.results()
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_a_driver_that_dies_after_the_sink_has_the_results_writes_none_a_second_time(ended, carrier):
     names, rows = ended(carrier=carrier)
@@ -86,6 +89,7 @@ def test_a_driver_that_dies_after_the_sink_has_the_results_writes_none_a_second_
     assert sorted([*expected(rows), zoe], key=repr) == names.results()
 
 
+@pytest.mark.slow
 def test_a_query_that_was_stopped_in_a_batch_finishes_it_before_it_is_drained(query):
     names, rows = query(COLUMNS), clicks(2, 60)
     function = Fails(names.place)
@@ -101,6 +105,7 @@ def test_a_query_that_was_stopped_in_a_batch_finishes_it_before_it_is_drained(qu
     assert expected(rows) == names.results()
 
 
+@pytest.mark.slow
 def test_a_chain_of_operators_is_drained_in_one_batch(query):
     names, rows = query(COLUMNS, carrier=TRANSFORM), clicks(3, 40)
 
@@ -117,6 +122,7 @@ def test_a_chain_of_operators_is_drained_in_one_batch(query):
     assert expected([(user, at) for at, user in of_first]) == names.results()
 
 
+@pytest.mark.slow
 def test_a_query_without_a_committed_batch_and_one_with_other_slots_are_refused(ended, query):
     with pytest.raises(DeclarationError, match=r"has no committed batch, so nothing is left to fire\n.*start it first"):
         query(COLUMNS).drain(sessions())
@@ -145,6 +151,7 @@ def alarms(after_ms):
     return lambda job, query: job.stream(query.frame()).key_by("user").process(Alarm(after_ms), uid="alarm")
 
 
+@pytest.mark.slow
 def test_a_query_that_ends_has_fired_the_timers_that_were_due_also_without_rows(query, carrier):
     names = query(COLUMNS, carrier=carrier)
     names.feed(("ann", 1))
@@ -159,6 +166,7 @@ def test_a_query_that_ends_has_fired_the_timers_that_were_due_also_without_rows(
     assert [("element", "ann"), ("timer", "ann")] == after == names.results()
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_a_query_that_is_started_again_wakes_its_slots_without_rows(query, carrier):
     names = query(COLUMNS, carrier=carrier)

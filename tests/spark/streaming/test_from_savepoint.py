@@ -94,6 +94,7 @@ def second(query, tmp_path):
     return made
 
 
+@pytest.mark.slow
 def test_a_query_goes_on_from_state_and_offsets_of_another(first, second, tmp_path, monkeypatch):
     begin = {"from_savepoint": tmp_path / "savepoint", "take_offsets": True}
     with monkeypatch.context() as patched:  # the start dies before the offsets are those of the first batch
@@ -111,6 +112,7 @@ def test_a_query_goes_on_from_state_and_offsets_of_another(first, second, tmp_pa
     assert [f"FileSource[{tmp_path / 'in'}]"] == Savepoint.open(second.place / "state").position["sources"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("first")
 def test_offsets_are_taken_over_by_the_other_carrier(second, tmp_path):
     second.run(of(Totals), begin={"from_savepoint": tmp_path / "savepoint", "take_offsets": True}, carrier=TRANSFORM)

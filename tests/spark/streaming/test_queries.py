@@ -132,6 +132,7 @@ def second(number):
     return datetime.fromtimestamp(number, UTC)
 
 
+@pytest.mark.slow
 def test_timers_of_event_time_fire_in_the_batch_that_passes_them(query, carrier):
     clicks = query("user string, at timestamp", carrier=carrier)
 
@@ -232,6 +233,7 @@ class Converted(KeyedBroadcastProcessFunction):
         return iter(())
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_a_broadcast_input_reaches_all_slots_and_lasts(query, carrier):
     amounts = query("user string, currency string, amount long", carrier=carrier)
@@ -266,6 +268,7 @@ class Numbered(ProcessFunction, CheckpointedFunction):
         yield self.count
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_a_function_without_keys_has_operator_state_which_is_dealt_out_anew(query, carrier):
     visits = query("user string", carrier=carrier)
@@ -311,6 +314,7 @@ class Scaled(Totals):
             yield value.user, result.total * self.factor
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_a_query_that_failed_goes_on_with_corrected_code(query, carrier):
     visits = query("user string, amount long", carrier=carrier)

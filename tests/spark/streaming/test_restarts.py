@@ -37,6 +37,7 @@ def accounts(load):
 BATCHES = [[("ann", 1), ("bob", 2)], [("ann", 3), ("cy", 4)], [("ann", 5), ("bob", 6), ("dan", 7)]]
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_a_class_with_one_more_field_is_refused_and_then_migrated(query, carrier, accounts, tmp_path):
     live, whole = query(COLUMNS, carrier=carrier), query(COLUMNS, carrier=carrier)
@@ -119,6 +120,7 @@ def test_a_type_that_cannot_be_read_is_refused_whatever_is_asked_for(query, acco
     }
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_another_number_of_slots_and_back(query, carrier, accounts):
     live = query(COLUMNS, carrier=carrier)
@@ -180,6 +182,7 @@ def test_another_carrier_is_refused(started, accounts):
         started.run(accounts(1), carrier=TRANSFORM)
 
 
+@pytest.mark.slow
 def test_state_and_checkpoint_that_were_moved_go_on(started, accounts):
     moved = started.place / "moved"
     moved.mkdir()

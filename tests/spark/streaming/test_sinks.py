@@ -63,6 +63,7 @@ def test_results_in_memory_end_with_their_query_but_its_state_does_not(visits):
     assert [3] == [row.value for row in written]
 
 
+@pytest.mark.slow
 def test_files_in_another_folder_have_the_results_from_then_on(visits):
     visits.feed(("ann", 1))
     visits.run(totals)

@@ -239,6 +239,7 @@ class Texts(SourceFunction, ListCheckpointed):
         self.next = int(state[0])
 
 
+@pytest.mark.slow
 def test_a_query_with_a_source_goes_on_where_it_stood_and_checks_its_state(query, tmp_path):
     stream = query("value long")
 

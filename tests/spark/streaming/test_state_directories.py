@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from streaming_totals import Totals, totals_in
 
 from stateshift import Savepoint
@@ -29,6 +30,7 @@ def start(spark, place, **amounts):
     job.start(writer, available_now=True).awaitTermination()
 
 
+@pytest.mark.slow
 def test_what_is_found_is_what_spark_has_committed_and_spark_reads_it(stateshift_spark, tmp_path):
     start(stateshift_spark, tmp_path, ann=1, bob=2)
     start(stateshift_spark, tmp_path, ann=10, cy=3)

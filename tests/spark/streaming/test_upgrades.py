@@ -30,6 +30,7 @@ class Prices(KeyedProcessFunction):
 """
 
 
+@pytest.mark.slow
 def test_a_converter_is_called_once_and_later_migrations_know_that(query, load):
     live = query(COLUMNS)
     sources = {
@@ -95,6 +96,7 @@ def of_batches(build, version, rows, query, place):
     return whole.results()
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_two_upgrades_and_both_ways_back(query, carrier, accounts, tmp_path):
     """The first upgrade is refused, then migrated; the second one is refused, then lazy. The sink is Parquet files."""

@@ -123,6 +123,7 @@ def test_one_long_entry_is_given_without_a_copy_of_its_block():
     assert most[0] < 2.25 * size  # that of the view, and the value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("letter", "times"), [("x", 2.5), ("é", 5)])
 def test_a_long_text_is_written_and_read_with_few_copies(letter, times):
     value, target = letter * (4 << 20), DataOutputView()

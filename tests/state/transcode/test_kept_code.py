@@ -113,6 +113,7 @@ def test_commands_on_little_state_load_neither_though_code_is_kept(tmp_path, com
     assert [0, []] == run("-c", COMMANDS, name, place, *options, *more, cache=kept_code.folder().parent)
 
 
+@pytest.mark.slow
 def test_more_state_goes_by_plain_python_where_nothing_is_compiled_yet(tmp_path):
     place = savepoint_of(tmp_path / "old", 100_000)
 
