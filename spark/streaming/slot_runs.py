@@ -10,7 +10,7 @@ Spark, 2.1.
 from __future__ import annotations
 
 import time
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .elements import ElementReader, ResultWriter
     from .runs import Run, RunFacts
 
+_GROUPED_BYTES = 8 << 20
+"""How many bytes of rows are ordered by their keys at a time."""
 _MOST_RESULTS = 50_000
 """How many results of a slot wait to become rows."""
 _LIVE: dict[tuple[str, str, int], tuple[Run, SlotTask]] = {}
@@ -162,7 +164,7 @@ class SlotRunner:
             task.process((), highest, now_ms, ordered, drains=drains)
         else:
             # Their order is by chance, but for elements of a key from one place: so those of a key come together.
-            elements = (self.readers[index].read(index, some, by_key=True) for index, some in parts)
+            elements = (self.readers[index].read(index, some, by_key=True) for index, some in _together(parts))
             task.process(watched(elements), highest, now_ms, drains=drains)
         if task.results or task.side_results:
             write()
@@ -290,6 +292,20 @@ def _parts(blobs: Iterable[Blob], highest: list[int | None]) -> Iterator[tuple[i
                 highest[blob.index] = blob.highest_ms if known is None else max(known, blob.highest_ms)
             for rows in unpacked(blob.rows):
                 yield blob.index, rows
+
+
+def _together(parts: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of parts that follow each other as one: the more of them, the more rows of a key come together."""
+    for index, of_input in groupby(parts, key=lambda part: part[0]):
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for _, rows in of_input:
+            if held and size + rows.nbytes > _GROUPED_BYTES:
+                yield index, pa.concat_batches(held)
+                held, size = [], 0
+            held.append(rows)
+            size += rows.nbytes
+        yield index, pa.concat_batches(held)
 
 
 def _held(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
