@@ -10,11 +10,11 @@ from ..compat.description import StateKind
 from ..compat.structuring import fields_of, plain
 from ..compat.type_text import state_type_text
 from ..serializers.errors import LibraryNotFound, SavepointNotFound, StateShiftError, values_are_redacted
-from ..state.backends.lazy_forms import old_among, state_in
+from ..state.backends.lazy_forms import old_among, state_in, versions_of
 from .failures import error_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from ..state.savepoint.largest_keys import LargestKeys
@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class StateView:
-    """The facts about a state, except for its sizes."""
+    """The facts about a state, except for its sizes.
+
+    Attributes:
+        sizes: Its sizes.
+        lazy_version: The version of the values here, if the state is migrated lazily: each version has a view.
+    """
 
     sizes: StateSizes
+    lazy_version: int | None = None
 
     @property
     def name(self) -> str:
         """The name of the state."""
-        return self.sizes.state.name
+        return state_in(self.sizes.state.name)
 
     @property
     def kind(self) -> StateKind:
@@ -72,6 +78,7 @@ class StateView:
     def remarks(self) -> list[str]:
         """Return further facts about the state, in words."""
         remarks = [f"per {self.namespace}"] if self.namespace else []
+        remarks += [f"version {self.lazy_version} of a lazy migration"] if self.lazy_version else []
         remarks += ["TTL"] if self.has_ttl else []
         remarks += [] if self.is_flink_restorable else ["not Flink-restorable"]
         remarks += ["unsupported"] if self.is_unsupported else []
@@ -106,12 +113,15 @@ class OperatorView:
     def of(
         cls,
         operator: SavepointOperator,
-        names: Collection[str] | None,
+        state_name: str | None,
         keys: int,
         progress: Callable[[int], None] | None = None,
     ) -> OperatorView:
-        """Measure the states with these names, or all states; find the given number of largest keys."""
+        """Measure the state with this name, or all states; find the given number of largest keys."""
         try:
+            names = None
+            if state_name is not None:
+                names = {one.name for one in operator.states if state_name in {one.name, state_in(one.name)}}
             sizes = operator.measure(states=names, keys=keys, progress=progress)
             return cls(operator, sizes if names is None or sizes.states else None)
         except StateShiftError as error:
@@ -120,8 +130,10 @@ class OperatorView:
     @property
     def states(self) -> list[StateView]:
         """The states by name, timers last."""
-        views = [StateView(sizes) for sizes in self.sizes.states] if self.sizes else []
-        return sorted(views, key=lambda view: (view.kind is StateKind.TIMERS, view.name))
+        found = self.sizes.states if self.sizes else ()
+        versions = versions_of(sizes.state.name for sizes in found)
+        views = [StateView(sizes, versions.get(sizes.state.name)) for sizes in found]
+        return sorted(views, key=lambda view: (view.kind is StateKind.TIMERS, view.name, view.lazy_version or 0))
 
     @property
     def left_to_migrate(self) -> dict[str, int]:
@@ -131,7 +143,7 @@ class OperatorView:
         """
         tables: dict[str, dict[str, StateView]] = {}
         for view in self.states:
-            tables.setdefault(state_in(view.name), {})[view.name] = view
+            tables.setdefault(view.name, {})[view.sizes.state.name] = view
         left = {}
         for state, views in tables.items():
             if set(views) == {state}:
@@ -261,7 +273,8 @@ def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
     state, measure, largest = view.sizes.state, view.sizes.measure, view.sizes.largest
     whole = operator.sizes.size_bytes if operator.sizes else 0
     return {
-        **fields_of(state, "name kind"),
+        **fields_of(view, "name lazy_version?"),
+        **fields_of(state, "kind"),
         "type": state.description.describe(),
         "expression": view.type_text(),
         **fields_of(view, "namespace? ttl=has_ttl"),

@@ -136,39 +136,47 @@ def _selected(
     return found
 
 
-def inspect(
-    place: str,
-    *,
-    operator_name: str | None,
-    state_name: str | None,
-    is_full: bool,
-    keys: int,
-    with_skew: bool,
-    with_json: bool,
-) -> int:
+@attrs.frozen
+class Inspection:
+    """What is to be shown, and how: the options of `inspect`."""
+
+    operator_name: str | None
+    state_name: str | None
+    is_full: bool
+    keys: int
+    with_skew: bool
+    with_json: bool
+
+    @property
+    def shows_full_types(self) -> bool:
+        """Whether types are shown in full: if that is asked for, or only one state is shown."""
+        return self.is_full or self.state_name is not None
+
+
+def inspect(place: str, asked: Inspection) -> int:
     """Show a checkpoint: batches, sources, operators, stores with types and sizes; return the exit status.
 
     Raises:
         UsageError: An option is given that does not apply to checkpoints of Spark.
     """
-    if keys:
+    if asked.keys:
         raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
     from ..spark.checkpoint.reader import SparkCheckpoint
 
     checkpoint = SparkCheckpoint.open(place)
     views = []
     with spinning("reading") as show:
-        for operator, stores in _selected(checkpoint, operator_name, state_name):
+        for operator, stores in _selected(checkpoint, asked.operator_name, asked.state_name):
             show(operator.title)
             views.append(OperatorView(operator, tuple(map(StoreView.of, stores))))
     inspected = InspectedCheckpoint(checkpoint, tuple(views))
     errors = inspected.errors()
-    if with_json:
+    if asked.with_json:
         print_json(to_data(inspected))
     else:
         from .render.spark_checkpoint import lines_of
 
-        print_styled(lines_of(inspected, is_full=is_full or state_name is not None, with_skew=with_skew))
+        print_styled(lines_of(inspected, is_full=asked.shows_full_types, with_skew=asked.with_skew))
         for error in errors:
             print_error(error, with_json=False, only_reads=True)
     return max((status_of(error) for error in errors), default=Status.DONE)

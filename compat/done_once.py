@@ -32,7 +32,7 @@ def about_converter(converter: Converter, old: SerializerDescription, path: str,
         reason = f"the converter {converter.name} was called already, according to the lineage of the savepoint"
         return Finding(path, "STATE-8", Verdict.COMPATIBLE, *words, reason)
     if old.is_unconverted:
-        ways = (f"migrate the state: {converter.name} is called", "leave --convert out")
+        ways = (f"migrate the state: {converter.name} is called", "leave out --convert")
         reason = f"the converter {converter.name} is called, although the type does not change: --convert requests it"
         return Finding(path, "STATE-8", Verdict.REQUIRES_MIGRATION, *words, reason, ways)
     reason = f"the converter {converter.name} is declared, and the type does not show whether it was called already"

@@ -14,11 +14,12 @@ from ..serializers.compatibility import Decision, Verdict
 from ..serializers.wording import many
 from .condensing import FEW, Subject, as_there, condensed
 from .description import StateKind
+from .in_python import in_python
 from .report import Status
 from .way_back import ways_back
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..serializers.compatibility import Finding
     from .description import JobDescription
@@ -317,18 +318,24 @@ def _back_summary(backs: WaysBack, code: JobDescription | None) -> Iterator[Word
         )
 
 
-def text_lines(report: CheckReport, *, everything: bool = False) -> list[str]:
-    """Return a report as lines of plain text, for a pipe; see `blocks`."""
+def text_lines(report: CheckReport, *, everything: bool = False, python: bool = False) -> list[str]:
+    """Return a report as lines of plain text, for a pipe or for an error; see `blocks`.
+
+    Args:
+        report: The report of a check.
+        everything: As in `blocks`.
+        python: Whether ways out name options as a caller in Python passes them.
+    """
     lines: list[str] = []
     for block in blocks(report, everything=everything):
         if isinstance(block, Words):
             lines.append((" " * block.indent + "".join(text for text, _ in block.pieces)).rstrip())
         else:
-            lines.extend(_difference_lines(block))
+            lines.extend(_difference_lines(block, in_python if python else str))
     return lines
 
 
-def _difference_lines(block: Differences) -> Iterator[str]:
+def _difference_lines(block: Differences, worded: Callable[[str], str]) -> Iterator[str]:
     rows = block.rows
     path, types = (
         min(max((len(cell) for cell in cells), default=0), _WIDEST_COLUMN)
@@ -338,4 +345,4 @@ def _difference_lines(block: Differences) -> Iterator[str]:
     for row in rows:
         yield f"{margin}{row.word:<{_WORD}}  {row.path:<{path}}  {row.types:<{types}}  {row.reason}"
         if row.ways_out:
-            yield f"{margin}{'':<{_WORD}}  ways out: {row.ways_out}"
+            yield f"{margin}{'':<{_WORD}}  ways out: {worded(row.ways_out)}"

@@ -46,7 +46,7 @@ class Status(enum.StrEnum):
 
 _STATUS_WORDS = {
     Status.MATCHED: "in both",
-    Status.ORPHANED: "only in the savepoint: kept",
+    Status.ORPHANED: "only in the stored state: kept",
     Status.NEW: "only in the job: starts empty",
     Status.UNREADABLE: "not readable in the savepoint",
     Status.NOT_IN_PROBE: "not in the probe: kept",

@@ -25,6 +25,7 @@ _PLACES = {
     "operator": "operator",
     "state": "state",
     "key": "key",
+    "element": "element",
     "path": "path",
     "snapshot": "snapshot",
     "rule": "rule",
@@ -72,8 +73,8 @@ class StateShiftError(Exception):
         details: Lines below it.
         advice: What to do about it.
         written: Whether anything was written.
-        where: Any of side (of a comparison), savepoint, file, offset, operator, state, key, path, rule. Callers further
-            out add what they know with `located`.
+        where: Any of side (of a comparison), savepoint, file, offset, operator, state, key, element, path, rule.
+            Callers further out add what they know with `located`.
     """
 
     advice = ""

@@ -1,4 +1,4 @@
-"""A function that sums, whose batches run without Spark; tests of state directories share it."""
+"""Functions that sum and count, which tests share; the batches of the first one run without Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import attrs
 import pyarrow as pa
 from streaming_batches import Batches
 
-from stateshift import KeyedProcessFunction, ValueStateDescriptor
+from stateshift import (
+    CheckpointedFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    ProcessFunction,
+    ValueStateDescriptor,
+)
 
 SCHEMA = {"user": pa.string(), "amount": pa.int64()}
 
@@ -27,6 +33,21 @@ class Totals(KeyedProcessFunction):
     def process_element(self, value: Visit, ctx: Any) -> Iterator[int]:
         self.total.update(self.total.value() + value.amount)
         yield self.total.value()
+
+
+class Numbered(ProcessFunction, CheckpointedFunction):
+    """Counts all elements of its slot, in operator state."""
+
+    def initialize_state(self, context):
+        self.parts = context.get_operator_state_store().get_list_state(ListStateDescriptor("parts", int))
+        self.count = sum(self.parts.get())
+
+    def snapshot_state(self, context):
+        self.parts.update([self.count])
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[int]:
+        self.count += 1
+        yield self.count
 
 
 def visits(**amounts):

@@ -13,6 +13,7 @@ from ...compat.structuring import fields_of
 from ...serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
 from ...serializers.escaping import json_text
 from ...serializers.wording import many
+from ...state.backends.lazy_forms import state_in, versions_of
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import print_json, print_notice, write_text
@@ -156,7 +157,7 @@ class _LeftOut:
         return cls(operator, state, f"{error.what.splitlines()[0]} ({places})", exported)
 
     def notice(self) -> str:
-        what = f"state {self.state!r}" if self.state else "the states"
+        what = f"state {state_in(self.state)!r}" if self.state else "the states"
         how = f"incomplete, after {many(self.exported, 'entry', 'entries')}" if self.exported else "left out"
         return f"{how}: {what} of operator {self.operator.title}: {self.why}"
 
@@ -194,7 +195,7 @@ class _Selection:
         for operator in operators:
             if operator.unreadable:
                 left_out.append(_LeftOut(operator, "", operator.unreadable))
-            wanted = [state for state in operator.states if state_name in {None, state.name}]
+            wanted = [one for one in operator.states if state_name in {None, one.name, state_in(one.name)}]
             readable = tuple(state for state in wanted if not state.unsupported)
             left_out += [
                 _LeftOut(operator, state.name, state.unsupported)
@@ -228,7 +229,7 @@ def _nothing_of_that_name(
         )  # fmt: skip
     if len(operators) == 1:
         operators[0].state(name)  # raises an error that lists the existing names
-    names = ", ".join(sorted({state.name for operator in operators for state in operator.states})) or "none"
+    names = ", ".join(sorted({state_in(state.name) for operator in operators for state in operator.states})) or "none"
     return StateNotFound(f"no operator has a state {name!r}; there are: {names}", savepoint=savepoint.place)
 
 
@@ -256,7 +257,10 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
             if count or state.kind is not StateKind.TIMERS:  # most operators have timer queues without a timer
-                counted.append({"operator": operator.title, "state": state.name, "exported": count})
+                counted.append(
+                    {"operator": operator.title, "state": state_in(state.name), "exported": count}
+                    | _version_of(operator, state)
+                )
     return counted
 
 
@@ -266,20 +270,27 @@ def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[Itera
     from ...state.savepoint.json_encoding import each_tagged_element, tagged_timers
     from ...state.savepoint.json_lines import json_rows
 
-    names: dict[str, Any] = {"operator": operator.title, "state": state.name, "kind": str(state.kind)}
+    names: dict[str, Any] = {"operator": operator.title, "state": state_in(state.name), "kind": str(state.kind)}
     if state.kind is StateKind.TIMERS:
         for key, space, timestamp in tagged_timers(state):
             middle = {} if space == {"$void": True} else {"namespace": space}
             yield iter((json_text({**names, "key": key, **middle, "timestamp": timestamp}), "\n"))
         return
     if state.kind.is_keyed:
+        version = "".join(f', "{name}": {number}' for name, number in _version_of(operator, state).items())
         for place, texts in json_rows(operator, state):
             facts = names | dict(zip(("key", "namespace"), place, strict=False))
-            yield chain((json_text(facts)[:-1], ', "value": '), texts, ("}\n",))
+            yield chain((json_text(facts)[:-1], ', "value": '), texts, (version, "}\n"))
         return
     for subtask, elements in enumerate(each_tagged_element(state)):
         for element in elements:
             yield iter((json_text({**names, "subtask": subtask, "value": element}), "\n"))
+
+
+def _version_of(operator: SavepointOperator, state: SavepointState) -> dict[str, int]:
+    """Return the field with the version of a state's values, if it is migrated lazily."""
+    version = versions_of(one.name for one in operator.states).get(state.name)
+    return {} if version is None else {"lazy_version": version}
 
 
 def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from ..failures import Status, print_error, status_of
 from ..options import common_options, import_option, open_savepoint, savepoint_argument
 from ..output import print_json, print_styled
 from ..progress import spinning
-from ..spark_checkpoints import is_spark
+from ..spark_checkpoints import Inspection, is_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,38 +50,27 @@ are shown. Needs neither the job nor its classes.""",
 @click.option("--skew", "with_skew", is_flag=True, help="Show how keyed state is spread over key groups and subtasks.")
 @import_option
 @common_options
-def command(
-    savepoint: str,
-    *,
-    operator_name: str | None,
-    state_name: str | None,
-    is_full: bool,
-    keys: int,
-    with_skew: bool,
-    with_json: bool,
-) -> int:
+def command(savepoint: str, **options: Any) -> int:
     """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes.
 
     spark:PLACE is the checkpoint of a query of Spark's own operators: its batches, sources, operators and state stores.
     """
+    asked = Inspection(**options)
     if is_spark(savepoint):
         from ..spark_checkpoints import inspect
 
-        return inspect(
-            savepoint, operator_name=operator_name, state_name=state_name, is_full=is_full, keys=keys,
-            with_skew=with_skew, with_json=with_json,
-        )  # fmt: skip
-    inspected = _look_at(savepoint, operator_name, state_name, keys)
-    if with_json:
+        return inspect(savepoint, asked)
+    inspected = _look_at(savepoint, asked.operator_name, asked.state_name, asked.keys)
+    if asked.with_json:
         from ..inspect_data import to_data
 
-        print_json(to_data(inspected, with_skew=with_skew))
+        print_json(to_data(inspected, with_skew=asked.with_skew))
     else:
         from ..render.inspection import lines_of
 
-        print_styled(lines_of(inspected, is_full=is_full or state_name is not None, with_skew=with_skew))
+        print_styled(lines_of(inspected, is_full=asked.shows_full_types, with_skew=asked.with_skew))
     errors = inspected.errors()
-    if not with_json:
+    if not asked.with_json:
         for error in errors:
             print_error(error, with_json=False, only_reads=True)
     return max((status_of(error) for error in errors), default=Status.DONE)
@@ -93,20 +82,20 @@ def _look_at(savepoint: str, operator_name: str | None, state_name: str | None, 
     Raises:
         StateNotFound: No operator or state has the name.
     """
+    from ...state.backends.lazy_forms import state_in
     from ..inspect_data import Inspected, OperatorView
 
     opened = open_savepoint(savepoint)
     chosen = opened.operators if operator_name is None else (opened.operator(operator_name),)
-    names = None if state_name is None else {state_name}
     views = []
     with spinning("reading") as show:
         for operator in chosen:
             show(operator.title)
-            views.append(OperatorView.of(operator, names, keys, partial(_show_bytes, show, operator.title)))
+            views.append(OperatorView.of(operator, state_name, keys, partial(_show_bytes, show, operator.title)))
     if state_name is not None:
         views = [view for view in views if view.sizes or view.error]
     if not views:
-        known = sorted({state.name for operator in chosen for state in operator.states})
+        known = sorted({state_in(state.name) for operator in chosen for state in operator.states})
         raise StateNotFound(
             f"no operator has a state {state_name!r}; there are: {', '.join(known) or 'none'}", savepoint=opened.place
         )

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ...serializers.errors import DeclarationError, MigrationFailed, SavepointNotFound, StateShiftError, shown
+from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError
 from ...state.runtime.timer_service import MIN_WATERMARK
 from ...state.storage.commit import Commit
 from ...state.streaming.slot import SlotTask
 from ..worker import dumped
 from .packing import milliseconds, packed, task_number, unpacked
-from .slot_runs import register_all
+from .slot_runs import function_failed, register_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -149,7 +149,9 @@ class BoundedSlots:
                 commit = _AttemptCommit(self.target)
                 snapshot = task.write(1, commit, is_checkpoint=False)
             except Exception as error:
-                raise self._told(error) from error
+                if isinstance(error, StateShiftError) or self.work.settings.may_try_again():
+                    raise
+                raise function_failed(error, task) from error
             finally:
                 task.close()
             output.sync()
@@ -176,18 +178,6 @@ class BoundedSlots:
                 rows = rows if own == len(rows) else rows.drop_null()
                 yield self.work.readers[index].read(index, pa.RecordBatch.from_struct_array(rows))
 
-    def _told(self, error: Exception) -> Exception:
-        """Return the error of a function with what it was raised at, unless the task is repeated."""
-        if isinstance(error, StateShiftError) or self.work.settings.may_try_again():
-            return error
-        where = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
-        failed = MigrationFailed(
-            f"a function failed with {type(error).__name__}: {shown(str(error))}{where}",
-            operator=self.work.spec.uid,
-            advice="correct it, and run the job again",
-        )
-        return failed.with_traceback(error.__traceback__)
-
 
 class _Task(SlotTask):
     """A slot whose results go to a file as they come."""
@@ -203,9 +193,8 @@ class _Task(SlotTask):
 
     def flush(self) -> None:
         """Write the results so far."""
-        results, side = self.take()
-        if results or side:
-            rows = packed([self._writer.write(results, side)])
+        if self.results or self.side_results:
+            rows = packed([self._writer.rows_of(self)])
             self._output.write(len(rows).to_bytes(_LENGTH_BYTES, "big"))
             self._output.write(rows)
 

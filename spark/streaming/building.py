@@ -129,21 +129,6 @@ class Work:
 
 
 @attrs.frozen
-class BuiltOperator:
-    """An operator in the plan of a query.
-
-    Attributes:
-        spec: What its tasks get.
-        carrier: How Spark calls it.
-        results: Its results.
-    """
-
-    spec: OperatorSpec
-    carrier: str
-    results: DataFrame
-
-
-@attrs.frozen
 class Plan:
     """What all operators of a job share.
 
@@ -159,38 +144,6 @@ class Plan:
     output_mode: str
     blob_bytes: int
 
-    def operator(
-        self,
-        inputs: Sequence[Input],
-        function: Any,
-        uid: str,
-        output_type: Any,
-        side_outputs: Sequence[OutputTag],
-        *,
-        in_order: bool,
-        carrier: str | None,
-        is_first: bool,
-    ) -> BuiltOperator:
-        """Return an operator in the plan of the query; the carrier is chosen if there is none.
-
-        Raises:
-            DeclarationError: The types of elements or results are not known, or do not fit the columns.
-        """
-        from pyspark.sql import DataFrame
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        work = self.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
-        with work.shipped(inputs[0].df.sparkSession):
-            runner = SlotRunner(self.run, work.settings, work.spec, work.readers, work.writer, work.serializers)
-            blobs = [self._packed(one, index, work.settings) for index, one in enumerate(inputs)]
-            rows = reduce(DataFrame.unionByName, blobs)
-            if carrier is None:
-                carrier, packed = chosen(rows, runner, self.output_mode, is_first=is_first)
-            else:
-                packed = carried(rows, runner, carrier, self.output_mode)
-            results = mapped(measured(packed, uid), Unpacking(), from_arrow_schema(work.writer.schema))
-            return BuiltOperator(work.spec, carrier, results)
-
     def work(
         self,
         inputs: Sequence[Input],
@@ -201,7 +154,11 @@ class Plan:
         *,
         in_order: bool,
     ) -> Work:
-        """Return what the tasks of an operator get; arguments and errors as of `operator`."""
+        """Return what the tasks of an operator get.
+
+        Raises:
+            DeclarationError: The types of elements or results are not known, or do not fit the columns.
+        """
         spark = inputs[0].df.sparkSession
         settings = Settings.of(spark)
         readers = tuple(one.reader(function, index) for index, one in enumerate(inputs))
@@ -214,6 +171,30 @@ class Plan:
         with shipped(spark, (function, readers, writer, settings.additions, own)):
             spec = OperatorSpec(uid, dumped(function), inputs[0].key, specs, self.backend, in_order)
         return Work(spec, readers, writer, settings, own, function)
+
+    def results(
+        self, inputs: Sequence[Input], work: Work, carrier: str | None, *, is_first: bool
+    ) -> tuple[str, DataFrame]:
+        """Return how Spark calls an operator, and its results in the plan of the query.
+
+        Args:
+            inputs: Its inputs.
+            work: What its tasks get.
+            carrier: How Spark is to call it; None: it is chosen.
+            is_first: Whether the query has no operator of ours yet.
+        """
+        from pyspark.sql import DataFrame
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        with work.shipped(inputs[0].df.sparkSession):
+            runner = SlotRunner(self.run, work.settings, work.spec, work.readers, work.writer, work.serializers)
+            blobs = [self._packed(one, index, work.settings) for index, one in enumerate(inputs)]
+            rows = reduce(DataFrame.unionByName, blobs)
+            if carrier is None:
+                carrier, packed = chosen(rows, runner, self.output_mode, is_first=is_first)
+            else:
+                packed = carried(rows, runner, carrier, self.output_mode)
+            return carrier, mapped(measured(packed, work.spec.uid), Unpacking(), from_arrow_schema(work.writer.schema))
 
     def _packed(self, one: Input, index: int, settings: Settings) -> DataFrame:
         packing = Packing(

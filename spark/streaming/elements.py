@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...serializers.containers.optional import OptionalSerializer
-from ...serializers.errors import DeclarationError, ValueNotConvertible, located
+from ...serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, located, shown
 from ...state.columnar.column_types import mismatches
 from ...state.columnar.encoded_keys import encoded_keys, key_column
 from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ...state.runtime.output_tag import OutputTag
+    from ...state.streaming.slot import SlotTask
 
 _TOLD_APART = (pa.types.is_integer, pa.types.is_string, pa.types.is_binary)
 """Whether Arrow tells values of a type apart as keys are; it does not with 0.0 and -0.0, which have other bytes."""
@@ -56,8 +57,11 @@ class ElementReader:
             parts.append(("a key", self.key, self._keys(batch)))
         for what, serializer, column in parts:
             for path, why in mismatches(serializer, column.type):
+                place = path.removeprefix(".")
+                at = "" if not place or repr(place) in why else f"{place}: "
                 raise DeclarationError(
-                    f"the columns do not fit the type of {what}: {path}: {why}".replace(": : ", ": ")
+                    f"the columns do not fit the type of {what}: {at}{why}",
+                    advice=f"rename or cast columns, or correct the type; the columns are {', '.join(schema.names)}",
                 )
 
     def read(self, index: int, batch: pa.RecordBatch, *, by_key: bool = False) -> Elements:
@@ -74,9 +78,25 @@ class ElementReader:
             batch, keys = self._by_key(batch)
         else:
             keys = live_values(self.key, self._keys(batch))
-        values = live_values(self.element, self._column(batch))
+        try:
+            values = live_values(self.element, self._column(batch))
+        except ValueNotConvertible as error:
+            raise self._located(batch, error) from error
         times = milliseconds(batch.column(self.time_column)).to_pylist() if self.time_column else None
         return Elements(index, keys, values, times)
+
+    def _located(self, batch: pa.RecordBatch, error: ValueNotConvertible) -> ValueNotConvertible:
+        """Return an error with the first row that has it."""
+        for number in range(batch.num_rows):
+            row = batch.slice(number, 1)
+            try:
+                live_values(self.element, self._column(row))
+            except ValueNotConvertible as found:
+                if self.key is not None:
+                    found.where["key"] = shown(live_values(self.key, self._keys(row))[0])
+                found.where["element"] = shown(row.to_pylist()[0])
+                return found
+        return error
 
     def _column(self, batch: pa.RecordBatch) -> pa.Array:
         columns = [batch.column(name) for name in self.columns]
@@ -128,6 +148,25 @@ class ResultWriter:
         if pa.types.is_struct(kind):
             return [kind.field(index) for index in range(kind.num_fields)]
         return [pa.field("value", kind)]
+
+    def rows_of(self, task: SlotTask) -> pa.RecordBatch:
+        """Return the rows of a task's results since the last call.
+
+        Raises:
+            ValueNotConvertible: A result is not of the declared type; it has the key and the element of the result.
+        """
+        origins, side_origins = task.origins, task.side_origins
+        results, side = task.take()
+        try:
+            return self.write(results, side)
+        except StateShiftError:
+            for of_one, (_, index, key, element) in chain(
+                zip((([one], []) for one in results), origins, strict=True),
+                zip((([], [one]) for one in side), side_origins, strict=True),
+            ):
+                with located(key=shown(key), element="a timer" if index < 0 else shown(element)):
+                    self.write(*of_one)
+            raise
 
     def write(self, results: Sequence[Any], side: Sequence[tuple[OutputTag, Any]]) -> pa.RecordBatch:
         """Return the rows of some results.

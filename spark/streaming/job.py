@@ -313,18 +313,18 @@ class StreamJob:
                 advice="read all inputs as streams (spark.readStream), or all as static DataFrames (spark.read)",
             )
         self._require_new(uid)
+        work = self.plan.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
         if False in static:
-            work = self.plan.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
             slots = self.slots or inputs[0].df.sparkSession.sparkContext.defaultParallelism
             key_groups = self.max_parallelism or DEFAULT_KEY_GROUPS
             self.bounded[uid] = BoundedOperator.of(self.plan, inputs, work, min(slots, key_groups), key_groups)
-            self.functions[uid] = function
-            return self.bounded[uid].results
-        carrier = self._carrier or self._carriers_before.get(uid)
-        how: Any = {"in_order": in_order, "carrier": carrier, "is_first": not self.operators}
-        built = self.plan.operator(inputs, function, uid, output_type, side_outputs, **how)
-        self.operators[uid], self.functions[uid], self.carriers[uid] = built.spec, function, built.carrier
-        return built.results
+            results = self.bounded[uid].results
+        else:
+            carrier = self._carrier or self._carriers_before.get(uid)
+            carrier, results = self.plan.results(inputs, work, carrier, is_first=not self.operators)
+            self.operators[uid], self.carriers[uid] = work.spec, carrier
+        self.functions[uid] = function
+        return results
 
     @cached_property
     def _carriers_before(self) -> dict[str, str]:

@@ -10,13 +10,14 @@ Spark, 2.1.
 from __future__ import annotations
 
 import time
+import traceback
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import pyarrow as pa
 
-from ...serializers.errors import MigrationFailed, located
+from ...serializers.errors import MigrationFailed, StateShiftError, cause_text, located
 from ...serializers.registry import registry
 from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ...state.streaming.directory import with_places
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .elements import ElementReader, ResultWriter
     from .runs import Run, RunFacts
 
+_PACKAGE = f"{__name__.partition('.')[0]}."
 _GROUPED_BYTES = 8 << 20
 """How many bytes of rows are ordered by their keys at a time."""
 _MOST_RESULTS = 50_000
@@ -131,9 +133,11 @@ class SlotRunner:
             opened = Opened(open_before is None or task is not open_before[1], began_s, time.perf_counter())
             try:
                 answer = self._processed(task, run, arrived, now_ms, batch, opened)
-            except BaseException:
+            except BaseException as error:
                 task.close()
-                raise
+                if isinstance(error, StateShiftError) or not isinstance(error, Exception):
+                    raise
+                raise function_failed(error, task) from error
             _LIVE[self._place(run, slot)] = run, task
             return answer
 
@@ -147,7 +151,7 @@ class SlotRunner:
         def write() -> None:
             nonlocal results
             results += len(task.results) + len(task.side_results)
-            rows.append(self.writer.write(*task.take()))
+            rows.append(self.writer.rows_of(task))
 
         def watched(sequence: Iterable[Elements]) -> Iterator[Elements]:
             """Yield the same; what becomes of them are rows soon, which take less memory."""
@@ -255,6 +259,26 @@ class Opened:
     is_new: bool
     began_s: float
     ended_s: float
+
+
+def function_failed(error: Exception, task: SlotTask) -> MigrationFailed:
+    """Return the error for one of a user's function: what it was raised at, and where in the code of the user."""
+    where = ", ".join(getattr(error, "__notes__", ()))
+    frames = [
+        summary
+        for summary, (frame, _) in zip(
+            traceback.extract_tb(error.__traceback__), traceback.walk_tb(error.__traceback__), strict=True
+        )
+        if not frame.f_globals.get("__name__", "").startswith(_PACKAGE)
+    ]
+    hint = ""
+    if isinstance(error, TypeError) and not task.has_event_time:
+        hint = "; its elements have no time stamps: if it needs them, name their column: stream(df, timestamp=…)"
+    return MigrationFailed(
+        f"{where}: the function failed with {cause_text(error)}",
+        details=(f"  {line}" for line in "".join(traceback.format_list(frames)).splitlines()),
+        advice=f"correct it, and run it again: this attempt has left no trace{hint}",
+    )
 
 
 def _milliseconds(began_s: float, ended_s: float) -> float:

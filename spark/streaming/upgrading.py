@@ -13,8 +13,8 @@ from ...compat.description import JobDescription, OperatorDescription
 from ...compat.edits import Edits
 from ...compat.gate.recording import digest, from_json, to_json
 from ...compat.policy import Policy
-from ...serializers.compatibility import Decision, Flag
-from ...serializers.errors import DeclarationError
+from ...serializers.compatibility import Decision, Flag, Verdict
+from ...serializers.errors import DeclarationError, StateShiftError, cause_text
 from ...state.backends.heap.backend import HashMapStateBackend
 from ...state.backends.lazy_forms import Layout, state_in, with_tables
 from ...state.backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ...state.streaming.directory import StateDirectory
     from .job import StreamJob
 
+_QUERY = "the query"
 REFUSE, MIGRATE, LAZY = HOW = ("refuse", "migrate", "lazy")
 
 UPGRADING = attrs.evolve(RESTORING, policy=Policy(forbid={Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY}))
@@ -45,6 +46,8 @@ _MIGRATE_ADVICE = (
     ' stood; or "lazy": each value is then migrated when it is written'
 )
 _LOSS_ADVICE = "change the types in one of the ways above; or pass options=MigrationOptions() to accept what is lost"
+_WAYS_ADVICE = "take one of the ways above, and start again"
+_EDITS_ADVICE = '; edits are made by a migration: pass on_incompatible="migrate", too'
 _NOT_LAZY_ADVICE = 'pass on_incompatible="migrate"'
 
 
@@ -82,6 +85,8 @@ class Judgement:
         self._epoch = epoch or Epoch(0, 0, 0, (), {})
         self._trust = {"trust_stored_serializers": options.trust_stored_serializers, "trust": options.trust}
         self._stored = savepoint.describe(**self._trust)  # type: ignore[arg-type]
+        if epoch is not None:
+            self._stored = attrs.evolve(self._stored, origin=f"its state in {savepoint.place}")
         self.lazy: dict[str, dict[str, str]] = {}
         if options.edits and how != MIGRATE:
             raise DeclarationError(
@@ -102,7 +107,7 @@ class Judgement:
         specs: list[OperatorSpec | SourceSpec] = [*job.operators.values(), *job.sources.values()]
         for spec in specs:
             found += map(_without_tables, self._judged(before, spec))
-        self._wanted = JobDescription("the query", tuple(found))
+        self._wanted = JobDescription(_QUERY, tuple(found))
 
     @property
     def changes(self) -> bool:
@@ -172,13 +177,14 @@ class Judgement:
         stored = stored or OperatorDescription(identity, uid)
         key = spec.key if isinstance(spec, OperatorSpec) else None
         going_on = self._epoch.lazy.get(uid, {})
-        check = RestoreCheck(before.origin, stored, key, options)
+        check = RestoreCheck(before.origin, stored, key, options, program=_QUERY)
         try:
-            self._probe(spec, check)
+            _probe(spec, self._job.functions[spec.uid], check)
         except RestoreRefused as refused:
             if refused.report.decision is Decision.REFUSE:
-                if self.options is UPGRADING:
-                    refused.advice = _LOSS_ADVICE
+                accepts = self.options is UPGRADING and refused.report.verdict is not Verdict.INCOMPATIBLE
+                edits = _EDITS_ADVICE if "parse_edits(" in refused.what and self._how != MIGRATE else ""
+                refused.advice = _LOSS_ADVICE if accepts else _WAYS_ADVICE + edits
                 raise
             if self._how == REFUSE:
                 refused.advice = _MIGRATE_ADVICE
@@ -186,7 +192,7 @@ class Judgement:
             if self._how == MIGRATE:
                 self._is_migrated = True
                 return check.job.operators
-            check = RestoreCheck(before.origin, stored, key, options, lazy=True)
+            check = RestoreCheck(before.origin, stored, key, options, lazy=True, program=_QUERY)
             self._probe_lazily(spec, check)
             self.lazy[uid] = _presents(check.layouts)
             return check.job.operators
@@ -204,29 +210,63 @@ class Judgement:
 
     def _is_same(self, operators: tuple[OperatorDescription, ...]) -> bool:
         """Whether an operator has the types to which state is being migrated lazily."""
-        new = JobDescription("the query", tuple(map(_without_tables, operators)))
+        new = JobDescription(_QUERY, tuple(map(_without_tables, operators)))
         ids = {one.operator_id for one in operators}
         before = [one for one in self._lazy_before.operators if one.operator_id in ids]
         return digest(attrs.evolve(self._lazy_before, operators=tuple(before))) == digest(new)
 
     def _probe_lazily(self, spec: OperatorSpec | SourceSpec, check: RestoreCheck) -> None:
         try:
-            self._probe(spec, check)
+            _probe(spec, self._job.functions[spec.uid], check)
         except RestoreRefused as refused:
             refused.advice = _NOT_LAZY_ADVICE
             raise
 
-    def _probe(self, spec: OperatorSpec | SourceSpec, check: RestoreCheck) -> None:
-        """Have a task of the operator or source that has no files register its states.
 
-        Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
-        class in the process that has it.
-        """
-        function: Any = deepcopy(self._job.functions[spec.uid])
+def require_openable(job: StreamJob) -> None:
+    """Open the functions of a new query on the driver, as at later starts: what they ask for may be wrong.
+
+    Raises:
+        DeclarationError: A function cannot be opened.
+    """
+    specs: list[OperatorSpec | SourceSpec] = [*job.operators.values(), *job.sources.values()]
+    for spec in specs:
+        key = spec.key if isinstance(spec, OperatorSpec) else None
+        stored = OperatorDescription(Operator.named(spec.uid).id, spec.uid)
+        _probe(spec, job.functions[spec.uid], RestoreCheck("nothing", stored, key, RESTORING))
+
+
+def _probe(spec: OperatorSpec | SourceSpec, function: Any, check: RestoreCheck) -> None:
+    """Have a task of an operator or source that has no files register its states.
+
+    Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
+    class in the process that has it.
+
+    Raises:
+        RestoreRefused: The function cannot go on from what the check knows, or not without a migration.
+        DeclarationError: It cannot be opened.
+    """
+    own = deepcopy(function)
+    try:
         if isinstance(spec, SourceSpec):
-            SourceTask(spec, function=function).judge(check)
-            return
-        SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, 1, function=function).judge(check)
+            SourceTask(spec, function=own).judge(check)
+        else:
+            SlotTask(attrs.evolve(spec, backend=HashMapStateBackend), 0, 1, 1, function=own).judge(check)
+    except DeclarationError as error:
+        raise _not_opened(spec.uid, error.what, error.advice, **error.where) from error
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise _not_opened(spec.uid, cause_text(error)) from error
+
+
+def _not_opened(uid: str, why: str, advice: str = "", **where: object) -> DeclarationError:
+    return DeclarationError(
+        f"the function of {uid!r} cannot be opened: {why}",
+        advice=f"{advice or 'correct it'} (each start first opens it on the driver, to see which states it has)",
+        written="Nothing was written.",
+        **where,  # type: ignore[arg-type]  # its names are those of places
+    )
 
 
 def write_base(

@@ -49,6 +49,16 @@ def state_in(table: str) -> str:
     return found[2] if found else table
 
 
+def versions_of(tables: Iterable[str]) -> dict[str, int]:
+    """Return which version of its state each table has, by name: of those states that are migrated lazily.
+
+    The table with the state's own name has version 1.
+    """
+    names = list(tables)
+    lazy = {state_in(name) for name in names if state_in(name) != name}
+    return {name: _number(name) or 1 for name in names if state_in(name) in lazy}
+
+
 def tables_of(state: str, names: Iterable[str]) -> list[str]:
     """Return those names that are tables of a state, that of its own name first."""
     return sorted((name for name in names if state_in(name) == state), key=_number)

@@ -58,12 +58,11 @@ class RestoreRefused(IncompatibleState):
         super().__init__(
             f"{report.new.origin} cannot go on from {report.old.origin}"
             + (" before that is migrated" if can_migrate else ""),
-            details=[*lines, *(f"  {line}".rstrip() for line in text_lines(report))],
+            details=[*lines, *(f"  {line}".rstrip() for line in text_lines(report, python=True))],
             advice="restore with migrate=True, which writes a migrated savepoint beside it; or run `stateshift migrate`"
             " with the new job, and restore from its target"
             if can_migrate
-            else "change the types in one of the ways above, and restore again; options such as --rename-state are"
-            " passed as options=MigrationOptions(…)",
+            else "change the types in one of the ways above, and restore again",
             written="Nothing was changed.",
         )
         self.report = report
@@ -91,8 +90,10 @@ class RestoreCheck:
         key: TypeSerializer[Any] | None,
         options: MigrationOptions = RESTORING,
         lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in the harness
+        program: str = "the program",
     ) -> None:
         self._options, self._lazy, self._now = options, lazy, options.reference_time or now()
+        self._program = program
         self._old = options.edits.apply(JobDescription(origin, (stored,)))
         (self._stored,) = self._old.operators
         self._key = None if key is None else SerializerDescription.of(key)
@@ -198,7 +199,7 @@ class RestoreCheck:
     def _job(self, *states: StateDescription) -> JobDescription:
         stored = self._stored
         described = OperatorDescription(stored.operator_id, stored.uid, stored.name, self._key, states)
-        return JobDescription("the program", (described,))
+        return JobDescription(self._program, (described,))
 
     def _checked(self, old: JobDescription, new: JobDescription, keys: Repartition | None = None) -> CheckReport:
         target, policy = self._options.restore_target, self._options.policy

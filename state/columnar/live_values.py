@@ -19,7 +19,7 @@ from ...serializers.columns.bytes_at import PADDING
 from ...serializers.columns.codec import Cells
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.tuples import TupleSerializer
-from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
 from ...serializers.primitives.numeric import BooleanSerializer, DoubleSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
@@ -37,8 +37,13 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
 
 Serializer = Any
-_EXACT: dict[type, type] = {BooleanSerializer: bool, DoubleSerializer: float}
-"""Serializers, and the class of those values that are what Arrow makes of them."""
+_TAKEN = (
+    (pa.types.is_integer, int),
+    (pa.types.is_floating, float),
+    (pa.types.is_string, str),
+    (pa.types.is_binary, bytes),
+)
+"""Arrow types, and the class of those values that become what they are: of others Arrow makes 2 of 2.5, 'x' of b'x'."""
 
 
 def field_names(serializer: TypeSerializer[Any]) -> tuple[str, ...]:
@@ -162,10 +167,13 @@ def _records_column(serializer: Serializer, values: Sequence[Any]) -> pa.Array:
         if type(value) is not serializer.python_class:
             raise ValueNotConvertible(f"{shown(value)} is not a {serializer.python_name}")
     kind = result_kind(serializer)
-    columns = [
-        _field_column(field, [getattr(value, field.attribute or field.name) for value in there])
-        for field in _in_order(serializer)
-    ]
+    columns = []
+    for field in _in_order(serializer):
+        try:
+            columns.append(_field_column(field, [getattr(value, field.attribute or field.name) for value in there]))
+        except StateShiftError as error:
+            add_step(error, f".{field.name}")
+            raise
     column = pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(there), kind)
     return column if len(there) == len(values) else _spread(column, values)
 
@@ -178,17 +186,13 @@ def _spread(column: pa.Array, values: Sequence[Any]) -> pa.Array:
 
 def _field_column(field: Any, values: list[Any]) -> pa.Array:
     if not field.optional and None in values:
-        raise ValueNotConvertible(
-            f"found null in the field {field.name!r}, which is not declared optional", path=f"$.{field.name}"
-        )
+        raise ValueNotConvertible(f"found null in the field {field.name!r}, which is not declared optional")
     return result_columns(field.serializer, values)
 
 
 def _column(serializer: Any, values: Sequence[Any]) -> pa.Array:
     codec = all_codecs().of(serializer)
-    if (exact := _EXACT.get(type(serializer))) and {exact, type(None)}.issuperset(map(type, values)):
-        return pa.array(values, codec.kind)
-    if codec.is_plain and not pa.types.is_boolean(codec.kind):
+    if (taken := _taken(serializer, codec)) and {taken, type(None)}.issuperset(map(type, values)):
         try:
             return pa.array(values, codec.kind)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -202,3 +206,12 @@ def _column(serializer: Any, values: Sequence[Any]) -> pa.Array:
     if decoded.odd.any():
         column = codec.array([codec.tell(serializer.deserialize(DataInputView(item))) for item in data])
     return column if len(data) == len(values) else _spread(column, values)
+
+
+def _taken(serializer: Any, codec: Any) -> type | None:
+    """Return the class of those values that Arrow takes as they are; None: the serializer has to write each."""
+    if isinstance(serializer, BooleanSerializer):
+        return bool
+    if not codec.is_plain and not isinstance(serializer, DoubleSerializer):
+        return None
+    return next((python_type for is_kind, python_type in _TAKEN if is_kind(codec.kind)), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.description import StateKind
 from ...serializers.containers.json_forms import map_tagger
 from ...serializers.json_forms import sorted_by_text, tagger_of
+from ..backends.lazy_forms import state_in, versions_of
 from ..timers import queue_parts
 
 if TYPE_CHECKING:
@@ -90,16 +91,22 @@ def tagged_operator(operator: SavepointOperator, states: Iterable[SavepointState
 
     Returns:
         `operator_id`, `uid` where it is known, and `keyed`, `timers`, `operator` and `broadcast` where such states
-        exist. Entries and timers are sorted by their JSON text; elements keep their order.
+        exist. Entries and timers are sorted by their JSON text; elements keep their order. A state that is migrated
+        lazily has the entries of all its tables, and in `lazy_versions` the number of those of each version.
     """
     scopes: dict[str, dict[str, Any]] = {}
+    versions = versions_of(state.name for state in operator.states)
     for state in states:
         if state.kind is StateKind.TIMERS:
             scopes.setdefault("timers", {})[timer_label(operator, state)] = sorted_by_text(tagged_timers(state))
         elif state.kind.is_keyed:
             entries = sorted_by_text(tagged_rows(operator, state))
             content: Any = {"kind": str(state.kind).upper(), "ttl": has_ttl(state), "entries": entries}
-            scopes.setdefault("keyed", {})[state.name] = content
+            if version := versions.get(state.name):
+                before = scopes.get("keyed", {}).get(state_in(state.name), {})
+                content["entries"] = sorted_by_text([*before.get("entries", ()), *entries])
+                content["lazy_versions"] = {**before.get("lazy_versions", {}), str(version): len(entries)}
+            scopes.setdefault("keyed", {})[state_in(state.name)] = content
         elif state.kind is StateKind.BROADCAST:
             scopes.setdefault("broadcast", {})[state.name] = [
                 part for parts in tagged_elements(state) for part in parts

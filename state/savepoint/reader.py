@@ -18,6 +18,7 @@ import attrs
 
 from ...compat.description import JobDescription, OperatorDescription, SerializerDescription
 from ...serializers.errors import (
+    CorruptFile,
     SavepointNotFound,
     SnapshotVersionError,
     StateNotFound,
@@ -490,11 +491,23 @@ def _not_found(folder: Folder) -> SavepointNotFound:
         if is_there:
             instead = advice or "take an earlier one of the job"
             advice = f"this checkpoint was never completed, or was not downloaded whole; {instead}"
+    elif is_there and folder.exists("offsets") and folder.exists("commits"):
+        advice = _advice_on_spark(folder)
     elif is_there:
         last = _last_checkpoint(folder, depth=2)
         advice = f"it holds checkpoints; the last one is {last}: name that folder" if last else ""
     what = f"there is no savepoint in {folder.place}: {why}"
     return SavepointNotFound(what, advice=advice) if advice else SavepointNotFound(what)
+
+
+def _advice_on_spark(folder: Folder) -> str:
+    """Return what to name instead of the checkpoint of a Spark query."""
+    from ..streaming.commit_log import read_note
+
+    with suppress(CorruptFile):
+        if (note := read_note(folder)) is not None:
+            return f"it is the checkpoint of a query whose state is in {note.state_dir}: name that folder"
+    return f"it is the checkpoint of a Spark query: `stateshift inspect` and `export` take spark:{folder.place}"
 
 
 def _last_checkpoint(folder: Folder, *, depth: int) -> str:

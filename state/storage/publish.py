@@ -57,6 +57,9 @@ def stream_name(operator_id: str, part: str, subtask: int) -> str:
     return f"{operator_id}-{part}-{subtask}"
 
 
+_REPLACE = "replace it (--target-exists replace; in Python target_exists=IfTargetExists.REPLACE)"
+
+
 class IfTargetExists(enum.StrEnum):
     """The action of a run if its target is not empty.
 
@@ -243,8 +246,12 @@ def stream_bytes(folder: Folder, names: Container[str]) -> int:
     )
 
 
-def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> None:
+def check_target(folder: Folder, if_exists: IfTargetExists | None = None) -> None:
     """Refuse a target that is taken; nothing is changed.
+
+    Args:
+        folder: The target.
+        if_exists: The action if it is not empty; None: the caller has no other than to refuse it.
 
     Raises:
         TargetExists: There is a savepoint (unless it is to be replaced), or there are foreign files, or it is a file.
@@ -256,7 +263,7 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
     if if_exists is not IfTargetExists.REPLACE and folder.exists(METADATA):
         raise TargetExists(
             f"there is a savepoint in {folder.place} already",
-            advice="choose a new folder; a migration can replace it (--target-exists replace)",
+            advice="choose a new folder" if if_exists is None else f"choose a new folder, or {_REPLACE}",
             written=_NOTHING_WRITTEN,
         )
     Contents.of(folder).refuse_foreign(folder)

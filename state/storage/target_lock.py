@@ -48,6 +48,19 @@ _TRIES = 5
 _MOST_BYTES = 1 << 16
 
 
+class RunInProgress(TargetExists):
+    """Another run has claimed the target.
+
+    Attributes:
+        owner: Who owns the claim, and since when.
+        until: When the claim ends if its owner is dead; "": its process is known to run.
+    """
+
+    def __init__(self, what: str, *, owner: str = "", until: str = "", **rest: Any) -> None:
+        super().__init__(what, **rest)
+        self.owner, self.until = owner, until
+
+
 @attrs.frozen
 class Claim:
     """The exclusive claim of a run on a folder. It can be pickled, so that each process of a run can check it.
@@ -264,13 +277,17 @@ def _user() -> str:
         return ""  # a container may run under a user id without a name
 
 
-def _taken(folder: Folder, rival: _Other) -> TargetExists:
+def _taken(folder: Folder, rival: _Other) -> RunInProgress:
     facts = rival.facts
-    owner = f"{facts.get('user') or 'an unknown user'} on {facts.get('host', 'an unknown host')}"
+    owner = (
+        f"by {facts.get('user') or 'an unknown user'} on {facts.get('host', 'an unknown host')}, process "
+        f"{facts.get('process', 'unknown')}, since {facts.get('since', 'a moment')}"
+    )
     until = "when its process ends" if rival.runs else f"{SILENT_S / 60:.0f} minutes after its last sign of life"
-    return TargetExists(
-        f"another run is in progress in {folder.place}: by {owner}, process {facts.get('process', 'unknown')}, "
-        f"since {facts.get('since', 'a moment')}",
+    return RunInProgress(
+        f"another run is in progress in {folder.place}: {owner}",
+        owner=owner,
+        until="" if rival.runs else until,
         advice=f"wait until it has ended, or choose another folder; if it is dead, its claim ends {until}",
         written="Nothing was written.",
     )

@@ -319,7 +319,7 @@ class StateDirectory:
         *,
         for_types: bool = False,
     ) -> Savepoint:
-        """Return the state after a batch, as a savepoint that can be read like any other.
+        """Return the state after a batch, as a savepoint that can be read like any other; it names files by place.
 
         Args:
             manifests: The committed manifests of all slots that have one.
@@ -328,19 +328,6 @@ class StateDirectory:
             sources: The manifests of sources in the offsets of the batch.
             for_types: Whether only the types count. Otherwise it is an error if some slots have not run in the epoch.
         """
-        metadata = self.metadata(manifests, epoch, batch, sources, for_types=for_types)
-        return Savepoint(self.folder, metadata, epoch.lineage)
-
-    def metadata(
-        self,
-        manifests: Iterable[Manifest],
-        epoch: Epoch,
-        batch: int,
-        sources: Iterable[Manifest] = (),
-        *,
-        for_types: bool = False,
-    ) -> SavepointMetadata:
-        """Return the `_metadata` of the state after a batch; all files in it are named by their places."""
         found: dict[bytes, dict[int, OperatorState]] = {}
         for manifest in manifests:
             if manifest.epoch == epoch.number:
@@ -366,7 +353,7 @@ class StateDirectory:
         if base is not None:
             others = (one for one in base.metadata.operators if one.operator_id not in found)
             operators += [with_places(one, base.folder) for one in others]
-        return SavepointMetadata.new(tuple(operators), batch + 1)
+        return Savepoint(self.folder, SavepointMetadata.new(tuple(operators), batch + 1), epoch.lineage)
 
     def base(self, name: str) -> Folder:
         """Return the folder of the savepoint of an epoch's beginning."""

@@ -216,7 +216,8 @@ def read_state(folder: Folder) -> tuple[Folder, SavepointMetadata, Lineage | Non
         )
     read = offsets(checkpoint, batch)
     facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, read, _source_kinds(directory, batch))
-    return directory.folder, directory.metadata(manifests, epoch, batch, sources), epoch.lineage, facts
+    savepoint = directory.savepoint(manifests, epoch, batch, sources)
+    return directory.folder, savepoint.metadata, epoch.lineage, facts
 
 
 def _source_kinds(directory: StateDirectory, batch: int) -> tuple[str, ...]:

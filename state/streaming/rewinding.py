@@ -28,6 +28,7 @@ from ..storage.lineage import LINEAGE
 from ..storage.roots import uri_of
 from ..storage.stores import parted
 from ..storage.target_lock import claimed
+from .claims import query_claimed
 from .commit_log import NOTE, CheckpointNote, last_planned, offsets, write_note
 from .directory import StateDirectory, moved
 from .reading import AttemptsUndecided, Written, committed_batch, committed_manifests
@@ -122,7 +123,7 @@ def rewind(
         (directory.id, *directory.copied_from),
     )
     _require_empty(new.folder, target, (directory.folder, source))
-    with claimed(directory.folder), claimed(new.folder):
+    with query_claimed(directory.folder), claimed(new.folder):
         past = _Past(directory)
         past.require_no_sources()
         batch = past.chosen(to_epoch, to_batch)
@@ -238,7 +239,7 @@ class _Past:
             slots.setdefault(manifest.operator.operator_id, set()).add(manifest.slot)
         if any(len(found) < epoch.slots for found in slots.values()):
             raise SavepointNotFound("manifests of some slots were deleted")
-        metadata = self._directory.metadata(manifests, epoch, batch)
+        metadata = self._directory.savepoint(manifests, epoch, batch).metadata
         require_files(metadata.streams, self._directory.folder)
         return epoch, metadata
 

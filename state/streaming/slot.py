@@ -15,11 +15,11 @@ import uuid
 from contextlib import contextmanager
 from heapq import merge
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from ...serializers.errors import shown
+from ...serializers.errors import StateShiftError, shown
 from ..runtime.metrics import MetricReporter
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ..runtime.output_tag import OutputTag
     from ..storage.files import Folder
     from ..task.subtask import BackendFactory, StoredOperator
+
+Origin: TypeAlias = tuple[int | None, int, Any, Any]
+"""Time stamp, number of the input, key and element."""
 
 MIGRATED_PER_BATCH = 10_000
 """How many entries that nothing touches a slot migrates at the end of a batch, where states are migrated lazily."""
@@ -94,7 +97,7 @@ class Elements:
     values: Sequence[Any]
     timestamps: Sequence[int | None] | None = None
 
-    def __iter__(self) -> Iterator[tuple[int | None, int, Any, Any]]:
+    def __iter__(self) -> Iterator[Origin]:
         """Yield time stamp, input, key and value of each element."""
         count = len(self.values)
         times = repeat(None, count) if self.timestamps is None else self.timestamps
@@ -116,6 +119,8 @@ class SlotTask(FunctionSubtask):
     Attributes:
         results: The results of the main output since the last `take`.
         side_results: Those of side outputs, with their tags.
+        origins: What each result of the main output is of: time stamp, input, key and element; a timer has a key only.
+        side_origins: The same of side outputs.
         late: How many elements of the last batch were late.
     """
 
@@ -130,8 +135,7 @@ class SlotTask(FunctionSubtask):
         lazy: Mapping[str, str] | None = None,
     ) -> None:
         self._spec, self._lazy = spec, lazy or {}
-        self._key_now: Any = None
-        self._element: Any = None
+        self._row: Origin | None = None
         self._selectors = tuple(None if spec.key is None or not one.has_keys else self._current for one in spec.inputs)
         self._now_ms = 0
         self._last: Manifest | None = None
@@ -139,6 +143,8 @@ class SlotTask(FunctionSubtask):
         self._active_ms = [0] * len(spec.inputs)
         self.results: list[Any] = []
         self.side_results: list[tuple[OutputTag, Any]] = []
+        self.origins: list[Origin] = []
+        self.side_origins: list[Origin] = []
         self.late = 0
         self._timers_before = 0
         self._reporter: MetricReporter | None = None
@@ -152,16 +158,21 @@ class SlotTask(FunctionSubtask):
         )
 
     def _current(self, _: Any) -> Any:
-        return self._key_now
+        return self._row[2]  # type: ignore[index]  # it is asked for the key of a row
 
     def current_processing_time(self) -> int:
         return self._now_ms
 
     def _collect(self, value: Any, timestamp: int | None) -> None:
         self.results.append(value)
+        self.origins.append(self._row or self._of_timer())
 
     def _collect_side(self, tag: OutputTag, value: Any, timestamp: int | None) -> None:
         self.side_results.append((tag, value))
+        self.side_origins.append(self._row or self._of_timer())
+
+    def _of_timer(self) -> Origin:
+        return None, -1, None if self._backend is None else self._backend.current_key, None
 
     # Start
 
@@ -230,16 +241,25 @@ class SlotTask(FunctionSubtask):
     def process_part(self, batch: Iterable[Elements], now_ms: int, in_order: Sequence[Iterable[Elements]] = ()) -> None:
         """Process some of the elements of a batch; event time moves with them alone. Arguments as of `process`."""
         self._now_ms = now_ms
-        self._element = None
+        self._row = None
         with self._located():
             self._unordered(batch)
             self._in_order(in_order)
-        self._element = None
+        self._row = None
 
     @contextmanager
     def _located(self) -> Iterator[None]:
+        """Add to an error what was processed when it was raised."""
         try:
             yield
+        except StateShiftError as error:
+            _, _, key, element = self._row or self._of_timer()
+            places = {"operator": self._spec.uid, "element": None if self._row is None else shown(element)}
+            places |= {} if self._backend is None else {"key": shown(key)}
+            for name, value in places.items():
+                if value is not None:
+                    error.where.setdefault(name, value)
+            raise
         except Exception as error:
             error.add_note(self._whereabouts())
             raise
@@ -247,24 +267,23 @@ class SlotTask(FunctionSubtask):
     def _unordered(self, batch: Iterable[Elements]) -> None:
         process = self._running.process_element
         for elements in self._counted(batch):
-            for timestamp, index, key, value in elements:
-                self._key_now = key
-                self._element = value
+            for row in elements:
+                timestamp, index, _, value = self._row = row
                 process(value, timestamp, index)
 
     def _in_order(self, sequences: Sequence[Iterable[Elements]]) -> None:
         process, watermark = self._running.process_element, self._running.process_watermark
         rows = merge(*(chain.from_iterable(self._counted(one)) for one in sequences), key=_time_of)
         delays, reached = [spec.delay_ms for spec in self._spec.inputs], [MIN_WATERMARK] * len(self._spec.inputs)
-        for timestamp, index, key, value in rows:
+        for row in rows:
+            timestamp, index, _, value = row
             delay = delays[index]
             if timestamp is not None and delay is not None and timestamp - delay - 1 > reached[index]:
                 # Whatever the batch ends with, no earlier element follows: so results do not depend on where it ends.
                 reached[index] = timestamp - delay - 1
-                self._element = None
+                self._row = None
                 watermark(reached[index], index)
-            self._key_now = key
-            self._element = value
+            self._row = row
             process(value, timestamp, index)
 
     def _counted(self, batch: Iterable[Elements]) -> Iterator[Elements]:
@@ -277,11 +296,10 @@ class SlotTask(FunctionSubtask):
 
     def _whereabouts(self) -> str:
         """Return what was processed when an error was raised."""
-        element = (
-            f"the element {shown(self._element)}" if self._element is not None else "a timer or the end of a batch"
-        )
-        key = "" if self._backend is None else f", key {shown(self._backend.current_key)}"
-        return f"in operator {self._spec.uid!r}{key}, at {element}"
+        _, _, key, element = self._row or self._of_timer()
+        at = "a timer or the end of a batch" if self._row is None else f"the element {shown(element)}"
+        of_key = "" if self._backend is None else f", key {shown(key)}"
+        return f"in operator {self._spec.uid!r}{of_key}, at {at}"
 
     def _finish_batch(self, highest: Sequence[int | None]) -> None:
         running = self._running
@@ -339,10 +357,15 @@ class SlotTask(FunctionSubtask):
         return late, timers, tuple(self._reporter.report())
 
     def take(self) -> tuple[list[Any], list[tuple[OutputTag, Any]]]:
-        """Return the results since the last call, and forget them."""
+        """Return the results since the last call, and forget them and their origins."""
         taken = self.results, self.side_results
-        self.results, self.side_results = [], []
+        self.results, self.side_results, self.origins, self.side_origins = [], [], [], []
         return taken
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether some of its inputs have time stamps."""
+        return any(spec.delay_ms is not None for spec in self._spec.inputs)
 
     # Its end
 
@@ -405,6 +428,6 @@ class SlotTask(FunctionSubtask):
             self.notify_checkpoint_complete(self._last.batch + 1)
 
 
-def _time_of(row: tuple[int | None, int, Any, Any]) -> int:
+def _time_of(row: Origin) -> int:
     timestamp = row[0]
     return MIN_WATERMARK if timestamp is None else timestamp

@@ -70,7 +70,7 @@ def test_what_only_one_side_has_is_reported(job, make):
     lines = explain.text_lines(report)
 
     assert "  begun  list  list<long>: only in the job: starts empty" in lines
-    assert "  gone  value  int: only in the savepoint: kept" in lines
+    assert "  gone  value  int: only in the stored state: kept" in lines
     assert 2 == sum(line.startswith("    the same at 9 other places: op-1/") for line in lines)
 
 

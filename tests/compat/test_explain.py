@@ -55,7 +55,7 @@ a function that says what the old value becomes
 which is like it, is not taken  [STATE-7]
              ways out: if it is that state: --rename-state gone=fresh; or if it is meant to start empty: \
 --allow-empty accounts/fresh
-  gone  value  long: only in the savepoint: kept
+  gone  value  long: only in the stored state: kept
   profile  value  Profile: migrate (requires_migration; reader: snapshot)
     migrate  $.old           long -> (gone)  the field is gone; its stored value is dropped  [REC-4] drops:$.old
              ways out: migrate the state: the value is dropped; or keep the field 'old'
@@ -67,9 +67,9 @@ which is like it, is not taken  [STATE-7]
     migrate  $[]  int -> float  a large int loses its lowest digits as float  [PRIM-2] lossy
              ways out: migrate the state: values are widened; or keep the old type
 
-operator ffffffffffffffffffffffffffffffff: only in the savepoint: kept
+operator ffffffffffffffffffffffffffffffff: only in the stored state: kept
   not all of its state can be read: the snapshot class 'com.acme.Odd' is not known
-  s  value  long: only in the savepoint: kept
+  s  value  long: only in the stored state: kept
 """.replace("CONVERTER", Converter.of(in_cents).name)
 
 
@@ -170,7 +170,7 @@ def test_the_terminal_shows_the_same_words(report):
     for words in (
         "refuse: 2 of 7 states",
         "no conversion keeps the meaning  [PRIM-4]",
-        "only in the savepoint: kept",
+        "only in the stored state: kept",
     ):
         assert any(words in line for line in shown)
 

@@ -95,7 +95,7 @@ def test_what_is_not_in_the_probe_is_kept_and_said_so(stored_in):
     assert "  accounts  list  list<fx.evo.Account>: not in the probe: kept" in lines
     assert any(line.endswith("account-state lists: not in the probe: kept") for line in lines)
     assert "  _timer_state/event_user-timers  timers  timer<long, VoidNamespace>: kept" in lines
-    assert not any("only in the savepoint" in line for line in lines)
+    assert not any("only in the stored state" in line for line in lines)
 
 
 def test_a_probe_of_another_job_is_refused_at_once(stored_in):

@@ -133,6 +133,17 @@ def slowly(monkeypatch):
 USERS = tuple(f"user {number}" for number in range(6))
 
 
+@pytest.fixture
+def midway(life, request):
+    """The state in the middle of a lazy upgrade to the second class: the value of one user has been migrated."""
+    request.getfixturevalue("slowly")
+    life.start(1)
+    life.batch(*USERS)
+    life.start(2, "lazy")
+    life.batch(USERS[0])
+    return life
+
+
 @pytest.mark.usefixtures("slowly")
 def test_values_are_migrated_when_they_are_written(life):
     life.start(1)
@@ -150,20 +161,15 @@ def test_values_are_migrated_when_they_are_written(life):
         assert {user for user in USERS if user not in USERS[:2]} == {entry.key for entry in entries}
 
 
-@pytest.mark.usefixtures("slowly")
-def test_a_second_upgrade_knows_what_the_first_one_would_have_done(life):
+def test_a_second_upgrade_knows_what_the_first_one_would_have_done(midway):
     """A direct way from the first to the third class would drop the total, and take another default."""
-    life.start(1)
-    life.batch(*USERS)
-    life.start(2, "lazy")
-    life.batch(USERS[0])
-    if life.backend is BACKENDS["rocksdb"]:
+    if midway.backend is BACKENDS["rocksdb"]:
         with pytest.raises(DeclarationError, match="the lazy migration to those before is not over"):
-            life.start(3)
-    life.start(3, "lazy")
-    assert ["Third(sum=2, visits=7)", "Third(sum=3, visits=7)"] == life.batch(USERS[0], USERS[1])
-    life.start(3)
-    assert ["Third(sum=2, visits=7)", "Third(sum=3, visits=7)"] == life.batch(USERS[1], USERS[2])
+            midway.start(3)
+    midway.start(3, "lazy")
+    assert ["Third(sum=2, visits=7)", "Third(sum=3, visits=7)"] == midway.batch(USERS[0], USERS[1])
+    midway.start(3)
+    assert ["Third(sum=2, visits=7)", "Third(sum=3, visits=7)"] == midway.batch(USERS[1], USERS[2])
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -183,59 +189,34 @@ def test_it_ends_by_itself_and_the_table_has_its_name_again(life, slots):
     assert ["Second(amount=2, visits=7)", "Second(amount=5, visits=7)"] == life.batch(USERS[0], USERS[1])
 
 
-@pytest.mark.usefixtures("slowly")
-def test_migrate_finishes_what_is_left(life):
-    life.start(1)
-    life.batch(*USERS)
-    life.start(2, "lazy")
-    life.batch(USERS[0])
-    life.start(2, "migrate")
-    assert ["Second(amount=2, visits=7)", "Second(amount=3, visits=7)"] == life.batch(USERS[0], USERS[1])
-    life.start(3, "migrate")
-    assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == life.batch(USERS[0], USERS[2])
+def test_migrate_finishes_what_is_left(midway):
+    midway.start(2, "migrate")
+    assert ["Second(amount=2, visits=7)", "Second(amount=3, visits=7)"] == midway.batch(USERS[0], USERS[1])
+    midway.start(3, "migrate")
+    assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == midway.batch(USERS[0], USERS[2])
 
 
-@pytest.mark.usefixtures("slowly")
-def test_other_slots_in_the_middle_of_it(life):
-    life.start(1)
-    life.batch(*USERS)
-    life.start(2, "lazy")
-    life.batch(USERS[0])
-    life.start(2, slots=3)
-    assert ["Second(amount=2, visits=7)", "Second(amount=3, visits=7)"] == life.batch(USERS[0], USERS[1])
-    life.start(3, "lazy", slots=1)
-    assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == life.batch(USERS[0], USERS[2])
+def test_other_slots_in_the_middle_of_it(midway):
+    midway.start(2, slots=3)
+    assert ["Second(amount=2, visits=7)", "Second(amount=3, visits=7)"] == midway.batch(USERS[0], USERS[1])
+    midway.start(3, "lazy", slots=1)
+    assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == midway.batch(USERS[0], USERS[2])
 
 
-@pytest.mark.usefixtures("slowly")
-def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepted(life):
-    life.start(1)
-    life.batch(*USERS)
-    life.start(2, "lazy")
-    life.batch(USERS[0])
+def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepted(midway):
     for how in ("migrate", "lazy"):
         with pytest.raises(RestoreRefused, match=r"drops:\$\.visits"):
-            life.start(1, how)
+            midway.start(1, how)
 
 
-@pytest.mark.usefixtures("slowly")
-def test_a_savepoint_in_the_middle_of_it_is_refused(life, tmp_path):
-    life.start(1)
-    life.batch(*USERS)
-    life.start(2, "lazy")
-    life.batch(USERS[0])
-    if life.backend is BACKENDS["rocksdb"]:
+def test_a_savepoint_in_the_middle_of_it_is_refused(midway, tmp_path):
+    if midway.backend is BACKENDS["rocksdb"]:
         with pytest.raises(DeclarationError, match="the lazy migration of 'account' is not over"):
-            take_savepoint(life.place, tmp_path / "savepoint")
+            take_savepoint(midway.place, tmp_path / "savepoint")
 
 
-@pytest.mark.usefixtures("slowly")
-def test_commands_read_the_state_in_the_middle_of_it(life, tmp_path):
-    life.start(1)
-    life.batch(*USERS)
-    life.start(2, "lazy")
-    life.batch(USERS[0])
-    place = str(life.place)
+def test_commands_read_the_state_in_the_middle_of_it(midway, tmp_path):
+    place = str(midway.place)
 
     def ran(*arguments):
         found = CliRunner().invoke(main, [str(one) for one in arguments])
@@ -243,9 +224,24 @@ def test_commands_read_the_state_in_the_middle_of_it(life, tmp_path):
         return found.output
 
     shown = ran("inspect", place)
-    assert ("account is migrated lazily: 5 entries are left" in shown) is (life.backend is BACKENDS["rocksdb"]), shown
-    rows = [json.loads(line) for line in ran("export", place).splitlines()]
-    assert set(USERS) == {row["key"] for row in rows if "account" in row["state"]}
+    lines = map(json.loads, ran("export", place).splitlines())
+    rows = [(row["key"], row.get("lazy_version")) for row in lines if row["state"] == "account"]
+    tagged = json.loads(ran("export", place, "--format", "tagged"))["operators"][0]["keyed"]["account"]
+    inspected = json.loads(ran("inspect", place, "--state", "account", "--json"))["operators"][0]["states"]
+    assert sorted(USERS) == sorted(key for key, _ in rows) == sorted(key for key, _ in tagged["entries"])
+    if midway.backend is BACKENDS["rocksdb"]:
+        assert "account is migrated lazily: 5 entries are left" in shown
+        assert "version 2 of a lazy migration" in shown
+        assert [(USERS[0], 2)] == [row for row in rows if row[1] != 1]
+        assert {"1": 5, "2": 1} == tagged["lazy_versions"]
+        assert [("account", 1, 5), ("account", 2, 1)] == [
+            (state["name"], state["lazy_version"], state["entries"]) for state in inspected
+        ]
+    else:
+        assert "lazy" not in shown
+        assert ["account"] == [state["name"] for state in inspected]
+        assert "lazy_versions" not in tagged
+    assert "stateshift/lazy" not in shown
     ran("verify", place)
     ran("diff", place, place)
     ran("snapshot", place, "-o", tmp_path / "types.json")

@@ -12,16 +12,15 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from streaming_queries import BY_CARRIER
+from streaming_totals import Numbered
 
 from stateshift import (
-    CheckpointedFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     OutputTag,
-    ProcessFunction,
     ValueStateDescriptor,
 )
 
@@ -253,21 +252,6 @@ def test_a_broadcast_input_reaches_all_slots_and_lasts(query, carrier):
     assert sorted([(user, rate) for user in "abcdefgh" for rate in (2, 3)]) == sorted(amounts.results())
 
 
-class Numbered(ProcessFunction, CheckpointedFunction):
-    """Counts all elements of its slot, in operator state."""
-
-    def initialize_state(self, context):
-        self.parts = context.get_operator_state_store().get_list_state(ListStateDescriptor("parts", int))
-        self.count = sum(self.parts.get())
-
-    def snapshot_state(self, context):
-        self.parts.update([self.count])
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[int]:
-        self.count += 1
-        yield self.count
-
-
 @pytest.mark.slow
 @BY_CARRIER
 def test_a_function_without_keys_has_operator_state_which_is_dealt_out_anew(query, carrier):
@@ -327,7 +311,14 @@ def test_a_query_that_failed_goes_on_with_corrected_code(query, carrier):
     visits.feed(("ann", 2), ("bob", 3), ("ann", 4))
     with pytest.raises(StreamingQueryException) as failed:
         visits.run(scaled(1, 3))
-    assert "in operator 'totals', key 'bob', at the element Visit(user='bob', amount=3)" in str(failed.value)
+    first, code, *_ = str(failed.value).splitlines()
+    assert first == (
+        "in operator 'totals', key 'bob', at the element Visit(user='bob', amount=3): the function failed with"
+        " ZeroDivisionError: not this one"
+    )
+    assert "in process_element" in code
+    assert "Streaming Query" not in str(failed.value)
+    assert "Streaming Query" in str(failed.value.__cause__)
     assert [("ann", 1)] == visits.results()
     visits.run(scaled(10))
 

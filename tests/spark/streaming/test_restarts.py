@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from streaming_accounts import accounts_module
 from streaming_queries import BY_CARRIER
 
-from stateshift import DeclarationError, MigrationOptions, Savepoint, SavepointNotFound
+from stateshift import (
+    DeclarationError,
+    KeyedProcessFunction,
+    MigrationOptions,
+    Savepoint,
+    SavepointNotFound,
+    TargetExists,
+    ValueStateDescriptor,
+)
 from stateshift.compat.edits import Edits
+from stateshift.spark import rewind
 from stateshift.spark.streaming.carriers import TRANSFORM
 from stateshift.spark.streaming.job import StreamJob
 from stateshift.state.backends.restore_check import RestoreRefused
+from stateshift.state.streaming.commit_log import NOTE
 
 COLUMNS = "user string, amount long"
 
@@ -87,6 +99,12 @@ def test_a_state_that_was_renamed_is_found_with_the_option_that_says_so(query, l
     live.run(build(old))
     live.feed(("ann", 2))
     options = MigrationOptions(edits=Edits(rename_states=(("account", "sum"),)))
+    with pytest.raises(RestoreRefused, match="the query cannot go on from its state in") as refused:
+        live.run(build(new), on_incompatible="migrate")
+    assert 'options=MigrationOptions(edits=parse_edits(rename_states=["account=sum"]))' in str(refused.value)
+    assert 'options=MigrationOptions(policy=Policy(allow_empty=["accounts/sum"]))' in str(refused.value)
+    assert "MigrationOptions()" not in str(refused.value)
+    assert not set(str(refused.value).split()) & {"--rename-state", "--allow-empty", "program", "savepoint"}
     with pytest.raises(DeclarationError, match="by a migration"):
         live.run(build(new), options=options)
     live.run(build(new), options=options, on_incompatible="migrate")
@@ -144,6 +162,63 @@ def started(query, accounts):
     return live
 
 
+class Unopened(KeyedProcessFunction):
+    """Asks for what is not there, or for a state of a type that is none."""
+
+    def __init__(self, ask):
+        self.ask = ask
+
+    def open(self, runtime_context):
+        self.ask(runtime_context)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[int]:
+        yield 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda context: context.get_state(ValueStateDescriptor("total", object())), "'accounts' cannot be opened"),
+        (lambda context: context.get_stat("total"), "'accounts' cannot be opened: AttributeError: .*get_stat"),
+    ],
+    ids=["a type that is none", "a method that is not there"],
+)
+def test_a_function_that_cannot_be_opened_is_refused_before_anything_is_written(query, ask, words):
+    live = query(COLUMNS)
+    live.feed(*BATCHES[0])
+    with pytest.raises(DeclarationError, match=words):
+        live.run(lambda job, query: job.stream(query.frame()).key_by("user").process(Unopened(ask), uid="accounts"))
+    assert ["in"] == [path.name for path in live.place.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (lambda writer: writer.option("checkpointLocation", "/elsewhere"), "the writer has the checkpoint /elsewhere"),
+        (lambda writer: writer.outputMode("complete"), "the writer has the output mode 'complete'"),
+    ],
+    ids=["checkpoint", "output mode"],
+)
+def test_what_the_job_sets_on_a_writer_is_not_replaced_silently(query, accounts, own, words):
+    live = query(COLUMNS)
+    job = live.job()
+    writer = own(live.writer(accounts(1)(job, live)))
+    with pytest.raises(DeclarationError, match=words):
+        job.start(writer, available_now=True)
+    assert ["in"] == [path.name for path in live.place.iterdir()]
+
+
+def test_a_second_query_or_a_copy_is_refused_while_one_runs(started, accounts, tmp_path):
+    job = started.job()
+    running = started.start(job, accounts(1)(job, started))
+    with pytest.raises(TargetExists, match=r"the query with the state in .*/state is running(?s:.*)stop it first"):
+        started.run(accounts(1))
+    with pytest.raises(TargetExists, match="is running"):
+        rewind(started.place / "state", tmp_path / "copy", tmp_path / "copy-checkpoint")
+    running.stop()
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_new_checkpoint_over_old_state_is_refused(started, accounts):
     shutil.rmtree(started.place / "checkpoint")
     with pytest.raises(DeclarationError, match=r"has no state of a query like this\n.*with a new state directory"):
@@ -154,9 +229,18 @@ def test_a_checkpoint_without_its_state_is_refused(started, accounts):
     (started.place / "state").rename(started.place / "gone")
     with pytest.raises(DeclarationError, match=r"has batches, but there is no state in .*\n.*pass the state directory"):
         started.run(accounts(1))
+    assert not (started.place / "state").exists()
     (started.place / "gone").rename(started.place / "state")
     started.run(accounts(1))
     assert len(started.results()) == 4
+
+
+def test_the_checkpoint_is_no_savepoint_but_says_where_its_state_is(started):
+    with pytest.raises(SavepointNotFound, match=r"a query whose state is in .*/state: name that folder"):
+        Savepoint.open(started.place / "checkpoint")
+    (started.place / "checkpoint" / NOTE).unlink()
+    with pytest.raises(SavepointNotFound, match=r"take spark:/.*/checkpoint"):
+        Savepoint.open(started.place / "checkpoint")
 
 
 def test_a_copy_of_the_checkpoint_is_refused(started, accounts):

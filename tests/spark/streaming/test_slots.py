@@ -26,6 +26,7 @@ from stateshift import (
     ValueNotConvertible,
     ValueStateDescriptor,
 )
+from stateshift.serializers.errors import MigrationFailed
 from stateshift.serializers.hints import serializer_for
 from stateshift.spark.streaming import slot_runs
 from stateshift.spark.streaming.building import Input, output_hint
@@ -181,7 +182,7 @@ def test_after_an_exception_in_the_middle_of_a_batch_nothing_of_it_is_seen(tmp_p
     engine = Batches(tmp_path, Fails(), backend, schema=SCHEMA, key=("user",), element=Visit, side=[BIG], slots=1)
     engine.batch(visits(("ann", 1)))
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(MigrationFailed):
         engine.batch(visits(("ann", 10), ("bob", -1)))
 
     assert [("ann", 3)] == main_results(engine.batch(visits(("ann", 2))))
@@ -189,11 +190,30 @@ def test_after_an_exception_in_the_middle_of_a_batch_nothing_of_it_is_seen(tmp_p
 
 def test_an_error_of_a_function_names_operator_key_and_element(tmp_path, backend):
     engine = Batches(tmp_path, Fails(), backend, schema=SCHEMA, key=("user",), element=Visit, side=[BIG])
-    with pytest.raises(ZeroDivisionError) as raised:
+    with pytest.raises(MigrationFailed) as raised:
         engine.batch(visits(("bob", -1)))
-    (note,) = raised.value.__notes__
-    assert "operator 'operator', key 'bob'" in note
-    assert "Visit(user='bob', amount=-1, at=0)" in note
+    first, *code = str(raised.value).splitlines()
+    assert first == (
+        "in operator 'operator', key 'bob', at the element Visit(user='bob', amount=-1, at=0): the function failed with"
+        " ZeroDivisionError: below nothing"
+    )
+    assert "in process_element" in code[0]
+    assert "state/streaming" not in str(raised.value)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+class Delays(Totals):
+    """Sets timers of event time, for which elements need time stamps."""
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[Total]:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 1000)
+        yield Total(value.user, 0)
+
+
+def test_an_error_for_want_of_time_stamps_says_how_elements_get_them(tmp_path):
+    engine = Batches(tmp_path, Delays(), BACKENDS["hashmap"], schema=SCHEMA, key=("user",), element=Visit)
+    with pytest.raises(MigrationFailed, match=r"unsupported operand(?s:.*)stream\(df, timestamp=…\)"):
+        engine.batch(visits(("bob", 1)))
 
 
 class Windowed(KeyedProcessFunction):
@@ -479,15 +499,43 @@ def test_results_become_rows_before_all_of_them_are_there(tmp_path, monkeypatch)
     assert sum(row["side_output"] == "big" for row in rows) == 9
 
 
-class YieldsNone(Totals):
+class Yields(Totals):
+    """Has another result for one of the elements."""
+
+    def __init__(self, result):
+        self.result = result
+
     def process_element(self, value: Visit, ctx: Any) -> Iterator[Total]:
-        yield None
+        yield self.result if value.user == "bob" else Total(value.user, 0)
 
 
-def test_a_result_that_is_none_is_refused(tmp_path, backend):
-    engine = Batches(tmp_path, YieldsNone(), backend, schema=SCHEMA, key=("user",), element=Visit)
-    with pytest.raises(ValueNotConvertible, match=r"returned None where .*Total is declared"):
-        engine.batch(visits(("ann", 1)))
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (None, r"returned None where .*Total is declared"),
+        (Total("bob", None), r"null in the field 'total'(?s:.*)path \$\.total"),
+        (Total("bob", 2.5), r"2\.5 does not fit a long(?s:.*)path \$\.total"),
+        (Total(b"bob", 1), r"b'bob' is not a string(?s:.*)path \$\.user"),
+        ((BIG, "many"), r"'many' does not fit a long"),
+    ],
+    ids=repr,
+)
+def test_a_wrong_result_is_refused_with_its_field_operator_key_and_element(tmp_path, result, words):
+    engine = Batches(
+        tmp_path, Yields(result), BACKENDS["hashmap"], schema=SCHEMA, key=("user",), element=Visit, side=[BIG], slots=1
+    )  # fmt: skip
+    with pytest.raises(ValueNotConvertible, match=words) as refused:
+        engine.batch(visits(("ann", 1), ("bob", 2), ("cy", 3)))
+    element = "Visit(user='bob', amount=2, at=0)"
+    assert f"operator operator, key 'bob', element {element}" in str(refused.value)
+
+
+def test_a_null_that_an_element_may_not_have_is_refused_with_its_row(tmp_path, backend):
+    engine = totals(tmp_path, backend)
+    with pytest.raises(ValueNotConvertible, match="a null in the column 'amount'") as refused:
+        engine.batch(visits(("ann", 1), ("bob", None), ("cy", 2)))
+    row = "{'user': 'bob', 'amount': None, 'at': 0}"
+    assert f"operator operator, key 'bob', element {row}" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -496,6 +544,8 @@ def test_a_result_that_is_none_is_refused(tmp_path, backend):
         (Total("ann", "7"), "7"),
         (Total("ann", 1 << 70), "1180591620717411303424"),
         (Total("ann", None), "total"),
+        (Total("ann", 7.5), "7.5"),
+        (Total(b"ann", 7), "is not a string"),
         (Inner("x"), "is not a"),
     ],
     ids=repr,
@@ -533,3 +583,19 @@ def test_a_plain_element_takes_the_only_column_and_never_the_first_of_several():
     assert columns(Total, total=pa.int64(), user=pa.string(), more=pa.int64()) == ("total", "user")
     with pytest.raises(DeclarationError, match=r"2 columns for them: word, other"):
         columns(str, word=pa.string(), other=pa.string())
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"user": pa.string()}, "an element: there is no column for the field 'amount', and it has no default\n"),
+        ({"user": pa.string(), "amount": pa.string()}, "an element: amount: is a string, and long is declared\n"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused_with_those_there_are(columns, words):
+    schema = pa.schema(columns)
+    reader = ElementReader(serializer_for(Visit), tuple(schema.names), None, (), "")
+    with pytest.raises(DeclarationError) as refused:
+        reader.check(schema)
+    assert words in str(refused.value)
+    assert f"the columns are {', '.join(columns)}" in str(refused.value)

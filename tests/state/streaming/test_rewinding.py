@@ -26,7 +26,7 @@ def changed(engine, backend, **options):
     epoch = directory.epoch(engine.manifests[0].epoch)
     number = str(epoch.number + 1)
     directory.base(number).create()
-    directory.base(number).write(METADATA, write_metadata(directory.metadata(engine.manifests, epoch, after)))
+    directory.base(number).write(METADATA, write_metadata(directory.savepoint(engine.manifests, epoch, after).metadata))
     return totals(Path(directory.folder.place), backend, before=engine, base=number, **options)
 
 

@@ -1,0 +1,117 @@
+"""Whose state it is: state directory and checkpoint name each other, and neither goes on with another one.
+
+owned(folder, checkpoint)           what both say: the state directory, or None for a new query; or the refusal
+settled(directory, folder, …)       when nothing else is refused: both name the other as it is now
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import DeclarationError
+from ...state.key_groups import check_parallelism
+from ...state.storage.files import Folder
+from ...state.streaming.commit_log import CheckpointNote, last_planned, read_note, write_note
+from ...state.streaming.directory import STREAM_FILE, StateDirectory
+
+if TYPE_CHECKING:
+    from .job import StreamJob
+
+_NOTHING = "Nothing was written."
+
+
+def owned(folder: Folder, checkpoint: Folder) -> StateDirectory | None:
+    """Return the state directory of a checkpoint, which has its present place; None: the query is new.
+
+    Args:
+        folder: The folder of the state.
+        checkpoint: The checkpoint.
+
+    Raises:
+        DeclarationError: They do not belong to each other.
+    """
+    place, note = checkpoint.place, read_note(checkpoint)
+    if not folder.exists(STREAM_FILE):
+        if note is not None or last_planned(checkpoint) is not None:
+            where = f"; its state was in {note.state_dir}" if note is not None else ""
+            raise DeclarationError(
+                f"the checkpoint {place} has batches, but there is no state in {folder}{where}",
+                advice="pass the state directory that belongs to the checkpoint, or a new checkpoint",
+                written=_NOTHING,
+            )
+        return None
+    directory = StateDirectory.open(folder)
+    if note is None and directory.last_epoch is None:  # the first start ended before it wrote the note
+        return attrs.evolve(directory, checkpoint=place)
+    if note is None or note.id != directory.id:
+        has = "has the state of another query" if note is not None else "has no state of a query like this"
+        raise DeclarationError(
+            f"the state in {folder} belongs to the checkpoint {directory.checkpoint}, and {place} {has}",
+            advice="pass that checkpoint; or start from a savepoint of it, with a new state directory",
+            written=_NOTHING,
+        )
+    if note.state_dir != folder.place and _has_id(note.state_dir, directory.id):
+        raise DeclarationError(
+            f"the state in {folder} is a copy of that in {note.state_dir}, to which {place} belongs",
+            advice="pass that one; or start a new query from a savepoint, in another state directory",
+            written=_NOTHING,
+        )
+    if note.checkpoint != place and read_note(Folder.at(note.checkpoint)) is not None:
+        raise DeclarationError(
+            f"the checkpoint {place} is a copy of {note.checkpoint}, which the state in {folder} is of",
+            advice="two queries cannot share state: start one from a savepoint, in another state directory",
+            written=_NOTHING,
+        )
+    return attrs.evolve(directory, checkpoint=place)
+
+
+def require_key_groups(directory: StateDirectory | None, job: StreamJob, wanted: int) -> int:
+    """Return the number of key groups of a query.
+
+    Args:
+        directory: Its state directory; None: it is new.
+        job: The job.
+        wanted: The number of a query that begins.
+
+    Raises:
+        DeclarationError: The state has another number than the job asks for, or fewer than there are slots.
+    """
+    if directory is None or directory.last_epoch is None:  # nothing is stored yet
+        check_parallelism(job.slots or 1, wanted)
+        return wanted
+    check_parallelism(job.slots or 1, directory.max_parallelism)
+    if job.max_parallelism not in {None, directory.max_parallelism}:
+        raise DeclarationError(
+            f"the state has {directory.max_parallelism} key groups, and the job {job.max_parallelism}",
+            advice=f"pass max_parallelism={directory.max_parallelism}",
+            written=_NOTHING,
+        )
+    return directory.max_parallelism
+
+
+def settled(directory: StateDirectory | None, folder: Folder, checkpoint: Folder, key_groups: int) -> StateDirectory:
+    """Return the state directory of a query that starts; both it and the checkpoint say where the other one is.
+
+    Args:
+        directory: As `owned` returned it; None: it is created.
+        folder: The folder of the state.
+        checkpoint: The checkpoint.
+        key_groups: The number of key groups.
+    """
+    if directory is None:
+        directory = StateDirectory.create(folder, checkpoint.place, key_groups)
+    else:
+        directory = attrs.evolve(directory, max_parallelism=key_groups)
+    note = CheckpointNote(directory.id, folder.place, checkpoint.place)
+    if read_note(checkpoint) != note or StateDirectory.open(folder) != directory:
+        directory.write_facts()
+        write_note(checkpoint, note)
+    return directory
+
+
+def _has_id(place: str, directory_id: str) -> bool:
+    """Whether a place still has the state directory with an id."""
+    folder = Folder.at(place)
+    return folder.exists(STREAM_FILE) and StateDirectory.open(folder).id == directory_id
