@@ -212,7 +212,7 @@ class StreamJob:
         """Check the state against the functions, and start the query.
 
         Args:
-            writer: The writer of the query; its checkpoint and output mode are set here.
+            writer: The writer of the query; its checkpoint and output mode are set here, to those of the job.
             on_incompatible: What happens where state needs a migration: "refuse"; "migrate" before the start; or
                 "lazy": each value when it is written, and the others a part in each batch.
             options: The options of the check and the migration: states to rename or drop, the policy, trust. By default
@@ -230,7 +230,9 @@ class StreamJob:
         Raises:
             RestoreRefused: The functions cannot go on from the state, or not without a migration; nothing was started.
             DeclarationError: State directory and checkpoint do not belong to each other, or something was changed that
-                cannot be; or the query has begun in another way; or the sources cannot take over the offsets.
+                cannot be; or the query has begun in another way; or the sources cannot take over the offsets; or a
+                function cannot be opened, or the writer has another checkpoint or output mode.
+            TargetExists: A query is running on the state.
             SavepointNotFound: There is no savepoint; or the log of a source is not where its query had it.
         """
         begins = None
@@ -255,7 +257,7 @@ class StreamJob:
         Raises:
             RestoreRefused: The functions cannot go on from the state without a migration; start the query first.
             DeclarationError: The query has no committed batch, or another number of slots, or as for `start`.
-            StreamingQueryException: A function failed, or the sink.
+            StreamingQueryException: A function failed, or the sink; it begins with what a function raised.
         """
         Start(self, writer, "refuse", UPGRADING).drain()
 
