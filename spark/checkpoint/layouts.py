@@ -69,13 +69,10 @@ class RowEncoding:
         if any(len(one) < 1 + _ID.size for one in stored):
             raise CorruptFile("a row has no id of its type", advice=_DAMAGED)
         ids = [_ID.unpack_from(one, 1)[0] for one in stored]
-        writers = {number: self.writers.get(number) if is_value else of for number in {*ids}}
-        for number, writer in writers.items():
-            if writer is None:
-                raise CorruptFile(
-                    f"a row has a type of the id {number}, which no schema file describes", advice=_DAMAGED
-                )
-        return decode_avro([one[1 + _ID.size :] for one in stored], [writers[number] for number in ids], of)
+        known = self.writers if is_value else dict.fromkeys(ids, of)
+        for number in {*ids}.difference(known):
+            raise CorruptFile(f"a row has a type of the id {number}, which no schema file describes", advice=_DAMAGED)
+        return decode_avro([one[1 + _ID.size :] for one in stored], [known[number] for number in ids], of)
 
     def decode_values(self, stored: Sequence[bytes], of: SparkType) -> pa.StructArray:
         """Decode values; errors as in `decode`."""
