@@ -28,8 +28,6 @@ NOT_COMPARED = (
     "of checkpoints of Spark only types are compared: which column is aggregated, filters, lengths of windows and gaps,"
     " join keys and times to live do not show in them; and this release does not rewrite them"
 )
-KIND = "value"
-"""The kind of state in the words of an export: each key of a store has one value."""
 
 
 def is_spark(place: str | None) -> bool:
@@ -216,6 +214,7 @@ def _store_data(view: StoreView) -> dict[str, Any]:
     schema = view.store.schema
     return {
         "name": view.store.name,
+        "kind": view.store.kind,
         "partitions": view.store.partitions,
         "key": None if schema is None else schema.key.describe(),
         "value": None if schema is None else schema.value.describe(),
@@ -251,7 +250,7 @@ def export(
 
     checkpoint = SparkCheckpoint.open(place)
     selected = _selected(checkpoint, operator_name, state_name)
-    stores = [(operator, store) for operator, of_one in selected for store in of_one]
+    stores = [(operator, one) for operator, of_one in selected for one in of_one if state_name or not one.is_index]
     left_out = [(operator, store) for operator, store in stores if store.unsupported]
     if state_name is not None and len(left_out) == len(stores):
         operator, store = left_out[0]
@@ -295,7 +294,7 @@ def _lines(operator: SparkOperator, store: SparkStore) -> Iterator[str]:
     schema = store.schema
     if schema is None:
         return
-    names = {"operator": str(operator.number), "state": store.name, "kind": KIND}
+    names = {"operator": str(operator.number), "state": store.name, "kind": store.kind}
     for block in store.blocks():
         keys, values = json_values(block.key, schema.key), json_values(block.value, schema.value)
         for key, value in zip(keys, values, strict=True):

@@ -11,8 +11,11 @@ import datetime as dt
 import json
 import re
 import struct
+from collections import Counter
 from decimal import Context, Decimal
 from pathlib import Path
+
+from stateshift.spark.checkpoint.json_values import json_values
 
 FIXTURES = Path(__file__).parent / "fixtures" / "spark-4.3"
 EXACT = Context(prec=60)
@@ -33,9 +36,17 @@ def expected(name):
 
 
 def parsed(line):
-    """A row of Spark: partition, key and value; objects are lists of pairs, since names may occur twice."""
+    """A row of Spark: partition, key and value; objects are lists of pairs, since names may occur twice.
+
+    An element of a list, an entry of a map and a timer have columns of their own; here they are as they are stored.
+    """
     row = dict(json.loads(line, object_pairs_hook=list, parse_float=Decimal))
-    return row["partition_id"], row.get("key"), row.get("value")
+    key, value = row.get("key"), row.get("list_element", row.get("user_map_value", row.get("value")))
+    if "user_map_key" in row:
+        key = [("key", key), ("userKey", row["user_map_key"])]
+    if "expiration_timestamp_ms" in row:
+        key, value = [("key", key), ("expiryTimestampMs", row["expiration_timestamp_ms"])], [("__dummy__", None)]
+    return row["partition_id"], key, value
 
 
 def as_exported(value, of):
@@ -106,3 +117,14 @@ _SCALARS = {
     "timestamp_ntz": _local,
     "binary": lambda value, _: {"$bytes": base64.b64decode(value).hex()},
 }
+
+
+def rows_of(store):
+    """The entries of a store as an export has them, with their partitions."""
+    found = Counter()
+    for block in store.blocks():
+        block.key.validate(full=True)
+        block.value.validate(full=True)
+        keys, values = json_values(block.key, store.schema.key), json_values(block.value, store.schema.value)
+        found.update(json.dumps([block.partition, key, value]) for key, value in zip(keys, values, strict=True))
+    return found

@@ -93,7 +93,7 @@ def _variables(view: OperatorView) -> Iterator[Line]:
     """Yield the variables of transformWithState, as its metadata lists them."""
     variables = view.operator.facts.properties.get("stateVariables")
     for variable in variables if isinstance(variables, list) else ():
-        if isinstance(variable, dict):
+        if isinstance(variable, dict) and not str(variable.get("stateName")).startswith("$"):
             ttl = ", TTL" if variable.get("ttlEnabled") else ""
             yield [(f"  variable {variable.get('stateName')}: {variable.get('stateVariableType')}{ttl}", "")]
 
@@ -109,6 +109,8 @@ def _row(view: StoreView, whole: int) -> Line:
 def _types(view: StoreView, *, is_full: bool) -> Iterator[Line]:
     """Yield the types below a store's row, and the reason why its entries are not read."""
     schema, width = view.store.schema, text_width() - 4
+    if view.store.is_index and not is_full:
+        schema = None
     for word, of in (("key  ", schema.key), ("value", schema.value)) if schema is not None else ():
         text = f"{word} {of.describe()}"
         if is_full:

@@ -25,7 +25,7 @@ import attrs
 from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
 from ..records.classes import is_record_class
 from ..records.values import Record, field_of
-from . import logical_types as avro_logical
+from .logical_types import is_value, python_type, to_raw, to_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class _Decoder:
 
     def value(self, node: Node) -> Any:
         raw = _READERS[node.type](self, node)
-        return avro_logical.to_value(node, raw) if node.logical else raw
+        return to_value(node, raw) if node.logical else raw
 
     def number(self, bits: int) -> int:
         start, value = self.source.position, 0
@@ -205,7 +205,7 @@ class _Encoder:
     empty: int = 0
 
     def value(self, node: Node, value: Any) -> None:
-        _WRITERS[node.type](self, node, avro_logical.to_raw(node, value) if node.logical else value)
+        _WRITERS[node.type](self, node, to_raw(node, value) if node.logical else value)
 
     def number(self, value: int) -> None:
         rest = value << 1 if value >= 0 else ~value << 1 | 1
@@ -340,8 +340,8 @@ def choose_branch(node: Node, value: Any) -> tuple[int, Any]:
 
 def _fits(node: Node, value: Any, *, loose: bool) -> bool:
     """Whether a value looks like one of a branch; loose: also an int as a float, and a number as a logical type."""
-    if node.logical and not loose and avro_logical.python_type(node) is not None:
-        return avro_logical.is_value(node, value)
+    if node.logical and not loose and python_type(node) is not None:
+        return is_value(node, value)
     if node.type == "record":
         if isinstance(value, Mapping):
             return len(value) == len(node.fields) and all(field.name in value for field in node.fields)

@@ -4,8 +4,11 @@
             little-endian; a block of no bytes ends the stream. The checksum is xxHash32 with its upper 4 bits cleared.
     zstd    frames, as zstd's own tools write them
     snappy  82 "SNAPPY" 00, i32 version, i32 compatible version, then: i32 size, raw snappy
+    lzf     chunks of "ZV", u8 0, u16 size, bytes as they are; or "ZV", u8 1, u16 size, u16 raw size, raw lzf
+    raw lzf u8 below 32: so many bytes and one follow; else a copy from before: 3 bits its length - 2 (7: a byte is
+            added), 13 bits how far it is back, less 1
 
-Source: `LZ4BlockOutputStream` of lz4-java, `SnappyOutputStream` of snappy-java.
+Source: `LZ4BlockOutputStream` of lz4-java, `SnappyOutputStream` of snappy-java, `LZFChunk` of compress-lzf.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from xxhash import xxh32_intdigest
 
-from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
+from ...serializers.errors import CorruptFile, CorruptSavepoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +78,6 @@ def decompress(file: FileRange) -> Iterator[bytes]:
 
     Raises:
         CorruptFile: The file is damaged or cut off.
-        UnsupportedFormat: It is compressed by a codec that this release does not read.
     """
     ahead = _Ahead(file)
     magic = file.read_at(0, min(8, file.size))
@@ -87,11 +89,7 @@ def decompress(file: FileRange) -> Iterator[bytes]:
         elif magic == _SNAPPY:
             yield from _snappy(ahead)
         elif magic.startswith(_LZF):
-            raise UnsupportedFormat(
-                "the file is compressed by lzf, which this release does not read", file=file.name,
-                advice=f"run the query on with {'spark.sql.streaming.stateStore.compression.codec'}=lz4 in a new"
-                " checkpoint",
-            )  # fmt: skip
+            yield from _lzf(ahead)
         else:
             raise CorruptFile(
                 f"the file begins with {magic.hex()}, which none of Spark's codecs writes", file=file.name, advice=_COPY
@@ -140,6 +138,49 @@ def _snappy(ahead: _Ahead) -> Iterator[bytes]:
             yield bytes(cramjam.snappy.decompress_raw(block))
         except cramjam.DecompressionError as error:
             raise _damaged(ahead, start) from error
+
+
+def _lzf(ahead: _Ahead) -> Iterator[bytes]:
+    while start := ahead.read(3):
+        at = ahead.position
+        if len(start) < 3 or start[:2] != _LZF or start[2] > 1:
+            raise _damaged(ahead, at)
+        size = int.from_bytes(ahead.take(2), "big")
+        if not start[2]:
+            yield ahead.take(size)
+            continue
+        raw_size = int.from_bytes(ahead.take(2), "big")
+        try:
+            content = _raw_lzf(ahead.take(size))
+        except IndexError as error:
+            raise _damaged(ahead, at) from error
+        if len(content) != raw_size:
+            raise _damaged(ahead, at)
+        yield bytes(content)
+
+
+def _raw_lzf(block: bytes) -> bytearray:
+    out, at = bytearray(), 0
+    while at < len(block):
+        control = block[at]
+        at += 1
+        if control < 32:
+            if at + control >= len(block):
+                raise IndexError(at)
+            out += block[at : at + control + 1]
+            at += control + 1
+            continue
+        length = control >> 5
+        if length == 7:
+            length += block[at]
+            at += 1
+        begin = len(out) - ((control & 31) << 8 | block[at]) - 1
+        at += 1
+        if begin < 0:
+            raise IndexError(at)
+        for place in range(begin, begin + length + 2):  # it may overlap what it writes
+            out.append(out[place])
+    return out
 
 
 def _raw_size(block: bytes) -> int:

@@ -12,7 +12,9 @@ from ...compat.description import (
     StateKind,
 )
 from ...state.savepoint.metadata import operator_id_of_uid
+from .schema_files import StoreSchema
 from .serializers import SparkRowSerializer
+from .spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
     from .reader import SparkCheckpoint, SparkOperator
@@ -24,14 +26,30 @@ def describe(checkpoint: SparkCheckpoint) -> JobDescription:
     return JobDescription(f"Spark checkpoint {checkpoint.place}", operators)
 
 
+def _whole(kind: str, schema: StoreSchema) -> StoreSchema:
+    """Return the types of a key and of all that it has: a list is an array of its elements, a map a map.
+
+    So a variable of one kind differs from one of another kind, which Spark refuses, too.
+    """
+    if kind == "list":
+        return StoreSchema(schema.key, SparkType("array", (SparkField("element", schema.value),)))
+    if kind == "map" and len(schema.key.fields) == 2:  # the grouping key, and the user's
+        key, user_key = schema.key.fields
+        entry = SparkField("key", user_key.type, is_nullable=False), SparkField("value", schema.value)
+        return StoreSchema(key.type, SparkType("map", entry))
+    return schema
+
+
 def _operator(operator: SparkOperator) -> OperatorDescription:
     uid = f"{operator.kind} {operator.number}"
     states, unreadable = [], ""
     for store in operator.stores:
+        if store.is_index:  # it follows from the other states
+            continue
         if store.schema is None:
             unreadable = f"{store.name}: {store.unsupported}"
             continue
-        snapshot = SparkRowSerializer.of_entries(store.schema).snapshot_configuration()
+        snapshot = SparkRowSerializer.of_entries(_whole(store.kind, store.schema)).snapshot_configuration()
         states.append(StateDescription(store.name, StateKind.VALUE, SerializerDescription(snapshot)))
     return OperatorDescription(
         operator_id=operator_id_of_uid(uid).hex(),

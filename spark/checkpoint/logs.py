@@ -3,7 +3,8 @@
     metadata    {"id": the query's id}
     offsets/N   v1 or v2, a line of JSON (watermark, settings), a line for each source: its offset, or `-`
                 v1: sources in the order of the query; v2: `name:offset`
-    commits/N   v1 or v2, a line of JSON: the watermark of the next batch; v2: the ids of the stores' files, too
+    commits/N   v1 or v2, a line of JSON: the watermark of the next batch; v2: the ids of the stores' files, too, by
+                operator: a list for each partition
 
 A file without a number as its name is being written, or a checksum. Source: `OffsetSeqLog` of Spark 4.3.
 """
@@ -66,6 +67,11 @@ class PlannedBatch:
         return self.settings.get(_STORE + "encodingFormat", "unsaferow")
 
     @property
+    def delimiter(self) -> bytes:
+        """What RocksDB puts between a value and what is appended to it."""
+        return b"" if self.settings.get(_STORE + "rocksdb.mergeOperatorVersion", "1") == "2" else b","
+
+    @property
     def has_row_checksums(self) -> bool:
         """Whether each entry of a store has a checksum."""
         return self.settings.get(_STORE + "rowChecksum.enabled", "false") == "true"
@@ -82,6 +88,7 @@ class BatchLog:
         watermark_ms: The event-time watermark after the last committed batch, in milliseconds since 1970; 0: none.
         format: The format of the checkpoint: 2 if the files of stores have ids in their names, else 1.
         last: What is planned in the last committed batch, or in the first one if none is committed.
+        ids: With format 2 the ids of the stores' files after the last committed batch, by operator and partition.
     """
 
     query_id: str
@@ -90,6 +97,21 @@ class BatchLog:
     watermark_ms: int
     format: int
     last: PlannedBatch | None
+    ids: Mapping[int, tuple[tuple[str, ...], ...]] = attrs.field(factory=dict, repr=False)
+
+    def ids_of(self, operator: int, partition: int) -> tuple[str, ...]:
+        """Return the ids of the files of a partition's stores, () with format 1.
+
+        Raises:
+            CorruptFile: The log of commits has none for the partition.
+        """
+        if self.format == 1:
+            return ()
+        found = self.ids.get(operator, ())
+        if partition >= len(found):
+            what = f"no id of the files of the operator {operator}, partition {partition}"
+            raise CorruptFile(f"the log has {what}", file=f"commits/{self.committed}")
+        return found[partition]
 
     @property
     def unfinished(self) -> int | None:
@@ -107,17 +129,22 @@ def read_logs(folder: Folder) -> BatchLog:
     query_id = str(_object(_text(folder, "metadata"), "metadata").get("id", ""))
     committed, planned = last_committed(folder), last_planned(folder)
     of = planned if committed is None else committed
-    watermark, ids = _commit(folder, committed) if committed is not None else (0, False)
+    watermark, ids = _commit(folder, committed) if committed is not None else (0, {})
     last = None if of is None else _planned(folder, of)
-    return BatchLog(query_id, committed, planned, watermark, 2 if ids else 1, last)
+    return BatchLog(query_id, committed, planned, watermark, 2 if ids else 1, last, ids)
 
 
-def _commit(folder: Folder, batch: int) -> tuple[int, bool]:
-    """Return the watermark after a batch, and whether the files of its stores have ids."""
+def _commit(folder: Folder, batch: int) -> tuple[int, dict[int, tuple[tuple[str, ...], ...]]]:
+    """Return the watermark after a batch, and the ids of the files of its stores."""
     file = f"commits/{batch}"
     lines = _versioned(_text(folder.folder("commits"), str(batch)), file)
     facts = _object(lines[0], file) if lines and lines[0].strip() else {}
-    return _integer(facts, "nextBatchWatermarkMs", file), bool(facts.get("stateUniqueIds"))
+    try:
+        said = (facts.get("stateUniqueIds") or {}).items()
+        ids = {int(operator): tuple(tuple(map(str, one)) for one in of) for operator, of in said}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptFile(f"the ids of state stores are damaged: {error}", file=file) from error
+    return _integer(facts, "nextBatchWatermarkMs", file), ids
 
 
 def _planned(folder: Folder, batch: int) -> PlannedBatch:

@@ -46,10 +46,14 @@ class StoreFacts:
     Attributes:
         name: Its name; all operators but joins have one, `default`.
         partitions: The number of its partitions.
+        prefix_columns: How many columns of a key RocksDB has apart, in front of the others; None: it is not known.
+        schemas: The files with the types of its column families, the oldest first; () if it has none.
     """
 
     name: str
     partitions: int
+    prefix_columns: int | None = None
+    schemas: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -69,13 +73,23 @@ class OperatorFacts:
     properties: dict[str, Any] = attrs.field(factory=dict)
 
     @property
+    def variables(self) -> dict[str, str]:
+        """The kinds of the variables of transformWithState by name: `ValueState`, `ListState`, `MapState`."""
+        said = self.properties.get("stateVariables") or ()
+        return {str(one.get("stateName")): str(one.get("stateVariableType")) for one in said}
+
+    @property
     def kind(self) -> str:
         """The kind of the operator, as a query's author calls it."""
         return _KINDS.get(self.name, self.name) or "unknown operator"
 
 
-def read_operators(checkpoint: Folder) -> tuple[OperatorFacts, ...]:
+def read_operators(checkpoint: Folder, committed: int | None) -> tuple[OperatorFacts, ...]:
     """Return the stateful operators, by number.
+
+    Args:
+        checkpoint: The folder of the checkpoint.
+        committed: The last committed batch; what a later one wrote is not read.
 
     Raises:
         CorruptFile: A file is damaged.
@@ -85,17 +99,18 @@ def read_operators(checkpoint: Folder) -> tuple[OperatorFacts, ...]:
         return ()
     state = checkpoint.folder("state")
     numbers = sorted(int(name) for name in state.names() if _NUMBER.fullmatch(name))
-    return tuple(_operator(state.folder(str(number)), number) for number in numbers)
+    return tuple(_operator(state.folder(str(number)), number, committed) for number in numbers)
 
 
-def _operator(folder: Folder, number: int) -> OperatorFacts:
+def _operator(folder: Folder, number: int, committed: int | None) -> OperatorFacts:
     if not folder.exists(METADATA):
         return _found_in_folders(folder, number)
     metadata = folder.folder(METADATA)
     name = "metadata"
     if metadata.exists("v2"):
         batches = [int(one) for one in metadata.folder("v2").names() if _NUMBER.fullmatch(one)]
-        name = f"v2/{max(batches)}" if batches else name
+        of_committed = [one for one in batches if committed is None or one <= committed]
+        name = f"v2/{max(of_committed or batches)}" if batches else name
     file = f"state/{number}/{METADATA}/{name}"
     version, _, text = _read(metadata, name, file).partition("\n")
     if version not in {"v1", "v2"}:
@@ -106,11 +121,18 @@ def _operator(folder: Folder, number: int) -> OperatorFacts:
         )
     try:
         said = json.loads(text)
-        stores = tuple(StoreFacts(str(one["storeName"]), int(one["numPartitions"])) for one in said["stateStoreInfo"])
+        stores = tuple(map(_store, said["stateStoreInfo"]))
         properties = json.loads(said.get("operatorPropertiesJson") or "{}")
         return OperatorFacts(number, str(said["operatorInfo"]["operatorName"]), stores, dict(properties))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFile(f"the metadata of an operator is damaged: {error}", file=file) from error
+
+
+def _store(said: dict[str, Any]) -> StoreFacts:
+    # the paths are absolute, and those of another place if the checkpoint was moved
+    schemas = tuple(str(path).rpartition("/")[2] for path in said.get("stateSchemaFilePaths") or ())
+    name, partitions = str(said["storeName"]), int(said["numPartitions"])
+    return StoreFacts(name, partitions, int(said.get("numColsPrefixKey") or 0), schemas)
 
 
 def _read(folder: Folder, name: str, file: str) -> str:

@@ -11,27 +11,31 @@ Nothing is changed, and neither the query nor Spark is needed.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ...serializers.errors import LibraryNotFound, SavepointNotFound, StateNotFound, UnsupportedFormat, located
+from ...state.rocksdb.database import require_library
 from ...state.storage.files import Folder
+from .families import Family, families_of
 from .logs import BatchLog, read_logs
 from .operators import DEFAULT_STORE, METADATA, OperatorFacts, StoreFacts, read_operators
-from .schema_files import StoreSchema, read_schema
+from .rocksdb_files import DatabaseFiles, Databases
+from .schema_files import KeyLayout, StoreSchema, read_schema
 from .store_files import PartitionFiles
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
     from .store_files import Entry
 
 PREFIX = "spark:"
-_DEFAULT_PROVIDER = "HDFSBackedStateStoreProvider"
+_DEFAULT_PROVIDER, _ROCKSDB = "HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"
 _BLOCK_BYTES, _BLOCK_ENTRIES = 8 << 20, 1 << 16
 
 
@@ -60,32 +64,52 @@ class PartitionSize:
 
 @attrs.frozen(slots=False)
 class SparkStore:
-    """A state store of an operator. Its schema and its entries are read when they are first needed.
+    """A state store of an operator, or a column family of it. Schema and entries are read when they are first needed.
 
     Attributes:
         folder: The folder of the operator.
         facts: What the operator's metadata says of the store.
         log: The batches of the query.
         operator: The number of the operator.
+        family: The column family; None: the store is one.
+        databases: The partitions in RocksDB, which the column families of a store share.
     """
 
     folder: Folder = attrs.field(repr=False)
     facts: StoreFacts
     log: BatchLog = attrs.field(repr=False)
     operator: int
+    family: Family | None = None
+    databases: Databases = attrs.field(factory=Databases, eq=False, repr=False)
 
     @property
     def name(self) -> str:
-        """The name of the store."""
-        return self.facts.name
+        """The name of the store, or of the column family."""
+        return self.facts.name if self.family is None else self.family.name
+
+    @property
+    def kind(self) -> str:
+        """What an entry is: a `value`, an element of a `list`, one of a `map`, of `timers`, or of an `index`."""
+        return "value" if self.family is None else self.family.kind
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it follows from other stores."""
+        return self.kind == "index"
 
     @property
     def unsupported(self) -> str:
         """Why this release does not read the entries, or ""."""
         planned = self.log.last
-        if planned is not None and planned.provider != _DEFAULT_PROVIDER:
-            return f"entries of {planned.provider} are not read by this release, only those of {_DEFAULT_PROVIDER}"
-        if not self._partition(0).exists(f"{METADATA}/schema"):
+        if planned is not None and planned.provider not in {_DEFAULT_PROVIDER, _ROCKSDB}:
+            known = f"{_DEFAULT_PROVIDER} and {_ROCKSDB}"
+            return f"entries of {planned.provider} are not read by this release, only those of {known}"
+        if planned is not None and planned.provider == _ROCKSDB:
+            try:
+                require_library()
+            except LibraryNotFound as error:
+                return f"{error.what}: {error.advice}"
+        if self.family is None and not self._partition(0).exists(f"{METADATA}/schema"):
             return "the store has no schema file of a kind that this release reads"
         return ""
 
@@ -96,6 +120,8 @@ class SparkStore:
         Raises:
             CorruptFile: The file is damaged.
         """
+        if self.family is not None:
+            return self.family.schema
         partition, name = self._partition(0), f"{METADATA}/schema"
         if not partition.exists(name):
             return None
@@ -120,6 +146,11 @@ class SparkStore:
         """
         sizes = []
         for partition in range(self.partitions):
+            if self.family is not None:
+                is_empty = self.log.committed is None
+                found = (0, 0) if is_empty else self._database(partition).size_of(self.family.name)
+                sizes.append(PartitionSize(*found))
+                continue
             entries = size = 0
             for key, value in self._entries(partition):
                 entries += 1
@@ -141,7 +172,7 @@ class SparkStore:
                 self.unsupported, operator=self.operator, state=self.name, advice="leave out the state"
             )
         try:
-            from .rows import decode_rows
+            decode = self._decoder()
         except ModuleNotFoundError as error:
             raise LibraryNotFound(
                 f"entries are decoded with a library that is not installed: {error.name}",
@@ -150,24 +181,66 @@ class SparkStore:
         for partition in range(self.partitions):
             for keys, values in _in_blocks(self._entries(partition)):
                 with located(file=self._label(partition), operator=self.operator, state=self.name):
-                    key, value = decode_rows(keys, self.schema.key), decode_rows(values, self.schema.value)
+                    key, value = decode(keys, values)
                 yield Block(partition, key, value)
+
+    def _decoder(self) -> Callable[[list[bytes], list[bytes]], tuple[pa.StructArray, pa.StructArray]]:
+        """Return the function that decodes keys and values."""
+        from .rows import decode_rows
+
+        schema, planned, family = self.schema, self.log.last, self.family
+        assert schema is not None  # noqa: S101 - checked by the caller
+        if planned is None or planned.provider != _ROCKSDB:
+            return lambda keys, values: (decode_rows(keys, schema.key), decode_rows(values, schema.value))
+        from .layouts import RowEncoding
+
+        encoding = RowEncoding(family.writers if family is not None and planned.encoding == "avro" else None)
+        layout = self._key_layout(schema) if family is None else family.layout
+        return lambda keys, values: (
+            encoding.decode_keys(keys, schema.key, layout),
+            encoding.decode_values(values, schema.value),
+        )
+
+    def _key_layout(self, schema: StoreSchema) -> KeyLayout:
+        """Return the layout of keys without column families: those of session windows have a prefix."""
+        columns = self.facts.prefix_columns
+        if columns is None and schema.key.names[-1:] == ("sessionStartTime",):  # before Spark 4.0
+            columns = len(schema.key.fields) - 1
+        return KeyLayout.of_prefix(columns or 0)
 
     def _entries(self, partition: int) -> Iterator[Entry]:
         committed, planned = self.log.committed, self.log.last
         if committed is None or planned is None:
             return iter(())
+        if planned.provider == _ROCKSDB:
+            return self._database(partition).entries("" if self.family is None else self.family.name)
         files = PartitionFiles.of_version(
             self._partition(partition), self._label(partition), committed + 1, has_checksums=planned.has_row_checksums
         )
         return files.entries()
 
+    def _database(self, partition: int) -> DatabaseFiles:
+        committed, planned = self.log.committed, self.log.last
+        assert committed is not None  # noqa: S101 - checked by the caller
+        assert planned is not None  # noqa: S101 - as above
+        if partition not in self.databases.of:
+            self.databases.of[partition] = DatabaseFiles(
+                self._partition(partition),
+                self._label(partition),
+                committed + 1,
+                self.log.ids_of(self.operator, partition),
+                planned.has_row_checksums,
+                planned.delimiter,
+                self.databases.lists,
+            )
+        return self.databases.of[partition]
+
     def _partition(self, partition: int) -> Folder:
         folder = self.folder.folder(str(partition))
-        return folder if self.name == DEFAULT_STORE else folder.folder(self.name)
+        return folder if self.facts.name == DEFAULT_STORE else folder.folder(self.facts.name)
 
     def _label(self, partition: int) -> str:
-        store = "" if self.name == DEFAULT_STORE else f"/{self.name}"
+        store = "" if self.facts.name == DEFAULT_STORE else f"/{self.facts.name}"
         return f"state/{self.operator}/{partition}{store}"
 
 
@@ -258,8 +331,10 @@ class SparkCheckpoint:
             log = read_logs(folder)
             state = folder.folder("state")
             operators = tuple(
-                SparkOperator(facts, tuple(_store(state, facts, store, log) for store in facts.stores))
-                for facts in read_operators(folder)
+                SparkOperator(
+                    facts, tuple(chain.from_iterable(_stores(state, facts, one, log) for one in facts.stores))
+                )
+                for facts in read_operators(folder, log.committed)
             )
             return cls(folder, log, operators)
 
@@ -282,8 +357,12 @@ class SparkCheckpoint:
         return found[0]
 
 
-def _store(state: Folder, facts: OperatorFacts, store: StoreFacts, log: BatchLog) -> SparkStore:
-    return SparkStore(state.folder(str(facts.number)), store, log, facts.number)
+def _stores(state: Folder, facts: OperatorFacts, store: StoreFacts, log: BatchLog) -> Iterator[SparkStore]:
+    """Yield a store, or its column families if it has them."""
+    folder = state.folder(str(facts.number))
+    families = families_of(folder, facts, store) if store.schemas else (None,)
+    databases = Databases(frozenset(one.name for one in families if one is not None and one.is_list))
+    yield from (SparkStore(folder, store, log, facts.number, family, databases) for family in families)
 
 
 def is_spark(place: str) -> bool:

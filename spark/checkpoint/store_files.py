@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"(\d+)\.(snapshot|delta)")
 _SIZE = struct.Struct(">i")
+_END, PUT, _REMOVE, APPEND = 0, 1, 16, 17
+_KINDS = frozenset({PUT, _REMOVE, APPEND})
 _CHECKSUM_BYTES = 4
 _MOST_DIGESTS = 1 << 20  # about 150 MB
 _MOST_PARTS = 1 << 12
@@ -137,15 +139,19 @@ class PartitionFiles:
     def _read(self, name: str) -> Iterator[Change]:
         with self.folder.open_range(name) as file:
             pieces = decompress(file)
-            for key, value in _changes_in(pieces):
+            for _, key, value in changes_in(pieces):
                 if self.has_checksums:
                     yield _without_checksum(key, value)
                 else:
                     yield key, value
 
 
-def _changes_in(pieces: Iterator[bytes]) -> Iterator[Change]:
-    """Parse the content of a file.
+def changes_in(pieces: Iterator[bytes], *, has_kinds: bool = False) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """Parse the content of a file: yield the kind of each change, its key, and its value, None if the key is removed.
+
+    Args:
+        pieces: The content.
+        has_kinds: Whether each change begins with its kind, as in changelogs of RocksDB from version 2 on.
 
     Raises:
         CorruptFile: It is damaged or cut off.
@@ -165,30 +171,53 @@ def _changes_in(pieces: Iterator[bytes]) -> Iterator[Change]:
             have += len(piece)
         buffer, at = b"".join(parts), 0
 
+    kind, key_size = PUT, -1
     while True:
-        require(4)
-        key_size = _SIZE.unpack_from(buffer, at)[0]
-        at += 4
-        if key_size == -1:
+        if has_kinds:
+            require(1)
+            kind = buffer[at]
+            at += 1
+        if kind != _END:
+            require(4)
+            key_size = _SIZE.unpack_from(buffer, at)[0]
+            at += 4
+        if kind == _END or (key_size == -1 and not has_kinds):
             if at < len(buffer) or any(pieces):  # reading on finds out whether the file is cut off
                 raise CorruptFile("the file goes on behind its last entry", advice=_WHOLE)
             return
-        if key_size < 0:
-            raise CorruptFile(f"a key has a size of {key_size}", advice=_WHOLE)
+        if key_size < 0 or kind not in _KINDS:
+            raise CorruptFile(f"a change of the kind {kind} has a key with a size of {key_size}", advice=_WHOLE)
         require(key_size + 4)
         key = buffer[at : at + key_size]
         value_size = _SIZE.unpack_from(buffer, at + key_size)[0]
         at += key_size + 4
+        if has_kinds and (value_size < 0) is not (kind == _REMOVE):
+            raise CorruptFile(f"a change of the kind {kind} has a value with a size of {value_size}", advice=_WHOLE)
         if value_size < 0:
-            yield key, None
+            yield _REMOVE, key, None
             continue
         require(value_size)
-        yield key, buffer[at : at + value_size]
+        yield kind, key, buffer[at : at + value_size]
         at += value_size
 
 
+def require_checksum(expected: bytes, *parts: bytes) -> bytes:
+    """Compare the checksum of some bytes, if its library is there; return the last part.
+
+    Raises:
+        CorruptFile: The checksum is wrong.
+    """
+    try:
+        from google_crc32c import value as crc32c
+    except ImportError:
+        return parts[-1]
+    if crc32c(b"".join(parts)) != int.from_bytes(expected, "little"):
+        raise CorruptFile("the checksum of an entry is wrong", advice="take another copy of the checkpoint")
+    return parts[-1]
+
+
 def _without_checksum(key: bytes, value: bytes | None) -> Change:
-    """Check the checksum of an entry and remove it; without its library it is only removed.
+    """Check the checksum of an entry and remove it.
 
     Raises:
         CorruptFile: The checksum is wrong, or missing.
@@ -196,11 +225,24 @@ def _without_checksum(key: bytes, value: bytes | None) -> Change:
     checked = key if value is None else value
     if len(checked) < _CHECKSUM_BYTES:
         raise CorruptFile("an entry should begin with a checksum, and is too short for it")
-    expected, rest = int.from_bytes(checked[:_CHECKSUM_BYTES], "little"), checked[_CHECKSUM_BYTES:]
-    try:
-        from google_crc32c import value as crc32c
-    except ImportError:
-        crc32c = None
-    if crc32c is not None and crc32c(rest if value is None else key + rest) != expected:
-        raise CorruptFile("the checksum of an entry is wrong", advice="take another copy of the checkpoint")
-    return (rest, None) if value is None else (key, rest)
+    expected, rest = checked[:_CHECKSUM_BYTES], checked[_CHECKSUM_BYTES:]
+    if value is None:
+        return require_checksum(expected, rest), None
+    return key, require_checksum(expected, key, rest)
+
+
+def elements_of(entries: Iterator[Entry], delimiter: bytes) -> Iterator[Entry]:
+    """Yield the elements of lists, each with the key of its list.
+
+    Raises:
+        CorruptFile: A list is damaged.
+    """
+    for key, value in entries:
+        at = 0
+        while at < len(value):
+            start = at + _SIZE.size
+            size = int.from_bytes(value[at:start], "little")
+            at = start + size + len(delimiter)
+            if start + size > len(value):
+                raise CorruptFile("a list is damaged: an element lies outside of it", advice=_WHOLE)
+            yield key, value[start : start + size]

@@ -112,11 +112,11 @@ class Database:
             CorruptSavepoint: A block is damaged.
         """
         options = self._read_options(stop)
-        with _reported(self._versions):
+        with reported(self._versions):
             items = self._families[family].items(from_key=start, read_opt=options)
         last, most, largest = None, 1, 1
         while True:
-            with _reported(self._versions):
+            with reported(self._versions):
                 found = list(islice(items, most))
             if not found:
                 break
@@ -139,7 +139,7 @@ class Database:
 
     def _require_end(self, family: str, options: Any, start: bytes | None, last: bytes | None) -> None:
         """Raise unless the iteration came to the end of its range, because damage ends it in the same way."""
-        with _reported(self._versions):
+        with reported(self._versions):
             iterator = self._families[family].iter(options)
             if last is not None:
                 iterator.seek(last)
@@ -199,7 +199,7 @@ def open_live(
     # Checked first: a database that is open for writing may replace files by compaction at once.
     with _opened(folder, names, sizes, access=library.AccessType.read_only()) as (checked, options, versions):
         checked.close()
-    with _reported(versions):
+    with reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
         configure(loaded, families)
         opened = library.Rdict(str(folder), options=loaded, column_families=families)
@@ -217,11 +217,11 @@ def _opened(
     library = require_library()
     options = _prepared(folder, names)
     versions = f"RocksDB {options.version} wrote them, and rocksdict {version('rocksdict')} reads them"
-    with _reported(versions):
+    with reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
         opened = library.Rdict(str(folder), options=loaded, column_families=families, access_type=access)
     try:
-        with _reported(versions):
+        with reported(versions):
             found = {family.name: opened.get_column_family(family.name) for family in options.families}
             tables = opened.live_files()
             _require_same(tables, names, sizes)
@@ -280,7 +280,7 @@ def _require_within(families: Iterable[Any], tables: list[dict[str, Any]], optio
 
 
 @contextmanager
-def _reported(versions: str) -> Iterator[None]:
+def reported(versions: str) -> Iterator[None]:
     """Convert the errors of rocksdict, which have no class of their own.
 
     Args:

@@ -39,11 +39,13 @@ class Family:
         name: The name: of a state, or `default`.
         appends: The merge operator by which elements are appended to list state; "": there is none.
         levels: The number of levels.
+        delimiter: What the merge operator puts between two elements: a comma in Flink; Spark may have "".
     """
 
     name: str
     appends: str = ""
     levels: int = 7
+    delimiter: str = ","
 
 
 @attrs.frozen
@@ -76,7 +78,7 @@ def read_options(data: bytes, name: str) -> DatabaseOptions:
             if kind == _VERSION:
                 version = facts.get("rocksdb_version", "")
             elif kind == _FAMILY:
-                families.append(_family(section, facts))
+                families.append(_family(section, facts, version))
     except (UnicodeDecodeError, KeyError, ValueError) as error:
         raise CorruptSavepoint("the file is not a list of options of RocksDB", file=name) from error
     if not version or not families or len({family.name for family in families}) < len(families):
@@ -91,7 +93,7 @@ def print_options(options: DatabaseOptions) -> str:
     lines += ["skip_checking_sst_file_sizes_on_db_open=false", "max_file_opening_threads=1"]
     for family in options.families:
         name = _SPECIAL.sub(lambda found: "\\" + {"\n": "n", "\r": "r"}.get(found[0], found[0]), family.name)
-        operator = f"{{id={family.appends};delimiter={_DELIMITER};}}" if family.appends else _NO_OPERATOR
+        operator = f"{{id={family.appends};delimiter={family.delimiter};}}" if family.appends else _NO_OPERATOR
         lines += [f'[{_FAMILY} "{name}"]', f"comparator={_COMPARATOR}", f"num_levels={family.levels}"]
         lines += [f"merge_operator={operator}", f'[TableOptions/BlockBasedTable "{name}"]']
     return "\n".join([*lines, ""])
@@ -112,7 +114,7 @@ def _sections(text: str) -> Iterator[tuple[str, str, dict[str, str]]]:
     yield kind, name, facts
 
 
-def _family(name: str, facts: dict[str, str]) -> Family:
+def _family(name: str, facts: dict[str, str], version: str) -> Family:
     comparator, operator, levels = facts["comparator"], facts["merge_operator"], int(facts["num_levels"])
     if comparator != _COMPARATOR:
         raise _other(name, "comparator", comparator)
@@ -120,8 +122,8 @@ def _family(name: str, facts: dict[str, str]) -> Family:
         raise ValueError(levels)
     if operator == _NO_OPERATOR:
         return Family(name, levels=levels)
-    if operator in _APPENDS:  # so RocksDB 6 writes it, without the delimiter; Flink sets no other one
-        return Family(name, operator, levels)
+    if operator in _APPENDS:  # RocksDB 6 leaves the delimiter out, later ones an empty one
+        return Family(name, operator, levels, _DELIMITER if version.startswith("6.") else "")
     parts = dict(part.partition("=")[::2] for part in operator.strip("{}").split(";") if part)
     if parts.keys() != {"id", "delimiter"} or parts["id"] not in _APPENDS or parts["delimiter"] != _DELIMITER:
         raise _other(name, "merge operator", operator)

@@ -66,14 +66,48 @@ def test_export_prints_a_line_for_each_entry(run, tmp_path):
     assert ran.data["states"] == [{"operator": "0 (aggregation)", "state": "default", "exported": 4}]
 
 
-def test_export_of_what_is_not_read_says_so_and_ends_with_7(run):
-    ran = run("export", spark("rocksdb"))
-    assert (ran.status, ran.stdout) == (7, "")
-    assert "left out: state 'default' of operator 0 (aggregation): entries of RocksDBStateStoreProvider" in ran.stderr
+@pytest.fixture
+def of_another_provider(tmp_path):
+    """A checkpoint whose state stores are of a class that is not Spark's."""
+    copy = shutil.copytree(place("rocksdb"), tmp_path / "checkpoint")
+    for file in (copy / "offsets").iterdir():
+        file.write_text(file.read_text().replace("RocksDBStateStoreProvider", "MyProvider"))
+    return f"spark:{copy}"
 
-    ran = run("export", spark("rocksdb"), "--state", "default")
+
+def test_export_of_what_is_not_read_says_so_and_ends_with_7(run, of_another_provider):
+    ran = run("export", of_another_provider)
+    assert (ran.status, ran.stdout) == (7, "")
+    assert "left out: state 'default' of operator 0 (aggregation): entries of MyProvider are not read" in ran.stderr
+
+    ran = run("export", of_another_provider, "--state", "default")
     assert ran.status == 3
     assert ran.stderr.startswith("UnsupportedFormat: ")
+
+
+def test_variables_of_transform_with_state_are_states(run):
+    shown = run("inspect", spark("transform")).stdout
+    assert "  variable by_name: MapState" in shown
+    assert "  variable last: ValueState, TTL" in shown
+    assert "    value struct<value: struct<l: string>, ttlExpirationMs: bigint>" in shown.splitlines()
+
+    lines = [json.loads(line) for line in run("export", spark("transform")).stdout.splitlines()]
+    assert {(line["state"], line["kind"]) for line in lines} == {
+        ("total", "value"), ("last", "value"), ("names", "list"), ("recent", "list"), ("by_name", "map"),
+        ("seen", "map"), ("$procTimers_keyToTimestamp", "timers"),
+    }  # fmt: skip
+    index = run("export", spark("transform"), "--state", "$procTimers_timestampToKey").stdout.splitlines()
+    assert {json.loads(line)["kind"] for line in index} == {"index"}
+
+
+def test_diff_of_variables(run):
+    assert run("diff", spark("transform"), spark("transform-avro")).stdout.startswith("equal: 1 operator with 7 states")
+
+    ran = run("diff", spark("transform-avro"), spark("transform-evolved"))
+    assert ran.status == 1
+    assert "$.value[].note  (none) -> string  the field is new" in ran.stdout  # of a list
+    assert "$.value{}.value.note  (none) -> string  the field is new" in ran.stdout  # of a map with a time to live
+    assert "refuse" not in ran.stdout
 
 
 @pytest.mark.parametrize("options", [["--format", "tagged"], ["--json"]])
@@ -122,8 +156,11 @@ def test_diff_compares_the_types_of_two_checkpoints_and_says_what_does_not_show(
     assert (same.status, same.stdout.splitlines()[0]) == (0, "equal: 2 operators with 2 states")
 
 
-def test_diff_of_what_is_not_read_is_never_equal(run):
-    ran = run("diff", spark("join-v3"), spark("join-v3"))
+def test_diff_of_what_is_not_read_is_never_equal(run, tmp_path):
+    copy = shutil.copytree(place("aggregation"), tmp_path / "checkpoint")
+    (copy / "state" / "0" / "0" / "_metadata" / "schema").unlink()
+
+    ran = run("diff", f"spark:{copy}", f"spark:{copy}")
 
     assert ran.status == 1
     assert ran.stdout.startswith("unclear: states of 1 operator cannot be read")

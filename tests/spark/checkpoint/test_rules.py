@@ -100,6 +100,17 @@ def test_a_checkpoint_can_use_its_own_state(name):
     assert compare(description, description).is_equal is not any(one.unreadable for one in description.operators)
 
 
+def test_a_variable_of_another_kind_is_another_type():
+    description = describe(SparkCheckpoint.open(place("transform")))
+    types = {state.name: state.value.describe() for state in description.operators[0].states}
+
+    assert types["names"] == "struct<key: struct<k: string>, value: array<struct<l: string, n: int>>>"
+    assert (
+        types["by_name"]
+        == "struct<key: struct<k: string>, value: map<struct<l: string>, struct<n: int, part: string>>>"
+    )
+
+
 def test_a_row_is_kept_as_its_bytes():
     target = DataOutputView()
     rows(A_B).serialize(b"12345678", target)

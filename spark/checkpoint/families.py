@@ -1,0 +1,92 @@
+"""The column families of an operator's store in RocksDB: the variables of transformWithState, or the sides of a join.
+
+Variables have the names that the processor has for them. Beside them Spark keeps families whose names begin with `$`:
+timers by key, and indexes, which follow from the others: timers by time, keys by the end of their time to live, the
+length of lists. A join of state format 4 has an index of its rows by time. Source: `TTLState`, `TimerStateImpl` and
+`SymmetricHashJoinStateManager` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import SavepointNotFound
+from .schema_files import ColumnFamily, KeyLayout, StoreSchema, read_families
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...state.storage.files import Folder
+    from .operators import OperatorFacts, StoreFacts
+    from .spark_types import SparkType
+
+_SCHEMAS = "_stateSchema"
+_INTERNAL = "$"
+_TIMERS = {"$procTimers_keyToTimestamp", "$eventTimers_keyToTimestamp"}
+_KINDS = {"ValueState": "value", "ListState": "list", "MapState": "map"}
+_ROWS_OF_JOINS, _INDEX_OF_JOINS = "-keyWithTsToValues", "-tsWithKey"
+
+
+@attrs.frozen
+class Family:
+    """A column family.
+
+    Attributes:
+        name: Its name.
+        kind: What an entry is: a `value`, an element of a `list`, one of a `map`, of `timers`, or of an `index`.
+        schema: The types of keys and values.
+        layout: How keys are laid out.
+        is_list: Whether a stored value consists of several.
+        writers: The types of stored values by their ids, which they have with avro.
+    """
+
+    name: str
+    kind: str
+    schema: StoreSchema
+    layout: KeyLayout
+    is_list: bool
+    writers: Mapping[int, SparkType] = attrs.field(repr=False)
+
+
+def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tuple[Family, ...]:
+    """Return the column families of a store: variables first, indexes last, each kind by name.
+
+    Args:
+        folder: The folder of the operator.
+        facts: What its metadata says of it.
+        store: What its metadata says of the store.
+
+    Raises:
+        SavepointNotFound: A schema file is missing.
+        CorruptFile: A schema file is damaged.
+        UnsupportedFormat: A newer Spark wrote it.
+    """
+    latest: dict[str, ColumnFamily] = {}
+    writers: dict[str, dict[int, SparkType]] = {}
+    place = folder.folder(_SCHEMAS).folder(store.name)
+    for name in store.schemas:
+        label = f"state/{facts.number}/{_SCHEMAS}/{store.name}/{name}"
+        if not place.exists(name):
+            raise SavepointNotFound(
+                "a schema file that the operator's metadata names is missing", file=label,
+                advice="take the whole folder of the checkpoint; a copy or a download may be incomplete",
+            )  # fmt: skip
+        for one in read_families(place.read(name), label):
+            latest[one.name] = one
+            writers.setdefault(one.name, {})[one.value_id] = one.schema.value
+    found = (_family(one, facts.variables, writers[one.name]) for one in latest.values())
+    return tuple(sorted(found, key=lambda one: (one.kind == "index", one.name.startswith(_INTERNAL), one.name)))
+
+
+def _family(one: ColumnFamily, variables: Mapping[str, str], writers: Mapping[int, SparkType]) -> Family:
+    kind = _KINDS.get(variables.get(one.name, ""), "value")
+    is_index_of_rows = one.name.endswith(_INDEX_OF_JOINS)
+    if one.name in _TIMERS:
+        kind = "timers"
+    elif one.name.startswith(_INTERNAL) or is_index_of_rows:
+        kind = "index"
+    elif one.name.endswith(_ROWS_OF_JOINS):
+        kind = "list"
+    return Family(one.name, kind, one.schema, one.layout, kind == "list" or is_index_of_rows, writers)
