@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from .query import QueryDescription
 
@@ -68,16 +68,26 @@ def check_query(
         StateShiftError: Spark does not plan a query.
     """
     opened = SparkCheckpoint.open(checkpoint)
-    last = opened.log.last
-    settings = None if last is None else last.settings
-    new = describe_under(UnstartedQuery.of(query), settings, origin)
-    stored = describe_stored(opened)
-    if opened.log.committed is None:  # there is no state yet, whatever is planned
+    new = describe_under(UnstartedQuery.of(query), opened.log.last, origin)
+    return compare(opened, new, was=was, accept=accept, policy=policy)
+
+
+def compare(
+    checkpoint: SparkCheckpoint,
+    new: QueryDescription,
+    *,
+    was: DataFrame | DataStreamWriter | None = None,
+    accept: tuple[str, ...] = (),
+    policy: Policy = ACCEPT_ALL,
+) -> QueryReport:
+    """Compare a query that is already described with a checkpoint; see `check_query`."""
+    stored = describe_stored(checkpoint)
+    if checkpoint.log.committed is None:  # there is no state yet, whatever is planned
         return judge(*(attrs.evolve(one, operators=(), sources=()) for one in (stored, new)))
     if was is not None:
-        known: QueryDescription | None = describe_under(UnstartedQuery.of(was), settings, "the old code")
-        return judge(stored, new, known=known, accept=accept, policy=policy, is_recorded=False)
-    recording = find_recording(opened)
+        known = describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code")
+        return judge(stored, new, known=known, accept=accept, policy=policy)
+    recording = find_recording(checkpoint)
     if recording is None or difference(stored, recording.query):  # a checkpoint that was rewritten since
         return judge(stored, new, accept=accept, policy=policy)
     gap = "" if recording.is_whole else f"{recording.query.origin} ends there, and it is not known what ran since"
@@ -123,7 +133,7 @@ def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:
 @contextmanager
 def _never_started() -> Iterator[None]:
     """Refuse every start of a streaming query within the `with` block."""
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise DeclarationError(

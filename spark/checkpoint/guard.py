@@ -12,15 +12,15 @@ from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
 from ...state.storage.files import Folder
-from ...state.streaming.commit_log import last_committed
-from .checking import check_query
+from .checking import compare
 from .planning import UnstartedQuery
 from .query import describe_under
 from .reader import SparkCheckpoint
 from .recording import Recorder
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from .judging import QueryReport
 
@@ -61,14 +61,13 @@ def start(
             written="Nothing was started.",
         )
     folder = Folder.at(query.checkpoint)
-    settings = None
-    if folder.exists("metadata") and folder.exists("offsets"):
-        report = check_query(query.checkpoint, writer, was=was, accept=accept, policy=policy)
-        _require_start(report, needs_recording=require_recording and last_committed(folder) is not None)
-        last = SparkCheckpoint.open(query.checkpoint).log.last
-        settings = None if last is None else last.settings
-    description = describe_under(query, settings)
-    committed = last_committed(folder)
+    exists = folder.exists("metadata") and folder.exists("offsets")
+    opened = SparkCheckpoint.open(query.checkpoint) if exists else None
+    description = describe_under(query, None if opened is None else opened.log.last)
+    committed = None if opened is None else opened.log.committed
+    if opened is not None:
+        report = compare(opened, description, was=was, accept=accept, policy=policy)
+        _require_start(report, needs_recording=require_recording and committed is not None)
     started = writer.start()
     recorder = Recorder(folder, description, str(started.id), 0 if committed is None else committed + 1)
     _keep_recording(started, recorder)

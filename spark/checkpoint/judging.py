@@ -156,7 +156,7 @@ def judge(
         whole.append(Finding("$", "SPK-17", _FINE, "", "", gap, flags=(Flag.UNVERIFIED,)))
     verdicts = [OperatorVerdict(None, None, tuple(whole), origin)]
     for was, becomes in matched(stored, new.operators):
-        findings = tuple(_operator(was, becomes, is_by_position=is_by_position))
+        findings = tuple(_once(_operator(was, becomes, is_by_position=is_by_position)))
         verdicts.append(OperatorVerdict(was, becomes, findings, origin if was is not None and was.is_planned else ""))
     done = tuple(
         attrs.evolve(one, findings=tuple(_decided(finding, accept, policy) for finding in one.findings))
@@ -166,6 +166,16 @@ def judge(
     unseen = dict.fromkeys(what for operator in new.operators for what in operator.unseen)
     not_compared = tuple(f"{what} is not compared" for what in unseen)
     return QueryReport(old.origin, new.origin, done, origin, is_recorded, not_compared)
+
+
+def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings; what is found on the keys of several stores of an operator is told once."""
+    seen = set()
+    for finding in findings:
+        what = finding.rule, finding.path.rpartition(">")[2], finding.old, finding.new
+        if what not in seen or ".key" not in finding.path:
+            seen.add(what)
+            yield finding
 
 
 def _decided(finding: Finding, accept: tuple[str, ...], policy: Policy) -> Finding:

@@ -198,7 +198,8 @@ class _Reader:
         unseen = set[str]()
         texts = Texts(rows.texts, unseen)
         facts = rows.facts()
-        columns, known, values = rows.columns, rows.texts, ()
+        columns, known = rows.columns, rows.texts
+        values: tuple[str, ...] = ()
         if node.name == "Aggregate":
             grouping = node.expressions("groupingExpressions")
             keys = _keys(grouping, texts)
@@ -252,7 +253,8 @@ class _Reader:
     def _joined(self, node: Node, left: _Rows, right: _Rows, place: int) -> _Rows:
         unseen = set[str]()
         texts = Texts(left.texts | right.texts, unseen)
-        keys, rest = [], []
+        keys: list[Column] = []
+        rest: list[str] = []
         ids = [{of for one in node.children[side].within() for of in _made(one)} for side in (0, 1)]
         for condition in node.expressions("condition"):
             for one in conjuncts(condition):

@@ -22,7 +22,7 @@ _WITHOUT_MEANING = {
     "class", "num-children", "exprId", "resultId", "qualifier", "metadata", "explicitMetadata", "nullable",
     "nonInheritableMetadataKeys", "mutableAggBufferOffset", "inputAggBufferOffset", "udfDeterministic", "hint",
     "evalMode", "evalContext", "nodeId", "dataSource", "source", "table", "extraOptions", "delay", "dedupSpec",
-    "unrequiredChildIndex", "rdd", "session", "outputPartitioning", "outputOrdering", "sourceIdentifyingName",
+    "unrequiredChildIndex", "seed", "rdd", "session", "outputPartitioning", "outputOrdering", "sourceIdentifyingName",
     "userFacingDataType",
 }  # fmt: skip
 _PASSED = {"Alias", "KnownNullable", "KnownNotNull", "AggregateExpression", "NormalizeNaNAndZero"}

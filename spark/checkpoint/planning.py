@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from .plan_operators import PlannedOperator, PlannedQuery
 
@@ -80,7 +80,7 @@ class UnstartedQuery:
         Raises:
             DeclarationError: It is another object, or not a streaming DataFrame.
         """
-        from pyspark.sql.streaming import DataStreamWriter
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
 
         frame, mode, checkpoint = cast("Any", query), output_mode or "append", ""
         if isinstance(query, DataStreamWriter):

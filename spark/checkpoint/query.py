@@ -9,7 +9,7 @@ A checkpoint has the types alone: what stands in the columns is known of a query
 
 from __future__ import annotations
 
-import re
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from .logs import PlannedBatch
     from .reader import SparkOperator
-
-_FIELD = re.compile(r"field(\d+)")
 
 
 @attrs.frozen
@@ -110,21 +109,14 @@ def describe(
         UnsupportedFormat: The release of Spark was not tried, or the plan has an operator that is not known.
         StateShiftError: Spark does not plan the query.
     """
-    settings = None
-    if checkpoint:
-        last = SparkCheckpoint.open(checkpoint).log.last
-        settings = None if last is None else last.settings
-    return describe_under(UnstartedQuery.of(query, output_mode=output_mode), settings)
+    last = SparkCheckpoint.open(checkpoint).log.last if checkpoint else None
+    return describe_under(UnstartedQuery.of(query, output_mode=output_mode), last)
 
 
-def describe_under(
-    query: UnstartedQuery, settings: Mapping[str, str] | None, origin: str = "query"
-) -> QueryDescription:
-    """Return the stateful operators of a query; see `describe`."""
-    with planned(query, settings) as plan:
-        operators = tuple(
-            _operator(of_state, of_plan) for of_state, of_plan in _paired(plan.state.operators, plan.query.operators)
-        )
+def describe_under(query: UnstartedQuery, batch: PlannedBatch | None, origin: str = "query") -> QueryDescription:
+    """Return the stateful operators of a query under the settings that a batch pins; see `describe`."""
+    with planned(query, None if batch is None else batch.settings) as plan:
+        operators = tuple(starmap(_operator, _paired(plan.state.operators, plan.query.operators)))
         return QueryDescription(origin, operators, plan.query.sources, plan.settings, query.frame.sparkSession.version)
 
 
@@ -168,19 +160,23 @@ def _stored(operator: SparkOperator) -> QueryOperator:
 
 
 def _operator(operator: SparkOperator, plan: PlannedOperator) -> QueryOperator:
-    stored = _stored(operator)
+    stored, unseen = _stored(operator), plan.unseen
+    for schema in stored.stores.values():
+        if plan.values and len(schema.value.fields) - len(plan.values) not in {0, len(plan.keys)}:
+            plan, unseen = attrs.evolve(plan, values=()), (*unseen, "what each aggregate is computed from")
     columns = {name: _columns(name, schema, plan) for name, schema in stored.stores.items()}
-    return attrs.evolve(stored, columns=columns, facts=plan.facts, unseen=plan.unseen, is_planned=True)
+    return attrs.evolve(stored, columns=columns, facts=plan.facts, unseen=unseen, is_planned=True)
 
 
 def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str, str]:
     """Return what stands in the columns of a store, as far as the plan says it."""
+    values = schema.value.names
     known = {key.name: key.text for key in reversed(plan.keys)}
     found = {f"key.{name}": known[name] for name in schema.key.names if name in known}
-    values = schema.value.names
     found |= {f"value.{name}": known[name] for name in values if name in known}
     if plan.values:  # format 1 and sessions have the keys in front of them
-        found |= {f"value.{name}": text for name, text in zip(values[::-1], plan.values[::-1], strict=False)}
+        of_values = values[len(values) - len(plan.values) :]
+        found |= {f"value.{name}": text for name, text in zip(of_values, plan.values, strict=True)}
     if plan.kind == JOIN:
         side = plan.sides[1 if store.startswith("right") else 0]
         of_side = {column.name: column.text for column in reversed(side)}
