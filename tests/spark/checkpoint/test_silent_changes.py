@@ -43,12 +43,12 @@ def state_of(names):
     def count(key, frames, state):
         import pandas as pd
 
-        first, last = state.get if state.exists else ("", "")
+        kept = dict(zip(names, state.get if state.exists else ("", ""), strict=True))
         for frame in frames:
             for row in frame.itertuples():
-                first, last = first or row.b, row.b
-        state.update((first, last))
-        yield pd.DataFrame({"a": [key[0]], "first": [first], "last": [last]})
+                kept = {"first": kept["first"] or row.b, "last": row.b}
+        state.update(tuple(kept[name] for name in names))
+        yield pd.DataFrame({"a": [key[0]], "first": [kept["first"]], "last": [kept["last"]]})
 
     def build(stream):
         return (
@@ -136,7 +136,7 @@ CHANGES = {
         filtered(0), filtered(12), [("x", 3)], ("start", ["SPK-17"]), ("refuse", ["SPK-13"]),
     ),
     "two columns without duplicates change places": Change(
-        without_duplicates("a", "b"), without_duplicates("b", "a"), [("q", "x", 5), ("x", "p", 15)],
+        without_duplicates("a", "b"), without_duplicates("b", "a"), [("x", "p", 15)],
         ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
     ),
     "another column without duplicates": Change(
@@ -148,7 +148,7 @@ CHANGES = {
         ("refuse", ["SPK-14", "SPK-17", "SPK-14", "SPK-17"]), ("refuse", None),
     ),
     "two fields of the users' state change places": Change(
-        state_of(["first", "last"]), state_of(["last", "first"]), None,
+        state_of(["first", "last"]), state_of(["last", "first"]), [("q", "x", "x"), ("x", "q", "p")],
         ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
     ),
     "two values of a join change places": Change(
