@@ -42,8 +42,9 @@ class Stream:
 
     def writer(self, query, results=None, mode="update"):
         def collect(frame, _):
+            found = frame.collect()  # a batch whose rows nobody takes is not committed
             if results is not None:
-                results.extend(tuple(row) for row in frame.collect())
+                results.extend(map(tuple, found))
 
         return (
             query.writeStream.outputMode(mode)
