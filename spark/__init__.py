@@ -8,18 +8,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..state.streaming.rewinding import rewind as rewind
+    from .checkpoint.checking import check_query as check_query
+    from .checkpoint.guard import start as start
+    from .checkpoint.query import describe as describe
     from .streaming.job import StreamJob as StreamJob
     from .streaming.progress import print_progress as print_progress
     from .streaming.savepoints import take_savepoint as take_savepoint
     from .streaming.side_outputs import split_outputs as split_outputs
 
-__all__ = ["StreamJob", "print_progress", "register", "rewind", "split_outputs", "take_savepoint"]
+__all__ = [
+    "StreamJob", "check_query", "describe", "print_progress", "register", "rewind", "split_outputs", "start",
+    "take_savepoint",
+]  # fmt: skip
 
 _PLACES = {
     "StreamJob": ".streaming.job",
+    "check_query": ".checkpoint.checking",
+    "describe": ".checkpoint.query",
     "print_progress": ".streaming.progress",
     "rewind": "..state.streaming.rewinding",
     "split_outputs": ".streaming.side_outputs",
+    "start": ".checkpoint.guard",
     "take_savepoint": ".streaming.savepoints",
 }
 

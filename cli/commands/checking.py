@@ -25,6 +25,8 @@ from ..options import (
     trust_option,
 )
 from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_notice, print_styled
+from ..spark_checkpoints import is_spark
+from ..spark_queries import QueryOptions, check_query, query_options
 from .gating import GateOptions, gate_options, hold_against
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job --forbid lossy --forbid possible_rename
   stateshift check /data/savepoints/sp-1 --like build/probe
   stateshift check --job accounts:job --against state_history --level FULL
+  stateshift check spark:/data/checkpoints/clicks --query clicks:build_query --was clicks_v1:build_query
 
 \b
 Exit status:
@@ -81,6 +84,7 @@ Exit status:
 @trust_option
 @policy_options
 @gate_options
+@query_options
 @common_options
 @_uncollected()
 def command(
@@ -97,6 +101,7 @@ def command(
     policy: Policy,
     trust_stored_serializers: bool,
     gate: GateOptions,
+    of_query: QueryOptions,
     trust: tuple[str, ...],
     with_json: bool,
 ) -> int:
@@ -104,8 +109,13 @@ def command(
 
     The job is declared in Python, or known by a savepoint that the new Java job wrote. With --against, the job is
     compared with its recorded revisions instead, before any savepoint is at stake.
+    With spark:CHECKPOINT and --query, a query of Spark's own operators is compared with its checkpoint.
     Nothing is run, and nothing is written.
     """
+    if of_query or (is_spark(savepoint) and not (job_place or like)):
+        if savepoint is None or not is_spark(savepoint) or job_place or like or gate.against:
+            raise click.UsageError("--query, --was, --accept and --require-recording apply to spark:CHECKPOINT alone")
+        return check_query(savepoint, of_query, policy, allow_migration=allow_migration, with_json=with_json)
     from ...compat import explain
     from ...compat.check import check
     from ...compat.report_data import to_data

@@ -102,7 +102,10 @@ PLACES = {
         "MigrationOptions Edits parse_edits BadValues Compression IfTargetExists",
     ),
     "Bootstrapping": ("stateshift", "bootstrap StateSource BootstrapReport"),
-    "Spark": ("stateshift.spark", "register StreamJob split_outputs print_progress take_savepoint"),
+    "Spark": (
+        "stateshift.spark",
+        "register StreamJob split_outputs print_progress take_savepoint check_query describe start",
+    ),
     "Streams on Spark": ("stateshift.spark.streaming.job", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
     "Sessions": ("stateshift.spark.session", "session"),
     "Progress of long work": ("stateshift.cli.progress", "watched"),

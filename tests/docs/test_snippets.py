@@ -50,6 +50,9 @@ NOT_RUN_PREFIXES = (
     "pip install ",  # tests/test_packaging.py installs
 )
 NOT_RUN = {
+    "$ stateshift check spark:tests/fixtures/spark-4.3/checksums/checkpoint --query clicks:changed": (
+        "each check starts Spark; the same is checked in Python"
+    ),
     "$ flink run -s after/ …": "no Flink cluster here; make interop restores such savepoints in real Flink",
     "$ stateshift migrate s3://bucket/sp-1 s3://bucket/sp-1-v2 --job accounts:job --master spark://host:7077": (
         "needs a Spark cluster and a bucket"

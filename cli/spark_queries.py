@@ -1,0 +1,144 @@
+"""`stateshift check spark:CHECKPOINT --query MODULE:FUNCTION`: can a new query of Spark go on from its checkpoint?"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import click
+
+from ..serializers.compatibility import Decision
+from .options import search_here
+from .output import Column, Line, Table, print_json, print_lines, print_styled
+from .spark_checkpoints import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..compat.policy import Policy
+    from ..spark.checkpoint.judging import OperatorVerdict, QueryReport
+
+F = TypeVar("F", bound="Callable[..., Any]")
+_STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
+_HEADLINES = {
+    Decision.START: "the query can go on from the state in the checkpoint",
+    Decision.MIGRATE: "the state must be rewritten before the query can start",
+    Decision.REFUSE: "the query cannot go on from the state in the checkpoint",
+}
+
+
+@attrs.frozen
+class QueryOptions:
+    """The options of a check of a Spark query.
+
+    Attributes:
+        query: The new query, as `module:function`.
+        was: The old query, likewise, or "".
+        accept: Rules whose findings are accepted.
+        require_recording: Whether a missing recording is status 4.
+    """
+
+    query: str = ""
+    was: str = ""
+    accept: tuple[str, ...] = ()
+    require_recording: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.query or self.was or self.accept or self.require_recording)
+
+
+def query_options(function: F) -> F:
+    """Add the options of a check of a Spark query; the command receives them as one argument `of_query`."""
+
+    @click.option(
+        "--query", default="", metavar="MODULE:FUNCTION",
+        help="With spark:CHECKPOINT: the function that builds the new query of Spark, and returns its DataFrame or its"
+        " writer before start(). Spark plans the query; nothing is started.",
+    )  # fmt: skip
+    @click.option(
+        "--was", default="", metavar="MODULE:FUNCTION",
+        help="The function that builds the query which wrote the checkpoint, from the old code.",
+    )  # fmt: skip
+    @click.option(
+        "--accept", multiple=True, metavar="RULE",
+        help="A rule whose findings are meant: SPK-10, SPK-12, SPK-13, SPK-15. Can be given several times.",
+    )  # fmt: skip
+    @click.option(
+        "--require-recording", is_flag=True,
+        help="Exit with 4 if no recording says which query wrote the checkpoint.",
+    )  # fmt: skip
+    @functools.wraps(function)
+    def with_query(
+        *args: Any, query: str, was: str, accept: tuple[str, ...], require_recording: bool, **rest: Any
+    ) -> Any:
+        return function(*args, of_query=QueryOptions(query, was, accept, require_recording), **rest)
+
+    return with_query  # type: ignore[return-value]
+
+
+def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migration: bool, with_json: bool) -> int:
+    """Check a query of Spark, print the report and return the exit status.
+
+    Raises:
+        UsageError: The new query is not named.
+    """
+    if not options.query:
+        raise click.UsageError("specify the new query of the checkpoint: --query MODULE:FUNCTION")
+    from ..spark.checkpoint.checking import check_query as check
+    from ..spark.checkpoint.checking import load_query
+    from ..spark.checkpoint.judging import report_data
+    from ..spark.checkpoint.reader import SparkCheckpoint
+    from ..spark.session import own_session
+
+    SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
+    search_here()
+    with ExitStack() as until_end:
+        spark = until_end.enter_context(own_session("local[1]"))
+        new = load_query(options.query, spark)
+        was = load_query(options.was, spark) if options.was else None
+        report = check(
+            place.removeprefix(PREFIX), new, was=was, accept=options.accept, policy=policy,
+            origin=f"query {options.query}",
+        )  # fmt: skip
+    status = report.exit_status(
+        allow_migration=allow_migration, require_recording=options.require_recording and was is None
+    )
+    if with_json:
+        print_json(report_data(report) | {"exit_status": status})
+    else:
+        print_styled(_blocks(report))
+        if options.require_recording and was is None and not report.is_recorded:
+            print_lines(["", "no recording says which query wrote the whole state (--require-recording)"])
+    return status
+
+
+def _blocks(report: QueryReport) -> Iterator[Line | Table]:
+    """Yield a report as lines and tables."""
+    yield [(str(report.decision), _STYLES[report.decision]), (f": {_HEADLINES[report.decision]}", "bold")]
+    yield [(f"  from {report.checkpoint} to {report.query}", "dim")]
+    known = f"what stood in it: known from {report.source}" if report.source else "what stood in it: not known"
+    yield [(f"  {known}", "dim")]
+    for operator in report.operators:
+        yield []
+        yield _title(operator)
+        yield from _findings(operator)
+    for line in report.not_compared:
+        yield [(f"note: {line}", "dim")]
+
+
+def _title(operator: OperatorVerdict) -> Line:
+    name = f"operator {operator.title}" if operator.new or operator.old else operator.title
+    return [(f"{name}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])]
+
+
+def _findings(operator: OperatorVerdict) -> Iterator[Table]:
+    from ..compat.explain import Differences
+
+    rows: list[list[Line]] = []
+    for row in Differences.of(operator.findings).rows:
+        ways = [(f"ways out: {row.ways_out}", "dim")] if row.ways_out else []
+        rows.append([[(row.word, row.style)], [(row.path, "")], [(row.types, "")], [(row.reason, ""), *ways]])
+    if rows:
+        yield Table([Column("")] * 4, rows, 2)

@@ -1,0 +1,152 @@
+"""`check_query`: the verdict on a streaming query that was not started, against the checkpoint it would go on from.
+
+report = check_query("/data/checkpoints/clicks", build_query(spark))
+report.decision      # start, migrate or refuse
+
+Nothing is started and nothing is written.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.policy import ACCEPT_ALL, Policy
+from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError
+from ...state.job import import_user_module
+from .judging import QueryReport, difference, judge
+from .planning import UnstartedQuery
+from .query import describe_stored, describe_under
+from .reader import SparkCheckpoint
+from .recording import find_recording
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from .query import QueryDescription
+
+_STARTED = "the function started the query, which a check must not do"
+
+
+def check_query(
+    checkpoint: str | os.PathLike[str],
+    query: DataFrame | DataStreamWriter,
+    *,
+    was: DataFrame | DataStreamWriter | None = None,
+    accept: tuple[str, ...] = (),
+    policy: Policy = ACCEPT_ALL,
+    origin: str = "the query",
+) -> QueryReport:
+    """Compare a streaming query with the checkpoint that it would go on from.
+
+    What stands in the columns of the state is known from `was`, else from a recording (`stateshift.spark.start`), else
+    not: then the report says what the checkpoint does not show.
+
+    Args:
+        checkpoint: The place of the checkpoint: a path, or a URI of any store.
+        query: The new query: a streaming DataFrame, or its writer before `start()`.
+        was: The query that wrote the checkpoint, from the old code.
+        accept: Rules whose findings are accepted: SPK-10, SPK-12, SPK-13, SPK-15.
+        policy: Flags that are refused.
+        origin: The new query in messages.
+
+    Returns:
+        A verdict for each stateful operator.
+
+    Raises:
+        SavepointNotFound: There is no checkpoint.
+        CorruptFile: The checkpoint is damaged.
+        UnsupportedFormat: A newer Spark wrote it, or the release of Spark that plans was not tried.
+        DeclarationError: A query is no streaming one, or `was` did not write the checkpoint.
+        StateShiftError: Spark does not plan a query.
+    """
+    opened = SparkCheckpoint.open(checkpoint)
+    new = describe_under(UnstartedQuery.of(query), opened.log.last, origin)
+    return compare(opened, new, was=was, accept=accept, policy=policy)
+
+
+def compare(
+    checkpoint: SparkCheckpoint,
+    new: QueryDescription,
+    *,
+    was: DataFrame | DataStreamWriter | None = None,
+    accept: tuple[str, ...] = (),
+    policy: Policy = ACCEPT_ALL,
+) -> QueryReport:
+    """Compare a query that is already described with a checkpoint; see `check_query`."""
+    stored = describe_stored(checkpoint)
+    if checkpoint.log.committed is None:  # there is no state yet, whatever is planned
+        return judge(*(attrs.evolve(one, operators=(), sources=()) for one in (stored, new)))
+    if was is not None:
+        known = describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code")
+        return judge(stored, new, known=known, accept=accept, policy=policy)
+    recording = find_recording(checkpoint)
+    if recording is None or difference(stored, recording.query):  # a checkpoint that was rewritten since
+        return judge(stored, new, accept=accept, policy=policy)
+    gap = "" if recording.is_whole else f"{recording.query.origin} ends there, and it is not known what ran since"
+    return judge(
+        stored, new, known=recording.query, accept=accept, policy=policy, is_recorded=recording.is_whole, gap=gap
+    )
+
+
+def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:
+    """Return the query that the function at `module:function` builds, without starting it.
+
+    The function is called without arguments, or with the session if it has one parameter without a default.
+
+    Raises:
+        JobNotFound: The module cannot be imported, has no such function, or the function fails.
+        DeclarationError: The function started the query.
+    """
+    module_name, _, name = place.rpartition(":")
+    if not module_name or not name:
+        raise JobNotFound(
+            f"{place!r} does not name a query", advice="write module:function, such as clicks:build_query"
+        )
+    module = import_user_module(module_name)
+    made: Any = getattr(module, name, None)
+    if made is None:
+        raise JobNotFound(f"{module_name} has no attribute {name!r}", advice="name the function that builds the query")
+    if not callable(made):
+        return made  # type: ignore[no-any-return]
+    try:
+        needed = [one for one in inspect.signature(made).parameters.values() if one.default is one.empty]
+        with _never_started():
+            return made(spark) if needed else made()  # type: ignore[no-any-return]
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise JobNotFound(
+            f"{place} was called to build the query, and failed: {type(error).__name__}: {error}",
+            advice="name a function, without parameters or with the session as the only one, that returns the"
+            " streaming DataFrame or its writer",
+        ) from error
+
+
+@contextmanager
+def _never_started() -> Iterator[None]:
+    """Refuse every start of a streaming query within the `with` block."""
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise DeclarationError(
+            _STARTED,
+            advice="let it return the DataFrame, or its writer before start(), and start it elsewhere",
+            written="Nothing was started.",
+        )
+
+    own = {name: getattr(DataStreamWriter, name) for name in ("start", "toTable")}
+    for name in own:
+        setattr(DataStreamWriter, name, refuse)
+    try:
+        yield
+    finally:
+        for name, function in own.items():
+            setattr(DataStreamWriter, name, function)

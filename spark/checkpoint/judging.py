@@ -1,0 +1,471 @@
+"""The verdict on a query against a checkpoint: can its operators go on from the state that is stored?
+
+Types are compared by name (SPK-1 to SPK-6). What stands in the columns is compared where it is known of both sides:
+from a recording, or from the old code (SPK-10 to SPK-18).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.policy import ACCEPT_ALL, Policy
+from ...compat.structuring import fields_of
+from ...serializers.compatibility import Decision, Finding, Flag, Verdict
+from ...serializers.errors import DeclarationError
+from .rules import resolve
+from .spark_types import SparkField, SparkType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from .query import QueryDescription, QueryOperator
+    from .schema_files import StoreSchema
+
+ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15")
+"""The rules whose findings a caller may accept: Spark starts, and goes on as the new code says, with the old state."""
+_ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
+_REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
+_NEW = "start the new query with a new checkpoint"
+_KNOWN = {
+    "aggregation", "session window", "dropDuplicates", "dropDuplicatesWithinWatermark", "limit", "stream-stream join",
+    "applyInPandasWithState", "flatMapGroupsWithState", "transformWithState", "transformWithStateInPandas",
+    "transformWithState (Scala)",
+}  # fmt: skip
+_WITH_FUNCTION = {kind for kind in _KNOWN if "WithState" in kind}
+_ROWS = ("filters", "rows")
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+_HIDDEN = {
+    "aggregation": "what each aggregate and key is computed from (two aggregates of one function exchanged), the length"
+    " of a window",
+    "session window": "what each aggregate and key is computed from, the gap of the sessions",
+    "stream-stream join": "which columns are joined on, the condition, what the kept columns are computed from",
+    "dropDuplicates": "what the columns are computed from",
+    "dropDuplicatesWithinWatermark": "what the columns are computed from, how long a row counts as seen",
+    "limit": "the limit",
+}
+_HIDDEN_OF_FUNCTIONS = "what the keys are computed from, the code of the function, times to live and time-outs"
+
+
+@attrs.frozen
+class OperatorVerdict:
+    """The verdict on an operator.
+
+    Attributes:
+        old: The operator of the checkpoint; None: it has none.
+        new: The operator of the query; None: it has none.
+        findings: Every difference.
+        source: From where it is known what stands in the stored columns, in words; "": it is not.
+    """
+
+    old: QueryOperator | None
+    new: QueryOperator | None
+    findings: tuple[Finding, ...]
+    source: str = ""
+
+    @property
+    def title(self) -> str:
+        """The operator in messages."""
+        operator = self.new or self.old
+        return operator.title if operator is not None else "the query"
+
+    @property
+    def decision(self) -> Decision:
+        """The worst decision of its findings."""
+        return _worst(Decision.REFUSE if one.forbidden else one.verdict.decision for one in self.findings)
+
+
+@attrs.frozen
+class QueryReport:
+    """The verdict on a query.
+
+    Attributes:
+        checkpoint: The place of the checkpoint.
+        query: The new query, in words.
+        operators: The verdicts on its operators; the first is on the query as a whole if there is something to say.
+        source: From where the old query is known beyond the checkpoint, in words; "": it is not.
+        is_recorded: Whether a recording says which query wrote all of the state.
+        not_compared: What was not compared, a line each.
+    """
+
+    checkpoint: str
+    query: str
+    operators: tuple[OperatorVerdict, ...]
+    source: str = ""
+    is_recorded: bool = False
+    not_compared: tuple[str, ...] = ()
+
+    @property
+    def decision(self) -> Decision:
+        """The worst decision of all operators."""
+        return _worst(one.decision for one in self.operators)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield all findings."""
+        for operator in self.operators:
+            yield from operator.findings
+
+    def exit_status(self, *, allow_migration: bool = False, require_recording: bool = False) -> int:
+        """Return the exit status of a check: 0 start, 1 refuse, 4 migrate, or a missing recording that is required."""
+        if self.decision is Decision.REFUSE:
+            return 1
+        needs = self.decision is Decision.MIGRATE and not allow_migration
+        return 4 if needs or (require_recording and not self.is_recorded) else 0
+
+
+def _worst(decisions: Iterable[Decision]) -> Decision:
+    return max(decisions, key=_ORDER.index, default=Decision.START)
+
+
+def judge(
+    old: QueryDescription,
+    new: QueryDescription,
+    *,
+    known: QueryDescription | None = None,
+    accept: tuple[str, ...] = (),
+    policy: Policy = ACCEPT_ALL,
+    is_recorded: bool = False,
+    gap: str = "",
+) -> QueryReport:
+    """Compare a query with a checkpoint.
+
+    Args:
+        old: The checkpoint.
+        new: The query.
+        known: The query that wrote it, if it is known: from a recording, or from the old code.
+        accept: The rules whose findings are accepted, of `ACCEPTABLE`.
+        policy: Flags that are refused.
+        is_recorded: Whether `known` is a recording that reaches to the last batch.
+        gap: What is not known of the query that wrote it, in a sentence, or "".
+
+    Raises:
+        DeclarationError: A finding of a rule cannot be accepted.
+    """
+    for rule in accept:
+        if rule not in ACCEPTABLE:
+            raise DeclarationError(
+                f"findings of {rule} cannot be accepted",
+                advice=f"these can be: {', '.join(ACCEPTABLE)}; after any other, Spark refuses or reads wrongly",
+            )
+    origin = known.origin if known is not None else ""
+    is_by_position = old.settings.get(_ENCODING, "unsaferow") == "unsaferow"
+    stored = _with_plans(old, known)
+    whole = list(_whole(old, new, known))
+    if gap:
+        whole.append(Finding("$", "SPK-17", _FINE, "", "", gap, flags=(Flag.UNVERIFIED,)))
+    verdicts = [OperatorVerdict(None, None, tuple(whole), origin)]
+    for was, becomes in matched(stored, new.operators):
+        findings = tuple(_once(_operator(was, becomes, is_by_position=is_by_position)))
+        verdicts.append(OperatorVerdict(was, becomes, findings, origin if was is not None and was.is_planned else ""))
+    done = tuple(
+        attrs.evolve(one, findings=tuple(_decided(finding, accept, policy) for finding in one.findings))
+        for one in verdicts
+        if one.findings or one.new is not None or one.old is not None
+    )
+    unseen = dict.fromkeys(what for operator in new.operators for what in operator.unseen)
+    not_compared = tuple(f"{what} is not compared" for what in unseen)
+    return QueryReport(old.origin, new.origin, done, origin, is_recorded, not_compared)
+
+
+def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings; what is found on the keys of several stores of an operator is told once."""
+    seen = set()
+    for finding in findings:
+        what = finding.rule, finding.path.rpartition(">")[2], finding.old, finding.new
+        if what not in seen or ".key" not in finding.path:
+            seen.add(what)
+            yield finding
+
+
+def _decided(finding: Finding, accept: tuple[str, ...], policy: Policy) -> Finding:
+    if finding.rule in accept and finding.verdict is _REFUSED:
+        finding = attrs.evolve(finding, verdict=_FINE, reason=f"accepted: {finding.reason}", ways_out=())
+    return policy.forbidden(finding)
+
+
+def difference(old: QueryDescription, known: QueryDescription) -> str:
+    """Return what shows that a query did not write a checkpoint; "": nothing does."""
+    theirs = {one.number: one for one in known.operators}
+    for one in old.operators:
+        other = theirs.pop(one.number, None)
+        if other is None or other.kind != one.kind:
+            return f"operator {one.title} is not one of its operators"
+        if not _same(one, other):
+            return f"the types of operator {one.title} are others in the checkpoint"
+    return f"the checkpoint has no operator {', '.join(one.title for one in theirs.values())}" if theirs else ""
+
+
+def _with_plans(old: QueryDescription, known: QueryDescription | None) -> tuple[QueryOperator, ...]:
+    """Return the operators of a checkpoint with what is known of the query that wrote them.
+
+    Raises:
+        DeclarationError: That query did not write this checkpoint.
+    """
+    if known is None:
+        return old.operators
+    if told := difference(old, known):
+        raise DeclarationError(
+            f"the checkpoint was not written by {known.origin}: {told}",
+            advice="name the code that wrote the checkpoint; or leave it out: then the checkpoint alone is compared",
+        )
+    theirs = {one.number: one for one in known.operators}
+    return tuple(attrs.evolve(theirs[one.number], unreadable=one.unreadable) for one in old.operators)
+
+
+def _same(one: QueryOperator, other: QueryOperator) -> bool:
+    """Whether names and types of all stores are equal, as far as they are read."""
+
+    def shown(operator: QueryOperator) -> dict[str, tuple[str, str]]:
+        return {name: (of.key.describe(), of.value.describe()) for name, of in operator.stores.items()}
+
+    return bool(one.unreadable) or shown(one) == shown(other)
+
+
+def matched(
+    old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...]
+) -> Iterator[tuple[QueryOperator | None, QueryOperator | None]]:
+    """Pair operators by what they are, not by number alone: one that is added ahead of another shifts the numbers.
+
+    Operators of one kind are paired by all that is known of them, then by keys and number, then by keys alone where one
+    only has these, then by number, and the last two of a kind with each other.
+    """
+    left, open_new = list(old), list(new)
+    pairs: list[tuple[QueryOperator, QueryOperator]] = []
+
+    def pair(of: Callable[[QueryOperator], object], *, unique: bool = False) -> None:
+        for becomes in list(open_new):
+            found = [was for was in left if was.kind == becomes.kind and of(was) == of(becomes)]
+            others = [one for one in open_new if one.kind == becomes.kind and of(one) == of(becomes)]
+            if len(found) == 1 and (len(others) == 1 or not unique):
+                pairs.append((found[0], becomes))
+                left.remove(found[0])
+                open_new.remove(becomes)
+
+    if all(one.is_planned for one in old):
+        pair(lambda one: (one.number, *_identity(one)))
+        pair(_identity, unique=True)
+    pair(lambda one: (one.number, one.keys))
+    pair(lambda one: one.keys, unique=True)
+    pair(lambda one: one.number)
+    pair(lambda one: one.kind, unique=True)
+    yield from sorted(pairs, key=lambda both: both[1].number)
+    yield from ((None, one) for one in open_new)
+    yield from ((one, None) for one in left)
+
+
+def _identity(one: QueryOperator) -> tuple[object, ...]:
+    texts = sorted((store, sorted(columns.items())) for store, columns in one.columns.items())
+    return one.keys, repr(texts), repr(sorted(one.facts.items()))
+
+
+def _whole(old: QueryDescription, new: QueryDescription, known: QueryDescription | None) -> Iterator[Finding]:
+    """Yield what is found on the sources of a query."""
+    was = known.sources if known is not None else old.sources
+    if old.sources and len(old.sources) != len(new.sources):
+        yield Finding(
+            "$<sources>", "SPK-15", _REFUSED, str(len(old.sources)), str(len(new.sources)),
+            "the number of streaming sources is another; Spark pairs them with its offsets by position, and refuses",
+            ("keep the sources", _NEW),
+        )  # fmt: skip
+    elif known is not None and was != new.sources:
+        is_exchanged = sorted(was) == sorted(new.sources)
+        reason = "the sources changed places" if is_exchanged else "a source is another one"
+        yield Finding(
+            "$<sources>", "SPK-15", _REFUSED, ", ".join(was), ", ".join(new.sources),
+            f"{reason}; Spark pairs them with its offsets by position, and goes on from the offset of the other",
+            ("keep the sources in the order of the old query", "accept it, if it is the same data: --accept SPK-15"),
+        )  # fmt: skip
+
+
+def _operator(was: QueryOperator | None, becomes: QueryOperator | None, *, is_by_position: bool) -> Iterator[Finding]:
+    """Yield what is found on an operator."""
+    there = was or becomes
+    assert there is not None  # noqa: S101 - a pair has one
+    if there.kind not in _KNOWN:
+        advice = "run one batch of the old query with Spark 4.0 or later, which writes what it is"
+        ways = (advice,) if there.kind == "unknown operator" else ()
+        yield Finding(
+            "$", "SPK-16", _REFUSED, was.kind if was else "", becomes.kind if becomes else "",
+            "the kind of the operator is not known, so nothing can be said of its state", (*ways, _NEW),
+        )  # fmt: skip
+        return
+    if was is None or becomes is None:
+        yield _one_sided(was, becomes)
+        return
+    if was.number != becomes.number:
+        yield Finding(
+            "$", "SPK-14", _REFUSED, f"operator {was.number}", f"operator {becomes.number}",
+            "the operator has another number; Spark pairs operators by number, and would take the state of another one",
+            ("keep the order of the operators, counted from the sink", _NEW),
+        )  # fmt: skip
+    if was.unreadable or becomes.unreadable:
+        yield Finding(
+            "$", "SPK-16", _REFUSED, "", "",
+            f"its types cannot be compared: {was.unreadable or becomes.unreadable}",
+            ("compare the code by hand, or start with a new checkpoint",),
+        )  # fmt: skip
+        return
+    for store in sorted({*was.stores, *becomes.stores}):
+        yield from _store(store, was, becomes, is_by_position=is_by_position)
+    if was.is_planned:
+        yield from _facts(was, becomes)
+    else:
+        hidden = _HIDDEN.get(was.kind, _HIDDEN_OF_FUNCTIONS)
+        yield Finding(
+            "$", "SPK-17", _FINE, "", "",
+            f"the checkpoint does not show {hidden}, and filters; name the old code with --was, or record the query",
+            flags=(Flag.UNVERIFIED,),
+        )  # fmt: skip
+
+
+def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Finding:
+    if becomes is None:
+        assert was is not None  # noqa: S101 - a pair has one
+        reason, kinds = "the new query does not have the operator, and its state would be lost", (was.kind, "")
+    else:
+        reason, kinds = (
+            "the checkpoint has no state for the operator; it may shift the numbers of others",
+            ("", becomes.kind),
+        )
+    return Finding("$", "SPK-14", _REFUSED, *kinds, reason, ("keep the stateful operators of the old query", _NEW))
+
+
+def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_position: bool) -> Iterator[Finding]:
+    """Yield what is found on a store of an operator."""
+    old, new = was.stores.get(store), becomes.stores.get(store)
+    if old is None or new is None:
+        yield Finding(
+            f"$<{store}>", "SPK-14", _REFUSED, store if old else "", store if new else "",
+            "only one of both queries has the store: the format of its state, or its variables, changed", (_NEW,),
+        )  # fmt: skip
+        return
+    step = "" if len(was.stores) == 1 else f"<{store}>"
+    texts, now = was.columns.get(store, {}), becomes.columns.get(store, {})
+    renamed = _renames(old, new, texts, now)
+    old_entry, new_entry = _entry(old, renamed), _entry(new, {})
+    if is_by_position and was.kind in _WITH_FUNCTION:
+        old_entry, told = _in_place(old_entry, new_entry, "$")
+        yield from (one.below(step) for one in told)
+    for finding in resolve(old_entry, new_entry):
+        yield _of_key(finding).below(step)
+    stood = {renamed.get(path, path): text for path, text in texts.items()}
+    for path in (path for path in now if path in stood and stood[path] != now[path]):
+        other = next((one for one, text in stood.items() if one != path and text == now[path]), None)
+        is_exchanged = other is not None and now.get(other) != stood[other]
+        reason = f"its old value now belongs to {other!r}" if is_exchanged else "the old value is another one"
+        yield Finding(
+            f"$.{path}", "SPK-10", _REFUSED, stood[path], now[path],
+            f"the column is computed from something else, and Spark goes on with what is stored: {reason}",
+            ("keep it as the old query computes it", _NEW, "accept that old and new values mix: --accept SPK-10"),
+        ).below(step)  # fmt: skip
+
+
+def _entry(schema: StoreSchema, renamed: Mapping[str, str]) -> SparkType:
+    """Return the type of the entries of a store, under other names for some columns."""
+    parts = []
+    for part, struct in (("key", schema.key), ("value", schema.value)):
+        fields = (
+            attrs.evolve(field, name=renamed.get(f"{part}.{name}", f"{part}.{field.name}").partition(".")[2])
+            for name, field in zip(struct.names, struct.fields, strict=True)
+        )
+        parts.append(SparkField(part, SparkType("struct", tuple(fields)), is_nullable=False))
+    return SparkType("struct", tuple(parts))
+
+
+def _renames(old: StoreSchema, new: StoreSchema, texts: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that have another name in the same place, and for which the same is computed."""
+    renamed = {}
+    for part, before, after in (("key", old.key, new.key), ("value", old.value, new.value)):
+        for name, becomes, is_alike in _replaced(before, after):
+            path, other = f"{part}.{name}", f"{part}.{becomes}"
+            if is_alike and path in texts and texts[path] == now.get(other):
+                renamed[path] = other
+    return renamed
+
+
+def _replaced(old: SparkType, new: SparkType) -> Iterator[tuple[str, str, bool]]:
+    """Yield fields in the place of which another one stands, with its name, and whether it has the same type."""
+    for at, (was, becomes) in enumerate(zip(old.names, new.names, strict=False)):
+        if was not in new.names and becomes not in old.names:
+            yield was, becomes, old.fields[at].type.describe() == new.fields[at].type.describe()
+
+
+def _in_place(old: SparkType, new: SparkType, path: str) -> tuple[SparkType, list[Finding]]:
+    """Return the type of users' own state under the names that its fields have now, and what is said of that.
+
+    Of such a field only the name is known. Spark reads it by its position, which is right if only the name changed.
+    """
+    told = []
+    names = {was: becomes for was, becomes, is_alike in _replaced(old, new) if is_alike} if old.word == "struct" else {}
+    for was, becomes in names.items():
+        told.append(
+            Finding(
+                f"{path}.{becomes}", "SPK-18", _FINE, was, becomes,
+                "the field has another name in the same place; Spark reads the old value, which is right if only the"
+                " name changed",
+                flags=(f"{Flag.POSSIBLE_RENAME}:{was}->{becomes}",),
+            )
+        )  # fmt: skip
+    fields = []
+    for field, name in zip(old.fields, old.names, strict=True):
+        now = names.get(name, name)
+        of, kind = new.fields[new.names.index(now)].type if now in new.names else field.type, field.type
+        if kind.word == of.word == "struct":
+            kind, below = _in_place(kind, of, f"{path}.{now}")
+            told += below
+        fields.append(attrs.evolve(field, name=names.get(name, field.name), type=kind))
+    return attrs.evolve(old, fields=tuple(fields)), told
+
+
+def _of_key(finding: Finding) -> Finding:
+    """Return a finding; a new field of a key cannot be filled by a migration (SPK-11)."""
+    if finding.rule != "SPK-3" or not finding.path.startswith("$.key."):
+        return finding
+    return attrs.evolve(
+        finding,
+        rule="SPK-11",
+        verdict=_REFUSED,
+        reason="the field is new in the key, and no stored key has a value for it; if only a name changed, the old code"
+        " says so (--was)",
+        ways_out=("keep the keys of the old query", _NEW),
+    )
+
+
+def _facts(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
+    for name in sorted({*was.facts, *becomes.facts}):
+        before, after = was.facts.get(name, ""), becomes.facts.get(name, "")
+        if before == after:
+            continue
+        is_rows = name.startswith(_ROWS)
+        rule = "SPK-13" if is_rows else "SPK-12"
+        told = (
+            "other rows reach the operator; its state is of those that reached it before"
+            if is_rows
+            else "the state was kept by another rule; Spark goes on with it as it is"
+        )
+        yield Finding(
+            f"$<{name}>", rule, _REFUSED, before, after, told,
+            ("keep it as the old query has it", _NEW, f"accept that the state goes on: --accept {rule}"),
+        )  # fmt: skip
+
+
+def report_data(report: QueryReport) -> dict[str, Any]:
+    """Return a report as plain data; its field names are stable."""
+    return {
+        **fields_of(report, "decision checkpoint query"),
+        "source": report.source or None,
+        "is_recorded": report.is_recorded,
+        "not_compared": list(report.not_compared),
+        "operators": [
+            {
+                "kind": (one.new or one.old).kind if one.new or one.old else None,  # type: ignore[union-attr]
+                "old": one.old.number if one.old else None,
+                "new": one.new.number if one.new else None,
+                "decision": str(one.decision),
+                "source": one.source or None,
+                **fields_of(one, "findings"),
+            }
+            for one in report.operators
+        ],
+    }

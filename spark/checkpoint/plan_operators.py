@@ -1,0 +1,374 @@
+"""The stateful operators of an optimized plan: what each keeps, in words of the columns of the query's sources.
+
+Names that a query gives to columns on the way are left out, so that two ways to write one query give equal words:
+`sum(n)` is the column `n` of the first source, whatever the query calls it; the second source's is `n@1`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from .plan_text import OUTPUTS, Node, Texts, conjuncts, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+AGGREGATION, SESSION, JOIN, LIMIT = "aggregation", "session window", "stream-stream join", "limit"
+WITHIN_WATERMARK, TRANSFORM = "dropDuplicatesWithinWatermark", "transformWithState"
+_DEDUPLICATIONS = {"Deduplicate": "dropDuplicates", "DeduplicateWithinWatermark": WITHIN_WATERMARK}
+_WITH_FUNCTION = {
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "FlatMapGroupsWithState": "flatMapGroupsWithState",
+    "TransformWithStateInPySpark": TRANSFORM,
+    "TransformWithState": "transformWithState (Scala)",
+}
+_SOURCES = {"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "StreamingDataSourceV2Relation"}
+_PLAIN = {"SubqueryAlias", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
+_FACTS = {"timeout": "timeout", "timeMode": "time mode"}
+_WIDENED = {"byte", "short", "integer", "long", "float"}
+
+
+@attrs.frozen
+class Column:
+    """A column that an operator keeps: its name, and what it is computed from."""
+
+    name: str
+    text: str
+
+
+@attrs.frozen
+class PlannedOperator:
+    """A stateful operator of a plan.
+
+    Attributes:
+        kind: Its kind, as `OperatorFacts.kind` has it; without the flavour of transformWithState.
+        keys: The columns of its keys; of a join, both sides of each equality.
+        values: The buffers of its aggregates, a text for each column.
+        sides: The columns that a join keeps, left and right.
+        facts: What else decides what it keeps, by a name for people.
+        unseen: What its plan does not show: the code of functions.
+    """
+
+    kind: str
+    keys: tuple[Column, ...] = ()
+    values: tuple[str, ...] = ()
+    sides: tuple[tuple[Column, ...], ...] = ()
+    facts: Mapping[str, str] = attrs.field(factory=dict)
+    unseen: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class PlannedQuery:
+    """The stateful operators of a plan by Spark's numbers, and its streaming sources in the order of offsets."""
+
+    operators: tuple[PlannedOperator, ...]
+    sources: tuple[str, ...]
+
+
+@attrs.frozen
+class _Rows:
+    """The rows that a node yields.
+
+    Attributes:
+        columns: Name and id of each column.
+        texts: What each attribute is computed from, by its id.
+        conditions: The conditions that the rows meet, since the last stateful operator.
+        steps: What else happened to them.
+        delay: The delay of their watermark, or "".
+        unseen: What the plan does not show.
+        is_streaming: Whether they come from a stream.
+    """
+
+    columns: tuple[tuple[str, int], ...]
+    texts: dict[int, str]
+    conditions: frozenset[str] = frozenset()
+    steps: tuple[str, ...] = ()
+    delay: str = ""
+    unseen: frozenset[str] = frozenset()
+    is_streaming: bool = False
+
+    def kept(self) -> tuple[Column, ...]:
+        return tuple(Column(name, self.texts.get(of, name)) for name, of in self.columns)
+
+    def facts(self, side: str = "") -> dict[str, str]:
+        told = {"filters": " and ".join(sorted(self.conditions)), "rows": "; ".join(self.steps)}
+        return {name + side: text for name, text in told.items() if text}
+
+
+def read_plan(plan: Node, *, buffers: Mapping[int, int], delays: Mapping[str, str]) -> PlannedQuery:
+    """Return the stateful operators and the sources of an optimized plan.
+
+    Args:
+        plan: The plan.
+        buffers: The number of buffers of each aggregate, by the id of its result.
+        delays: The delay of each watermark, by the id of its node.
+    """
+    reader = _Reader(buffers, delays)
+    reader.rows(plan)
+    operators = tuple(reader.found[place] for place in sorted(reader.found))
+    return PlannedQuery(operators, tuple(name for name, _ in reader.sources))
+
+
+@attrs.define
+class _Reader:
+    buffers: Mapping[int, int]
+    delays: Mapping[str, str]
+    found: dict[int, PlannedOperator] = attrs.field(factory=dict)
+    sources: list[tuple[str, tuple[int, ...]]] = attrs.field(factory=list)
+    statics: int = 0
+    entered: int = 0
+
+    def rows(self, node: Node) -> _Rows:
+        """Return the rows of a node. Operators are numbered on the way down, as Spark does it."""
+        self.entered += 1
+        place = self.entered
+        if node.name in _SOURCES:
+            return self._source(node)
+        inputs = [self.rows(child) for child in node.children]
+        if not inputs:
+            return self._static(node)
+        rows = inputs[0]
+        is_stateful = rows.is_streaming and (node.name != "Join" or inputs[1].is_streaming)
+        if is_stateful and node.name == "Join":
+            return self._joined(node, inputs[0], inputs[1], place)
+        if is_stateful and node.name in {"Aggregate", *_DEDUPLICATIONS, *_WITH_FUNCTION, "GlobalLimit"}:
+            return self._stateful(node, rows, place)
+        if node.name in {"Project", "Filter", "EventTimeWatermark", "Expand", "Union"} or node.name in _PLAIN:
+            return self._stateless(node, inputs)
+        return self._other(node, inputs)
+
+    def _source(self, node: Node) -> _Rows:
+        columns = _columns(node.expressions("output"))
+        source = (words_of(node.arguments.get("sourceName")), tuple(of for _, of in columns))
+        if source not in self.sources:
+            self.sources.append(source)
+        number = self.sources.index(source)
+        return _Rows(columns, {of: f"{name}@{number}" if number else name for name, of in columns}, is_streaming=True)
+
+    def _static(self, node: Node) -> _Rows:
+        self.statics += 1
+        columns = _columns(node.expressions("output"))
+        return _Rows(columns, {of: f"{name} of table {self.statics}" for name, of in columns})
+
+    def _stateless(self, node: Node, inputs: list[_Rows]) -> _Rows:
+        rows, unseen = inputs[0], set[str]()
+        texts = Texts(rows.texts, unseen)
+        if node.name == "Project":
+            listed = node.expressions("projectList")
+            rows = attrs.evolve(rows, columns=_columns(listed), texts=rows.texts | _named(listed, texts))
+        elif node.name == "Filter":
+            (condition,) = node.expressions("condition")
+            met = {texts.of(one) for one in conjuncts(condition)}
+            rows = attrs.evolve(rows, conditions=rows.conditions | met)
+        elif node.name == "EventTimeWatermark":
+            (time,) = node.expressions("eventTime")
+            delay = f"{texts.of(time)}, {self.delays.get(str(node.arguments.get('nodeId')), 'unknown')}"
+            rows = attrs.evolve(rows, delay="; ".join(filter(None, (rows.delay, delay))))
+        elif node.name == "Expand":
+            rows = _expanded(node, rows, texts)
+        elif node.name == "Union":
+            rows = _united(inputs)
+        return attrs.evolve(rows, unseen=rows.unseen | unseen)
+
+    def _other(self, node: Node, inputs: list[_Rows]) -> _Rows:
+        """Return the rows of a node that is no stateful operator, as a step that is named after it."""
+        unseen = set[str]()
+        known = {of: text for one in inputs for of, text in one.texts.items()}
+        texts = Texts(known, unseen)
+        step = texts.step(node)
+        made = _columns(one for name in OUTPUTS for one in node.expressions(name))
+        is_join = node.name == "Join"
+        kept = [one for each in inputs for one in each.columns] if is_join else list(inputs[0].columns)
+        columns = made if any(name in node.arguments for name in ("output", "outputAttrs")) else (*kept, *made)
+        is_udf = node.name.endswith("EvalPython")
+        if is_udf:  # each result is a function of columns, and nothing happens to the rows
+            calls = [texts.of(one) for one in node.expressions("udfs")]
+            known |= {of: call for (_, of), call in zip(made, calls, strict=True)}
+        else:
+            known |= {of: f"{name} of {step}" for name, of in made}
+        united = _merged(inputs)
+        steps = united.steps if is_udf else (*united.steps, step)
+        return attrs.evolve(
+            united, columns=tuple(columns), texts=known, steps=steps, unseen=united.unseen | frozenset(unseen)
+        )
+
+    def _stateful(self, node: Node, rows: _Rows, place: int) -> _Rows:
+        unseen = set[str]()
+        texts = Texts(rows.texts, unseen)
+        facts = rows.facts()
+        columns, known = rows.columns, rows.texts
+        values: tuple[str, ...] = ()
+        if node.name == "Aggregate":
+            grouping = node.expressions("groupingExpressions")
+            keys = _keys(grouping, texts)
+            listed = node.expressions("aggregateExpressions")
+            values = tuple(self._buffers(listed, texts))
+            is_session = any(key.text.startswith("session_window(") for key in keys)
+            kind = SESSION if is_session else AGGREGATION
+            columns, known = _columns(listed), rows.texts | _named(listed, texts)
+        elif node.name in _DEDUPLICATIONS:
+            kind, keys = _DEDUPLICATIONS[node.name], _keys(node.expressions("keys"), texts)
+            if kind == WITHIN_WATERMARK:
+                facts["watermark"] = rows.delay
+        elif node.name == "GlobalLimit":
+            kind, keys = LIMIT, ()
+            facts["limit"] = ", ".join(map(texts.of, node.expressions("limitExpr")))
+        else:
+            kind, keys, facts = self._with_function(node, rows, texts)
+            made = _columns(node.expressions("outputAttrs"))
+            columns, known = made, rows.texts | {of: f"{name} of {kind}" for name, of in made}
+        self.found[place] = PlannedOperator(kind, keys, values, facts=facts, unseen=tuple(sorted(rows.unseen | unseen)))
+        step = f"after {kind} of {', '.join(key.text for key in keys) or 'all rows'}"
+        return attrs.evolve(
+            rows, columns=columns, texts=known, conditions=frozenset(), steps=(step,),
+            unseen=rows.unseen | frozenset(unseen),
+        )  # fmt: skip
+
+    def _with_function(self, node: Node, rows: _Rows, texts: Texts) -> tuple[str, tuple[Column, ...], dict[str, str]]:
+        """Return kind, keys and facts of an operator that calls a function for each key."""
+        if "groupingAttributes" in node.arguments:
+            keys = _keys(node.expressions("groupingAttributes"), texts)
+        else:  # the grouping columns are the first of its rows
+            keys = rows.kept()[: int(node.arguments.get("groupingAttributesLen") or 0)]
+        for function in node.expressions("functionExpr"):
+            texts.of(function)
+        facts = rows.facts() | {
+            words: words_of(node.arguments[name]) for name, words in _FACTS.items() if name in node.arguments
+        }
+        return _WITH_FUNCTION[node.name], keys, facts
+
+    def _buffers(self, listed: Iterable[Node], texts: Texts) -> Iterator[str]:
+        """Yield the text of each buffer; Spark keeps equal aggregates once, in the order of their first use."""
+        seen = set()
+        for one in listed:
+            for aggregate in (part for part in one.within() if part.name == "AggregateExpression"):
+                text = texts.of(aggregate)
+                if text not in seen:
+                    seen.add(text)
+                    count = self.buffers.get(int(aggregate.arguments["resultId"]["id"]), 1)
+                    yield from _of_average(aggregate, texts) if count == 2 else [text] * count
+
+    def _joined(self, node: Node, left: _Rows, right: _Rows, place: int) -> _Rows:
+        unseen = set[str]()
+        texts = Texts(left.texts | right.texts, unseen)
+        keys: list[Column] = []
+        rest: list[str] = []
+        ids = [{of for one in node.children[side].within() for of in _made(one)} for side in (0, 1)]
+        for condition in node.expressions("condition"):
+            for one in conjuncts(condition):
+                pair = _equality(one, ids)
+                if pair is None:
+                    rest.append(texts.of(one))
+                else:
+                    keys.append(Column(f"field{len(keys)}", " = ".join(map(texts.of, pair))))
+        how = words_of(node.arguments.get("joinType"))
+        facts = left.facts(" of the left side") | right.facts(" of the right side")
+        facts |= {"kind of join": how, "condition": " and ".join(sorted(rest))}
+        facts |= {
+            f"watermark of the {side} side": one.delay for side, one in (("left", left), ("right", right)) if one.delay
+        }
+        self.found[place] = PlannedOperator(
+            JOIN, tuple(keys), sides=(left.kept(), right.kept()),
+            facts={name: text for name, text in facts.items() if text},
+            unseen=tuple(sorted(left.unseen | right.unseen | unseen)),
+        )  # fmt: skip
+        columns = left.columns if how in {"LeftSemi", "LeftAnti"} else (*left.columns, *right.columns)
+        step = f"after {how} join on {', '.join(key.text for key in keys)}"
+        return attrs.evolve(
+            _merged([left, right]), columns=columns, conditions=frozenset(), steps=(step,),
+            unseen=left.unseen | right.unseen | frozenset(unseen),
+        )  # fmt: skip
+
+
+def _columns(nodes: Iterable[Node]) -> tuple[tuple[str, int], ...]:
+    return tuple((str(node.arguments["name"]), node.expression_id) for node in nodes if "exprId" in node.arguments)
+
+
+def _named(listed: Iterable[Node], texts: Texts) -> dict[int, str]:
+    return {node.expression_id: texts.of(node) for node in listed if "exprId" in node.arguments}
+
+
+def _keys(nodes: Iterable[Node], texts: Texts) -> tuple[Column, ...]:
+    return tuple(Column(str(node.arguments.get("name", "")), texts.of(node)) for node in nodes)
+
+
+def _made(node: Node) -> Iterator[int]:
+    """Yield the ids of the columns that a node has."""
+    for name in ("projectList", "aggregateExpressions", *OUTPUTS):
+        yield from (of for _, of in _columns(node.expressions(name)))
+
+
+def _equality(condition: Node, ids: list[set[int]]) -> tuple[Node, Node] | None:
+    """Return both sides of an equality of the left and the right side of a join, in this order."""
+    if condition.name != "EqualTo":
+        return None
+    used = [
+        {one.expression_id for one in side.within() if one.name == "AttributeReference"} for side in condition.children
+    ]
+    first, second = condition.children
+    if not all(used):
+        return None
+    if used[0] <= ids[0] and used[1] <= ids[1]:
+        return first, second
+    if used[0] <= ids[1] and used[1] <= ids[0]:
+        return second, first
+    return None
+
+
+def _of_average(aggregate: Node, texts: Texts) -> list[str]:
+    """Return both buffers of an aggregate; those of an average are a sum of doubles and a count."""
+    function, text = aggregate.children[0], texts.of(aggregate)
+    of = function.children[0] if function.children else function
+    kind = of.arguments.get("dataType")
+    is_plain = len(aggregate.children) == 1 and not aggregate.arguments.get("isDistinct")
+    if (
+        function.name != "Average"
+        or not is_plain
+        or of.name != "AttributeReference"
+        or kind not in {"double", *_WIDENED}
+    ):
+        return [text, text]
+    column = texts.of(of)
+    return [f"sum({column if kind == 'double' else f'cast({column} as double)'})", f"count({column})"]
+
+
+def _expanded(node: Node, rows: _Rows, texts: Texts) -> _Rows:
+    made = _columns(node.expressions("output"))
+    listed = [[texts.of(_tree_of(one)) for one in each] for each in node.arguments["projections"]]
+    known = {of: " or ".join(dict.fromkeys(each[index] for each in listed)) for index, (_, of) in enumerate(made)}
+    return attrs.evolve(rows, columns=made, texts=rows.texts | known)
+
+
+def _tree_of(said: list[dict[str, object]]) -> Node:
+    (node,) = Node("", {"one": said}, ()).expressions("one")
+    return node
+
+
+def _united(inputs: list[_Rows]) -> _Rows:
+    """Return the rows of a union: each column is that of the first part, or those of all."""
+    first, known = inputs[0], {}
+    for index, (_, of) in enumerate(first.columns):
+        known[of] = " or ".join(dict.fromkeys(one.kept()[index].text for one in inputs))
+    conditions = {one.conditions for one in inputs}
+    merged = _merged(inputs)
+    if len(conditions) > 1:
+        told = " or ".join(" and ".join(sorted(one.conditions)) or "all" for one in inputs)
+        merged = attrs.evolve(merged, conditions=frozenset([f"({told})"]))
+    return attrs.evolve(merged, columns=first.columns, texts=merged.texts | known, steps=(*merged.steps, "union"))
+
+
+def _merged(inputs: list[_Rows]) -> _Rows:
+    rows = inputs[0]
+    for other in inputs[1:]:
+        rows = attrs.evolve(
+            rows,
+            texts=rows.texts | other.texts,
+            conditions=rows.conditions | other.conditions,
+            steps=(*rows.steps, *other.steps),
+            delay="; ".join(filter(None, (rows.delay, other.delay))),
+            unseen=rows.unseen | other.unseen,
+            is_streaming=rows.is_streaming or other.is_streaming,
+        )
+    return rows

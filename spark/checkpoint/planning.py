@@ -1,0 +1,226 @@
+"""The plan of a streaming query that was not started, and the schemas that Spark would write for it.
+
+Spark plans a batch of a streaming query as `IncrementalExecution`; `explain()` makes one, too. Here it is made as for
+the first batch of a query whose checkpoint is a new folder: planning that batch writes the metadata and the schemas of
+its state stores there, and nothing else. No source is read, no query is started, and no sink is touched.
+
+This module knows the internals of Spark: its releases are in `TRIED`. Source: notes on Spark, and Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+
+from ...serializers.errors import DeclarationError, StateShiftError, UnsupportedFormat, shown
+from .plan_operators import TRANSFORM, read_plan
+from .plan_text import parse_plan
+from .processors import UNSEEN, times_to_live
+from .reader import SparkCheckpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from .plan_operators import PlannedOperator, PlannedQuery
+
+TRIED = ("4.3.",)
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_ALWAYS = {
+    "spark.sql.adaptive.enabled": "false",  # as every streaming query has it
+    "spark.sql.cbo.enabled": "false",
+    "spark.sql.optimizer.inSetConversionThreshold": "1000000000",  # a set of constants has no text
+}
+_SHUFFLE, _PARTITIONS = "spark.sql.shuffle.partitions", "spark.sql.streaming.internal.stateStore.partitions"
+_WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), .*, (.*)")
+
+
+@attrs.frozen
+class Planned:
+    """A planned query.
+
+    Attributes:
+        query: Its stateful operators and its sources.
+        state: What Spark would write of its state: a checkpoint without a batch.
+        settings: The settings under which it was planned, as an offset log pins them.
+    """
+
+    query: PlannedQuery
+    state: SparkCheckpoint
+    settings: Mapping[str, str]
+
+
+@attrs.frozen
+class UnstartedQuery:
+    """A streaming query that was not started: a DataFrame, and what its writer says.
+
+    Attributes:
+        frame: The DataFrame.
+        output_mode: `append`, `update` or `complete`.
+        checkpoint: The place of its checkpoint, or "".
+    """
+
+    frame: DataFrame = attrs.field(repr=False)
+    output_mode: str
+    checkpoint: str = ""
+
+    @classmethod
+    def of(cls, query: DataFrame | DataStreamWriter, *, output_mode: str = "") -> UnstartedQuery:
+        """Return the query that a streaming DataFrame or its writer is.
+
+        Raises:
+            DeclarationError: It is another object, or not a streaming DataFrame.
+        """
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        frame, mode, checkpoint = cast("Any", query), output_mode or "append", ""
+        if isinstance(query, DataStreamWriter):
+            writer = cast("Any", query)
+            frame = writer._df  # noqa: SLF001 - there is no public way
+            said = _private(writer._jwrite, "outputMode")  # noqa: SLF001
+            mode = output_mode or str(said.toString()).lower()
+            place = _private(writer._jwrite, "extraOptions").get("checkpointLocation")  # noqa: SLF001
+            checkpoint = str(place.get()) if place.isDefined() else ""
+        if not hasattr(frame, "_jdf"):
+            raise DeclarationError(
+                f"{shown(query)} is neither a streaming DataFrame of Spark nor a writer of one",
+                advice="return the DataFrame, or df.writeStream with its options, before start(); Spark Connect has no"
+                " plan that could be read",
+            )
+        if not frame.isStreaming:
+            raise DeclarationError(
+                "the DataFrame is not a streaming one", advice="build it on spark.readStream, and do not start it"
+            )
+        return cls(frame, mode, checkpoint)
+
+
+def _with_times(
+    operators: Iterable[PlannedOperator], times: Iterator[dict[str, str] | None]
+) -> Iterator[PlannedOperator]:
+    """Yield the operators, with the times to live of each transformWithState."""
+    for operator in operators:
+        declared = next(times, None) if operator.kind == TRANSFORM else {}
+        unseen = (*operator.unseen, UNSEEN) if declared is None else operator.unseen
+        yield attrs.evolve(operator, facts={**operator.facts, **(declared or {})}, unseen=unseen)
+
+
+def _private(java: Any, name: str) -> Any:
+    field = java.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(java)
+
+
+@contextmanager
+def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) -> Iterator[Planned]:
+    """Plan a query; what Spark would write of its state is there within the `with` block.
+
+    Args:
+        query: The query.
+        settings: The settings that a checkpoint pins; None: those of the session.
+
+    Raises:
+        UnsupportedFormat: The release of Spark was not tried, or it printed a plan of an unknown form.
+        StateShiftError: Spark does not plan the query; its reason is in the message.
+    """
+    _require_tried(query.frame.sparkSession)
+    folder = Path(tempfile.mkdtemp(prefix="stateshift-plan-"))
+    try:
+        execution, pinned = _execution(query, settings, folder)
+        optimized = execution.optimizedPlan()
+        shown_plan = _said(execution.executedPlan) and optimized.toString()
+        execution.writeRecordedStateMetadata()
+        plan = read_plan(
+            parse_plan(optimized.toJSON()),
+            buffers=dict(_buffers(optimized)),
+            delays=dict(_WATERMARK.findall(shown_plan)),
+        )
+        plan = attrs.evolve(plan, operators=tuple(_with_times(plan.operators, times_to_live(optimized))))
+        yield Planned(plan, SparkCheckpoint.open(folder), pinned)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_tried(spark: SparkSession) -> None:
+    if not spark.version.startswith(TRIED):
+        raise UnsupportedFormat(
+            f"queries are planned with Spark {', '.join(one + 'x' for one in TRIED)}; this is Spark {spark.version}",
+            advice="run the check with that release; or compare two checkpoints: stateshift diff spark:OLD spark:NEW",
+        )
+
+
+def _execution(query: UnstartedQuery, settings: Mapping[str, str] | None, folder: Path) -> tuple[Any, dict[str, str]]:
+    """Return Spark's planner of a first batch, and the settings that it uses."""
+    java: Any = query.frame.sparkSession
+    jvm: Any = java._jvm  # noqa: SLF001 - the planner has no public name
+    streaming = getattr(jvm, _STREAMING)
+    session = java._jsparkSession.cloneSession()  # noqa: SLF001
+    for name, value in _ALWAYS.items():
+        session.conf().set(name, value)
+    metadata_of = streaming.checkpointing.OffsetSeqMetadata
+    if settings is None:
+        session.conf().set(_PARTITIONS, session.conf().get(_SHUFFLE))
+        metadata = metadata_of.apply(0, 0, session.conf())
+    else:
+        metadata = metadata_of.apply(json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": dict(settings)}))
+        metadata_of.setSessionConf(metadata, session.sessionState().conf())
+    text = str(metadata.json())
+    (folder / "offsets").mkdir()
+    (folder / "offsets" / "0").write_text(f"v1\n{text}\n-\n", encoding="utf-8")
+    (folder / "metadata").write_text('{"id":"planned"}', encoding="utf-8")
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, query.output_mode.capitalize())()
+    new_id = jvm.java.util.UUID.randomUUID
+    made_by = streaming.runtime.IncrementalExecution
+    rest = [getattr(made_by, f"$lessinit$greater$default${at}")() for at in range(12, 17)]
+    execution = made_by(
+        session, cast("Any", query.frame)._jdf.logicalPlan(), mode, (folder / "state").as_uri(), new_id(), new_id(), 0,  # noqa: SLF001
+        getattr(getattr(jvm.scala, "None$"), "MODULE$"), metadata, streaming.runtime.WatermarkPropagator.noop(), True,  # noqa: FBT003
+        *rest,
+    )  # fmt: skip
+    return execution, dict(json.loads(text)["conf"])
+
+
+def _said(plan: Any) -> Any:
+    """Call Spark's planner; return what it returns.
+
+    Raises:
+        StateShiftError: It refuses the query.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        return plan()
+    except PySparkException as error:
+        raise StateShiftError(
+            f"Spark does not plan the query: {str(error).splitlines()[0]}",
+            advice="see whether df.explain() and a start with a new checkpoint work",
+            written="Nothing was started.",
+        ) from error
+
+
+def _buffers(plan: Any) -> Iterator[tuple[int, int]]:
+    """Yield the number of buffers of each aggregate, by the id of its result."""
+    if plan.getClass().getSimpleName() == "Aggregate":
+        listed = plan.aggregateExpressions()
+        for index in range(listed.size()):
+            yield from _of_expression(listed.apply(index))
+    children = plan.children()
+    for index in range(children.size()):
+        yield from _buffers(children.apply(index))
+
+
+def _of_expression(expression: Any) -> Iterator[tuple[int, int]]:
+    if expression.getClass().getSimpleName() == "AggregateExpression":
+        yield expression.resultId().id(), expression.aggregateFunction().aggBufferAttributes().size()
+        return
+    children = expression.children()
+    for index in range(children.size()):
+        yield from _of_expression(children.apply(index))

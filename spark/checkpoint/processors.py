@@ -1,0 +1,60 @@
+"""Times to live of transformWithState: neither a plan nor a checkpoint shows them, only the processor's `init`.
+
+The processor lies in the plan as Spark will send it to its workers. A copy of it is told to declare its variables to a
+handle that notes them; no state is touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NODE = "TransformWithStateInPySpark"
+UNSEEN = "times to live, which the processor did not declare to the check,"
+
+
+@attrs.define
+class _Handle:
+    """Stands for Spark's handle in `init`: every variable is one that has nothing."""
+
+    declared: dict[str, str] = attrs.field(factory=dict)
+
+    def getValueState(self, name: str, schema: Any, ttlDurationMs: int | None = None) -> None:  # noqa: N802, N803 - Spark's
+        self._declare(name, ttlDurationMs)
+
+    getListState = getValueState  # noqa: N815 - Spark's
+
+    def getMapState(self, name: str, key: Any, value: Any, ttlDurationMs: int | None = None) -> None:  # noqa: N802, N803 - Spark's
+        self._declare(name, ttlDurationMs)
+
+    def deleteIfExists(self, name: str) -> None:  # noqa: N802 - Spark's
+        """A variable of an older query is deleted; it has no time to live."""
+
+    def _declare(self, name: str, ttl_ms: int | None) -> None:
+        if ttl_ms:
+            self.declared[f"time to live of {name}"] = f"{ttl_ms} ms"
+
+
+def times_to_live(plan: Any) -> Iterator[dict[str, str] | None]:
+    """Yield for each transformWithState of a plan of Java's the times to live; None where they cannot be seen."""
+    if plan.getClass().getSimpleName() == _NODE:
+        yield _declared(plan.functionExpr())
+    children = plan.children()
+    for index in range(children.size()):
+        yield from times_to_live(children.apply(index))
+
+
+def _declared(function: Any) -> dict[str, str] | None:
+    from pyspark import cloudpickle
+
+    handle = _Handle()
+    try:  # it is the code of this process, pickled by PySpark when the query was built
+        code, _ = cloudpickle.loads(bytes(function.func().command().unsafeArray()))
+        code.__self__._stateful_processor.init(handle)  # noqa: SLF001 - there is no public way
+    except Exception:  # noqa: BLE001 - a processor may do anything in `init`; then nothing is claimed
+        return None
+    return handle.declared

@@ -1,0 +1,240 @@
+"""`describe`: the stateful operators of a streaming query that was not started, and those of a checkpoint beside them.
+
+query = describe(spark.readStream.….groupBy("k").agg(sum("n")))
+query.operators[0].stores["default"].value      # the types that Spark would write
+query.operators[0].columns["default"]           # {"key.k": "k", "value.sum": "sum(n)"}: what stands in them
+
+A checkpoint has the types alone: what stands in the columns is known of a query, and of a recording of one.
+"""
+
+from __future__ import annotations
+
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import UnsupportedFormat
+from .plan_operators import JOIN, LIMIT, PlannedOperator
+from .planning import UnstartedQuery, planned
+from .reader import SparkCheckpoint
+from .schema_files import StoreSchema
+from .spark_types import parse_struct, schema_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from .logs import PlannedBatch
+    from .reader import SparkOperator
+
+
+@attrs.frozen
+class QueryOperator:
+    """A stateful operator of a query, or of a checkpoint.
+
+    Attributes:
+        number: Its number in the query; Spark counts stateful operators from 0.
+        kind: The kind of the operator, as a query's author calls it.
+        stores: The types of its stores, by name.
+        unreadable: Why the types of a store are not known, or "".
+        columns: What stands in the columns of a store, by `key.NAME` or `value.NAME`; of a checkpoint nothing.
+        facts: What else decides what the operator keeps, by a name for people: filters, a time-out.
+        unseen: What the plan does not show: the code of functions.
+        is_planned: Whether columns and facts are known.
+    """
+
+    number: int
+    kind: str
+    stores: Mapping[str, StoreSchema]
+    unreadable: str = ""
+    columns: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    facts: Mapping[str, str] = attrs.field(factory=dict)
+    unseen: tuple[str, ...] = ()
+    is_planned: bool = False
+
+    @property
+    def title(self) -> str:
+        """The operator in messages."""
+        return f"{self.number} ({self.kind})"
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Names and types of the keys of its first store, by which operators of one kind are told apart."""
+        for _, schema in sorted(self.stores.items()):
+            return tuple((field.name, field.type.describe()) for field in schema.key.fields)
+        return ()
+
+
+@attrs.frozen
+class QueryDescription:
+    """The stateful operators of a streaming query.
+
+    Attributes:
+        origin: Where the description comes from, in words.
+        operators: The operators, by number.
+        sources: The streaming sources, in the order of Spark's offsets; of a checkpoint their numbers or names.
+        settings: The settings under which the query is planned.
+        spark: The version of Spark that planned it; "" of a checkpoint.
+    """
+
+    origin: str
+    operators: tuple[QueryOperator, ...]
+    sources: tuple[str, ...] = ()
+    settings: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    spark: str = ""
+
+
+def describe(
+    query: DataFrame | DataStreamWriter,
+    *,
+    checkpoint: str | os.PathLike[str] = "",
+    output_mode: str = "",
+) -> QueryDescription:
+    """Return the stateful operators of a streaming query that was not started.
+
+    Spark plans the query as for its first batch. Nothing is started, and no source is read; of transformWithState Spark
+    calls `init`, in a process of its own.
+
+    Args:
+        query: A streaming DataFrame, or a writer of one before `start()`.
+        checkpoint: A checkpoint, whose pinned settings Spark takes for the plan; by default those of the session.
+        output_mode: `append`, `update` or `complete`; by default that of the writer, and `append` for a DataFrame.
+
+    Raises:
+        DeclarationError: The query is neither, or no streaming one.
+        UnsupportedFormat: The release of Spark was not tried, or the plan has an operator that is not known.
+        StateShiftError: Spark does not plan the query.
+    """
+    last = SparkCheckpoint.open(checkpoint).log.last if checkpoint else None
+    return describe_under(UnstartedQuery.of(query, output_mode=output_mode), last)
+
+
+def describe_under(query: UnstartedQuery, batch: PlannedBatch | None, origin: str = "query") -> QueryDescription:
+    """Return the stateful operators of a query under the settings that a batch pins; see `describe`."""
+    with planned(query, None if batch is None else batch.settings) as plan:
+        operators = tuple(starmap(_operator, _paired(plan.state.operators, plan.query.operators)))
+        return QueryDescription(origin, operators, plan.query.sources, plan.settings, query.frame.sparkSession.version)
+
+
+def describe_stored(checkpoint: SparkCheckpoint) -> QueryDescription:
+    """Return the stateful operators of a checkpoint, with types and without what stands in them."""
+    last = checkpoint.log.last
+    sources = () if last is None else tuple(source.name for source in last.sources)
+    settings = {} if last is None else last.settings
+    return QueryDescription(
+        f"Spark checkpoint {checkpoint.place}", tuple(map(_stored, checkpoint.operators)), sources, settings
+    )
+
+
+def _paired(
+    found: tuple[SparkOperator, ...], listed: tuple[PlannedOperator, ...]
+) -> Iterator[tuple[SparkOperator, PlannedOperator]]:
+    """Pair what Spark wrote of each operator with what the plan says of it: both are in the order of Spark's numbers.
+
+    Raises:
+        UnsupportedFormat: They are not the same operators.
+    """
+    has_limit = any(one.kind == LIMIT for one in found)
+    left = [one for one in listed if has_limit or one.kind != LIMIT]  # outside of append a limit keeps nothing
+    if len(left) != len(found) or any(not one.kind.startswith(of.kind) for one, of in zip(found, left, strict=True)):
+        ours, theirs = (", ".join(one.kind for one in side) or "none" for side in (left, found))
+        raise UnsupportedFormat(
+            f"the plan has stateful operators that are not known: Spark counts {theirs}; the plan was read as {ours}",
+            advice="compare two checkpoints instead: stateshift diff spark:OLD spark:NEW",
+        )
+    return zip(found, left, strict=True)
+
+
+def _stored(operator: SparkOperator) -> QueryOperator:
+    schemas, unreadable = {}, ""
+    for store in operator.stores:
+        if store.schema is None:
+            unreadable = f"{store.name}: {store.unsupported or 'its types are not read by this release'}"
+        else:
+            schemas[store.name] = store.schema
+    return QueryOperator(operator.number, operator.kind, schemas, unreadable)
+
+
+def _operator(operator: SparkOperator, plan: PlannedOperator) -> QueryOperator:
+    stored, unseen = _stored(operator), plan.unseen
+    for schema in stored.stores.values():
+        if plan.values and len(schema.value.fields) - len(plan.values) not in {0, len(plan.keys)}:
+            plan, unseen = attrs.evolve(plan, values=()), (*unseen, "what each aggregate is computed from")
+    columns = {name: _columns(name, schema, plan) for name, schema in stored.stores.items()}
+    return attrs.evolve(stored, columns=columns, facts=plan.facts, unseen=unseen, is_planned=True)
+
+
+def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str, str]:
+    """Return what stands in the columns of a store, as far as the plan says it."""
+    values = schema.value.names
+    known = {key.name: key.text for key in reversed(plan.keys)}
+    found = {f"key.{name}": known[name] for name in schema.key.names if name in known}
+    found |= {f"value.{name}": known[name] for name in values if name in known}
+    if plan.values:  # format 1 and sessions have the keys in front of them
+        of_values = values[len(values) - len(plan.values) :]
+        found |= {f"value.{name}": text for name, text in zip(of_values, plan.values, strict=True)}
+    if plan.kind == JOIN:
+        side = plan.sides[1 if store.startswith("right") else 0]
+        of_side = {column.name: column.text for column in reversed(side)}
+        found |= {f"value.{name}": of_side[name] for name in values if name in of_side}
+    return found
+
+
+def to_data(query: QueryDescription) -> dict[str, Any]:
+    """Return a description as plain data."""
+    return {
+        "spark": query.spark,
+        "sources": list(query.sources),
+        "settings": dict(query.settings),
+        "operators": [_operator_data(one) for one in query.operators],
+    }
+
+
+def _operator_data(operator: QueryOperator) -> dict[str, Any]:
+    return {
+        "number": operator.number,
+        "kind": operator.kind,
+        "unreadable": operator.unreadable,
+        "stores": {
+            name: {"key": schema_text(schema.key), "value": schema_text(schema.value)}
+            for name, schema in operator.stores.items()
+        },
+        "columns": {name: dict(texts) for name, texts in operator.columns.items()},
+        "facts": dict(operator.facts),
+        "unseen": list(operator.unseen),
+    }
+
+
+def from_data(data: dict[str, Any], origin: str) -> QueryDescription:
+    """Return the description that `to_data` returned as data.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: It is no such data.
+    """
+    operators = tuple(
+        QueryOperator(
+            int(one["number"]),
+            str(one["kind"]),
+            {
+                str(name): StoreSchema(parse_struct(schema["key"]), parse_struct(schema["value"]))
+                for name, schema in one["stores"].items()
+            },
+            str(one["unreadable"]),
+            {str(name): _texts(texts) for name, texts in one["columns"].items()},
+            _texts(one["facts"]),
+            tuple(map(str, one["unseen"])),
+            is_planned=True,
+        )
+        for one in data["operators"]
+    )
+    return QueryDescription(
+        origin, operators, tuple(map(str, data["sources"])), _texts(data["settings"]), str(data["spark"])
+    )
+
+
+def _texts(said: dict[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in said.items()}

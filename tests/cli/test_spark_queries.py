@@ -1,0 +1,88 @@
+"""`stateshift check spark:CHECKPOINT --query`: statuses, output, and what its options do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from spark_checkpoints import place
+
+QUERIES = """
+from pyspark.sql import functions as F
+
+def rows(spark):
+    return spark.readStream.schema("k string, l string, n int, d double, at timestamp").json(".")
+
+def same(spark):
+    return rows(spark).groupBy("k", "l").agg(F.sum("n").alias("other")).writeStream.outputMode("update")
+
+def largest(spark):
+    return rows(spark).groupBy("k", "l").agg(F.max("n"))
+
+def other_column(spark):
+    return rows(spark).groupBy("k", "l").agg(F.sum(F.length("k")))
+
+def started(spark):
+    return same(spark).format("noop").option("checkpointLocation", "new").start()
+
+def broken():
+    return 1 // 0
+"""
+
+
+@pytest.fixture
+def check(run, job_folder, stateshift_spark):
+    """`check("--query", "queries:same")`: on the checkpoint of a query that sums a column."""
+    assert stateshift_spark
+    (job_folder / "queries.py").write_text(QUERIES)
+    return lambda *more: run("check", f"spark:{place('checksums')}", *more)
+
+
+def test_a_check_ends_with_the_status_of_its_decision(check):
+    unchanged = check("--query", "queries:same")
+    changed = check("--query", "queries:largest")
+    known = check("--query", "queries:other_column", "--was", "queries:same")
+    accepted = check("--query", "queries:other_column", "--was", "queries:same", "--accept", "SPK-10")
+
+    assert [one.status for one in (unchanged, changed, known, accepted)] == [0, 4, 1, 0]
+    assert "start: the query can go on from the state in the checkpoint" in unchanged.stdout
+    assert "$.value.sum  bigint -> (gone)" in changed.stdout
+    assert re.search(r"refuse +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", known.stdout)
+    assert "accepted: " in accepted.stdout
+
+
+def test_what_is_not_seen_is_told_and_may_be_refused(check):
+    seen = check("--query", "queries:other_column")
+
+    assert (seen.status, seen.stdout.count("SPK-17")) == (0, 1)
+    assert check("--query", "queries:other_column", "--require-recording").status == 4
+    assert check("--query", "queries:other_column", "--forbid", "unverified").status == 1
+
+
+def test_json_has_the_documented_keys(check, root):
+    page = (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+
+    data = check("--query", "queries:largest", "--json").data
+
+    assert (data["decision"], data["exit_status"], data["source"], data["is_recorded"]) == ("migrate", 4, None, False)
+    told = set(re.findall(r"`([^`\s]+)`", page.split("## stateshift check")[1].split("\n## ")[0]))
+    found = [finding for one in data["operators"] for finding in one["findings"]]
+    assert {key for one in (data, *data["operators"], *found) for key in one} - told == set()
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "told"),
+    [
+        ([], 2, "specify the new query"),
+        (["--query", "queries:missing"], 2, "has no attribute 'missing'"),
+        (["--query", "queries:broken"], 2, "ZeroDivisionError"),
+        (["--query", "queries:started"], 2, "the function started the query"),
+        (["--query", "queries:same", "--accept", "SPK-4"], 2, "findings of SPK-4 cannot be accepted"),
+        (["--query", "queries:same", "--was", "queries:largest"], 2, "was not written by the old code"),
+    ],
+)
+def test_what_cannot_be_checked_is_an_error_with_a_way_out(check, more, status, told):
+    ran = check(*more)
+
+    assert ran.status == status
+    assert told in ran.stderr

@@ -1,0 +1,150 @@
+"""The verdict on two descriptions, which needs neither Spark nor a checkpoint."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from stateshift.compat.policy import Policy
+from stateshift.serializers.errors import DeclarationError
+from stateshift.spark.checkpoint.judging import judge, report_data
+from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator
+from stateshift.spark.checkpoint.schema_files import StoreSchema
+from stateshift.spark.checkpoint.spark_types import parse_struct
+
+
+def struct(**fields):
+    listed = [{"name": name, "type": of, "nullable": True} for name, of in fields.items()]
+    return parse_struct(json.dumps({"type": "struct", "fields": listed}))
+
+
+def operator(number=0, kind="aggregation", *, key=None, value=None, columns=None, facts=None, **more):
+    stores = {"default": StoreSchema(struct(**(key or {"k": "string"})), struct(**(value or {"sum": "long"})))}
+    of = {"default": {"key.k": "k", "value.sum": "sum(n)"} if columns is None else columns}
+    return QueryOperator(number, kind, stores, columns=of, facts=facts or {}, is_planned=True, **more)
+
+
+def query(*operators, sources=("s",)):
+    return QueryDescription("the query", operators, sources)
+
+
+def stored(description):
+    """What a checkpoint shows of a query."""
+    bare = (attrs.evolve(one, columns={}, facts={}, unseen=(), is_planned=False) for one in description.operators)
+    return attrs.evolve(description, operators=tuple(bare), origin="checkpoint")
+
+
+def judged(was, now, *, is_known=True, **more):
+    report = judge(stored(was), now, known=was if is_known else None, **more)
+    return str(report.decision), [(finding.rule, finding.path) for finding in report.findings()]
+
+
+SUM = operator()
+
+
+def test_an_equal_query_starts():
+    assert judged(query(SUM), query(SUM)) == ("start", [])
+    assert judged(query(SUM), query(SUM), is_known=False) == ("start", [("SPK-17", "$")])
+
+
+def test_a_key_that_is_computed_alike_may_have_another_name():
+    renamed = operator(key={"key": "string"}, columns={"key.key": "k", "value.sum": "sum(n)"})
+
+    assert judged(query(SUM), query(renamed)) == ("start", [])
+    assert judged(query(SUM), query(renamed), is_known=False) == (
+        "refuse", [("SPK-4", "$.key.k"), ("SPK-11", "$.key.key"), ("SPK-17", "$")]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["condition", "kind of join", "limit", "time mode", "timeout", "watermark"])
+def test_another_rule_for_keeping_state_is_refused_unless_it_is_meant_spk_12(name):
+    was, now = (query(operator(facts={name: text})) for text in ("10 minutes", "1 minute"))
+
+    assert judged(was, now) == ("refuse", [("SPK-12", f"$<{name}>")])
+    assert judged(was, now, is_known=False) == ("start", [("SPK-17", "$")])
+    assert judged(was, now, accept=("SPK-12",)) == ("start", [("SPK-12", f"$<{name}>")])
+
+
+def test_other_rows_are_refused_unless_that_is_meant_spk_13():
+    was, now = query(SUM), query(operator(facts={"filters": "(3 < n)"}))
+
+    assert judged(was, now) == ("refuse", [("SPK-13", "$<filters>")])
+    assert judged(was, now, accept=("SPK-13",))[0] == "start"
+
+
+def test_operators_are_paired_by_what_they_are_spk_14():
+    users, shops = (
+        operator(number, "dropDuplicates", key={name: "string"}, columns={f"key.{name}": name})
+        for number, name in ((0, "user"), (1, "shop"))
+    )
+    exchanged = query(attrs.evolve(shops, number=0), attrs.evolve(users, number=1))
+
+    for is_known in (True, False):
+        decision, found = judged(query(users, shops), exchanged, is_known=is_known)
+        assert (decision, [rule for rule, _ in found if rule != "SPK-17"]) == ("refuse", ["SPK-14", "SPK-14"])
+        added = judged(query(users), query(users, shops), is_known=is_known)
+        gone = judged(query(users, shops), query(users), is_known=is_known)
+        assert [added[0], gone[0]] == ["refuse", "refuse"]
+        assert ("SPK-14", "$") in added[1]
+        assert ("SPK-14", "$") in gone[1]
+
+
+def test_two_operators_that_look_alike_are_told_apart_by_what_they_compute():
+    one, other = (operator(number, "dropDuplicates", columns={"key.k": text}) for number, text in ((0, "a"), (1, "b")))
+    exchanged = query(attrs.evolve(other, number=0), attrs.evolve(one, number=1))
+
+    assert judged(query(one, other), exchanged) == ("refuse", [("SPK-14", "$"), ("SPK-14", "$")])
+
+
+def test_sources_are_paired_by_position_spk_15():
+    was = query(SUM, sources=("a", "b"))
+
+    assert judged(was, query(SUM, sources=("b", "a"))) == ("refuse", [("SPK-15", "$<sources>")])
+    assert judged(was, query(SUM, sources=("b", "a")), accept=("SPK-15",))[0] == "start"
+    assert judged(was, query(SUM, sources=("a",)), is_known=False) == (
+        "refuse", [("SPK-15", "$<sources>"), ("SPK-17", "$")]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "one", [operator(kind="unknown operator"), operator(kind="newOperator"), attrs.evolve(SUM, unreadable="why")]
+)
+def test_what_is_not_known_is_refused_and_never_left_out_spk_16(one):
+    assert judged(query(one), query(one), is_known=False) == ("refuse", [("SPK-16", "$")])
+
+
+def test_a_field_of_users_own_state_with_another_name_is_a_possible_rename_spk_18():
+    was, now = (
+        operator(kind="applyInPandasWithState", value={"groupState": {"type": "struct", "fields": [
+            {"name": name, "type": "string", "nullable": True}, {"name": "other", "type": "string", "nullable": True}
+        ]}}) for name in ("first", "given")
+    )  # fmt: skip
+    report = judge(stored(query(was)), query(now), known=query(was))
+
+    (finding,) = report.findings()
+
+    assert (str(report.decision), finding.rule, finding.flags) == ("start", "SPK-18", ("possible_rename:first->given",))
+    assert judged(query(was), query(now), policy=Policy(forbid=["possible_rename"]))[0] == "refuse"
+
+
+def test_a_change_that_spark_refuses_cannot_be_accepted():
+    with pytest.raises(DeclarationError, match="findings of SPK-4 cannot be accepted"):
+        judged(query(SUM), query(SUM), accept=("SPK-4",))
+
+
+def test_old_code_that_did_not_write_the_checkpoint_is_refused():
+    with pytest.raises(DeclarationError, match="not written by"):
+        judge(stored(query(SUM)), query(SUM), known=query(operator(value={"max": "long"})))
+
+
+def test_a_report_is_plain_data():
+    report = judge(stored(query(SUM)), query(operator(unseen=("the code of f",))), known=query(SUM))
+
+    data = json.loads(json.dumps(report_data(report)))
+
+    assert data["not_compared"] == ["the code of f is not compared"]
+    assert data["operators"] == [
+        {"kind": "aggregation", "old": 0, "new": 0, "decision": "start", "source": "the query", "findings": []}
+    ]

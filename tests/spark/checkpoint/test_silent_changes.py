@@ -1,0 +1,200 @@
+"""Changes that Spark accepts in silence: what it does alone, then the verdict, with and without the old code.
+
+Each change is two queries on one checkpoint. Spark runs the old one on a first batch and the new one on a second, and
+the rows that it then yields are written down here. The verdict is on the checkpoint as the old query left it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from spark_queries import F, Stream
+
+from stateshift.spark import check_query
+
+OLD = [("x", "p", 10, 1, "2026-01-01 00:00:00"), ("x", "q", 20, 2, "2026-01-01 00:03:00")]
+NEW = [("x", "p", 15, 3, "2026-01-01 00:04:00"), ("q", "x", 5, 4, "2026-01-01 00:05:00")]
+
+
+@attrs.frozen
+class Change:
+    """A change of a query.
+
+    Attributes:
+        was: The old query.
+        now: The new query.
+        alone: The rows that Spark yields for the new query; None: it starts, and the rows are not written down here.
+        seen: The decision on the checkpoint alone, and its rules.
+        known: The decision with the old code, and its rules; None: any.
+    """
+
+    was: Callable[[Stream], Any]
+    now: Callable[[Stream], Any]
+    alone: list[tuple[Any, ...]] | None
+    seen: tuple[str, list[str]]
+    known: tuple[str, list[str]]
+    mode: str = "update"
+
+
+def state_of(names):
+    def count(key, frames, state):
+        import pandas as pd
+
+        kept = dict(zip(names, state.get if state.exists else ("", ""), strict=True))
+        for frame in frames:
+            for row in frame.itertuples():
+                kept = {"first": kept["first"] or row.b, "last": row.b}
+        state.update(tuple(kept[name] for name in names))
+        yield pd.DataFrame({"a": [key[0]], "first": [kept["first"]], "last": [kept["last"]]})
+
+    def build(stream):
+        return (
+            stream.source()
+            .groupBy("a")
+            .applyInPandasWithState(
+                count,
+                "a string, first string, last string",
+                f"{names[0]} string, {names[1]} string",
+                "update",
+                "NoTimeout",
+            )
+        )
+
+    return build
+
+
+def joined(key="a", columns=("a", "b", "more")):
+    def build(stream):
+        left = stream.late().withColumn("more", F.upper("a")).select(*columns, "at")
+        right = stream.source("t").select(F.col("a").alias("k"), F.col("w").alias("n"), F.col("at").alias("then"))
+        on = F.expr(f"{key} = k and then >= at - interval 1 minute and then <= at + interval 4 minutes")
+        both = left.join(right.withWatermark("then", "10 minutes"), on)
+        return both.select("a", "b", "more", "n", F.date_format("at", "HH:mm"))
+
+    return build
+
+
+def grouped(*keys, of=("count(*)",)):
+    return lambda stream: stream.source().groupBy(*keys).agg(*map(F.expr, of))
+
+
+def windowed(length):
+    parts = [f"date_format(window.{name}, 'HH:mm')" for name in ("start", "end")]
+    return lambda stream: (
+        stream.late().groupBy(F.window("at", length)).agg(F.sum("w").alias("n")).selectExpr(*parts, "n")
+    )
+
+
+def without_duplicates(*columns):
+    return lambda stream: stream.source().dropDuplicates(list(columns)).select("a", "b", "w")
+
+
+def twice(first, second):
+    return lambda stream: stream.source().dropDuplicates([first]).dropDuplicates([second]).select("a", "b", "w")
+
+
+def filtered(least):
+    return lambda stream: stream.source().where(F.col("w") >= least).groupBy("a").agg(F.count("*"))
+
+
+CHANGES = {
+    "sum becomes max": Change(
+        grouped("a", of=["sum(w)"]), grouped("a", of=["max(w)"]), [("q", 5), ("x", 30)],
+        ("migrate", ["SPK-4", "SPK-3", "SPK-17"]), ("migrate", ["SPK-4", "SPK-3"]),
+    ),
+    "sum and max change places": Change(
+        grouped("a", of=["sum(w)", "max(w)"]), grouped("a", of=["max(w)", "sum(w)"]),
+        [("q", 5, 5), ("x", 30, 35)], ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
+    ),
+    "two sums change places": Change(
+        grouped("a", of=["sum(w)", "sum(v)"]), grouped("a", of=["sum(v)", "sum(w)"]),
+        [("q", 4, 5), ("x", 33, 18)], ("start", ["SPK-17"]), ("refuse", ["SPK-10", "SPK-10"]),
+    ),
+    "another column is summed": Change(
+        grouped("a", of=["sum(w)"]), grouped("a", of=["sum(cast(v as bigint))"]), [("q", 4), ("x", 33)],
+        ("start", ["SPK-17"]), ("refuse", ["SPK-10"]),
+    ),
+    "an average becomes a sum and a count": Change(
+        grouped("a", of=["avg(w)"]), grouped("a", of=["sum(cast(w as double))", "count(w)"]),
+        [("q", 5.0, 1), ("x", 45.0, 3)], ("start", ["SPK-17"]), ("start", []),
+    ),
+    "two keys change places": Change(
+        grouped("a", "b"), grouped("b", "a"), [("p", "x", 1), ("x", "q", 2)],
+        ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
+    ),
+    "another key": Change(
+        grouped("a"), grouped("b"), [("p", 1), ("x", 3)],
+        ("refuse", ["SPK-4", "SPK-11", "SPK-17"]), ("refuse", ["SPK-4", "SPK-11"]),
+    ),
+    "another length of a window": Change(
+        windowed("10 minutes"), windowed("5 minutes"), [("00:00", "00:05", 15), ("00:05", "00:10", 5)],
+        ("start", ["SPK-17"]), ("refuse", ["SPK-10"]),
+    ),
+    "other rows": Change(
+        filtered(0), filtered(12), [("x", 3)], ("start", ["SPK-17"]), ("refuse", ["SPK-13"]),
+    ),
+    "two columns without duplicates change places": Change(
+        without_duplicates("a", "b"), without_duplicates("b", "a"), [("x", "p", 15)],
+        ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
+    ),
+    "another column without duplicates": Change(
+        without_duplicates("a"), without_duplicates("b"), [("x", "p", 15)],
+        ("refuse", ["SPK-4", "SPK-11", "SPK-17"]), ("refuse", ["SPK-4", "SPK-11"]),
+    ),
+    "two operators change places": Change(
+        twice("a", "b"), twice("b", "a"), None,
+        ("refuse", ["SPK-14", "SPK-17", "SPK-14", "SPK-17"]), ("refuse", None),
+    ),
+    "two fields of the users' state change places": Change(
+        state_of(["first", "last"]), state_of(["last", "first"]), [("q", "x", "x"), ("x", "q", "p")],
+        ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
+    ),
+    "two values of a join change places": Change(
+        joined(), joined(columns=("a", "more", "b")), None, ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
+        mode="append",
+    ),
+    "another key of a join": Change(
+        joined(), joined("b"), None, ("start", ["SPK-17"]), ("refuse", ["SPK-10", "SPK-13"]), mode="append",
+    ),
+}  # fmt: skip
+IN_BRIEF = ("another column is summed", "sum becomes max")
+
+
+@pytest.fixture
+def stream(stateshift_spark, tmp_path):
+    return Stream(stateshift_spark, tmp_path)
+
+
+def told(report):
+    return str(report.decision), [finding.rule for finding in report.findings()]
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in IN_BRIEF else pytest.param(name, marks=pytest.mark.faults) for name in sorted(CHANGES)]
+)
+def test_spark_starts_and_the_check_says_why_it_should_not_spk_10_and_13_and_17(stream, name):
+    change = CHANGES[name]
+    stream.rows(*OLD)
+    stream.rows(*OLD, to="t")
+    stream.run(change.was(stream), change.mode)
+    saved = stream.saved()
+    stream.rows(*NEW)
+    stream.rows(*NEW, to="t")
+
+    alone = stream.run(change.now(stream), change.mode)
+    seen = check_query(saved, change.now(stream))
+    known = check_query(saved, change.now(stream), was=change.was(stream))
+    unchanged = check_query(saved, change.was(stream), was=change.was(stream))
+
+    assert change.alone is None or alone == change.alone
+    assert told(seen) == change.seen
+    decision, rules = change.known
+    assert told(known) == (decision, rules if rules is not None else told(known)[1])
+    assert told(unchanged) == ("start", [])
+    assert [finding.flags for finding in seen.findings() if finding.rule == "SPK-17"] == [("unverified",)] * len(
+        seen.operators
+    )
+    assert {one.source for one in known.operators} == {"the old code"}
