@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[Any]
 
-_LONG_DECIMAL = 18
+LONG_DECIMAL = 18
 _MOST_ELEMENTS = 1 << 31
-_SIZES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4}
+SIZES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4}
 MONTHS = frozenset({"interval year", "interval month", "interval year to month"})
 
 
@@ -122,7 +122,7 @@ def _column(parents: _Things, at: Numbers, valid: Numbers, parent: Numbers, of: 
     read = _FIXED.get(of.word)
     if read is not None:
         return read(parents, at, valid)
-    if of.word == "decimal" and of.precision <= _LONG_DECIMAL:
+    if of.word == "decimal" and of.precision <= LONG_DECIMAL:
         return _short_decimals(parents.words(at), valid, of)
     if of.word in MONTHS:
         return _intervals(_numbers(parents, at, np.int32), valid)
@@ -220,19 +220,19 @@ def _bytes_of(kind: pa.DataType) -> Callable[[_Things, SparkType], pa.Array]:
         sizes = np.where(_valid(found), found.sizes, 0)
         offsets = np.zeros(len(found) + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
-        gathered = found.data[_each(found.starts, sizes)]
+        gathered = found.data[each(found.starts, sizes)]
         buffers = [_bitmap(found.valid), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(gathered))]
         return pa.Array.from_buffers(kind, len(found), buffers)
 
     return read
 
 
-def _each(starts: Numbers, counts: Numbers) -> Numbers:
-    """Return start, start + 1, … of each, as many as its count."""
+def each(starts: Numbers, counts: Numbers, step: int = 1) -> Numbers:
+    """Return start, start + step, … of each, as many as its count."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    each: Numbers = np.arange(total) + np.repeat(starts - (ends - counts), counts)
-    return each
+    found: Numbers = step * np.arange(total) + np.repeat(starts - step * (ends - counts), counts)
+    return found
 
 
 def _elements(arrays: _Things, of: SparkType) -> tuple[Numbers, pa.Array]:
@@ -240,13 +240,13 @@ def _elements(arrays: _Things, of: SparkType) -> tuple[Numbers, pa.Array]:
     valid = _valid(arrays)
     _require(arrays, 8)
     counts = np.where(valid, arrays.words(np.where(valid, arrays.starts, 0)), 0)
-    size = _SIZES.get(of.word, 4 if of.word in MONTHS else 8)
+    size = SIZES.get(of.word, 4 if of.word in MONTHS else 8)
     heads = 8 + 8 * ((counts + 63) >> 6)
     damaged = (counts < 0) | (counts >= _MOST_ELEMENTS)
     if (damaged & valid).any() or ((heads + size * counts > arrays.sizes) & valid).any():
         raise CorruptFile("a row is damaged: an array has more elements than bytes")
     parent = np.repeat(np.arange(len(arrays)), counts)
-    within = _each(np.zeros(len(arrays), np.int64), counts)
+    within = each(np.zeros(len(arrays), np.int64), counts)
     bits = arrays.data[arrays.starts[parent] + 8 + (within >> 3)] >> (within & 7).astype(np.uint8)
     at = arrays.starts[parent] + heads[parent] + size * within
     return counts, _column(arrays, at, (bits & 1) == 0, parent, of)
