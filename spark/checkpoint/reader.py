@@ -153,6 +153,15 @@ class SparkStore:
                     key, value = decode_rows(keys, self.schema.key), decode_rows(values, self.schema.value)
                 yield Block(partition, key, value)
 
+    def stored_blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Yield the keys and values of a partition as they are stored, in blocks of some MiB.
+
+        Raises:
+            SavepointNotFound: A file is missing.
+            CorruptFile: A file is damaged.
+        """
+        return _in_blocks(self._entries(partition))
+
     def _entries(self, partition: int) -> Iterator[Entry]:
         committed, planned = self.log.committed, self.log.last
         if committed is None or planned is None:

@@ -55,6 +55,16 @@ def encode_rows(column: pa.StructArray, of: SparkType) -> Encoded:
     return Encoded(part.rooms, part.write)
 
 
+def rows_of(encoded: Encoded) -> list[bytes]:
+    """Return rows as bytes."""
+    ends = np.cumsum(encoded.sizes)
+    starts = ends - encoded.sizes
+    buffer = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    encoded.write(buffer, starts)
+    data = buffer.tobytes()
+    return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
 @attrs.frozen
 class _Part:
     """Values that a word of their parent points at.

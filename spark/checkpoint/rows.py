@@ -92,7 +92,7 @@ def _struct(rows: _Things, of: SparkType) -> pa.StructArray:
         at = np.where(_valid(rows), rows.starts + bits + 8 * index, 0)
         columns.append(_column(rows, at, valid, np.arange(len(rows)), field.type))
     fields = [pa.field(name, column.type) for name, column in zip(of.names, columns, strict=True)]
-    return pa.Array.from_buffers(pa.struct(fields), len(rows), [_bitmap(rows.valid)], children=columns)
+    return pa.Array.from_buffers(pa.struct(fields), len(rows), [bitmap_of(rows.valid)], children=columns)
 
 
 def _valid(things: _Things) -> Numbers:
@@ -158,7 +158,8 @@ def _numbers(parents: _Things, at: Numbers, kind: type[np.generic]) -> Numbers:
     return gathered.view(kind)[:, 0] if len(at) else np.zeros(0, kind)
 
 
-def _bitmap(valid: Numbers | None) -> pa.Buffer | None:
+def bitmap_of(valid: Numbers | None) -> pa.Buffer | None:
+    """Return the validity bitmap of an Arrow array; None: nothing is null."""
     if valid is None or valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -166,7 +167,7 @@ def _bitmap(valid: Numbers | None) -> pa.Buffer | None:
 
 def _primitive(kind: pa.DataType, numbers: Numbers, valid: Numbers) -> pa.Array:
     """Return an array of numbers; what has 16 bytes is a row of them."""
-    return pa.Array.from_buffers(kind, len(valid), [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(numbers))])
+    return pa.Array.from_buffers(kind, len(valid), [bitmap_of(valid), pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def _fixed(kind: pa.DataType, number: type[np.generic]) -> Callable[[_Things, Numbers, Numbers], pa.Array]:
@@ -180,7 +181,7 @@ def _fixed(kind: pa.DataType, number: type[np.generic]) -> Callable[[_Things, Nu
 
 def _booleans(parents: _Things, at: Numbers, valid: Numbers) -> pa.Array:
     bits = np.packbits(parents.data[at] != 0, bitorder="little")
-    return pa.Array.from_buffers(pa.bool_(), len(at), [_bitmap(valid), pa.py_buffer(bits)])
+    return pa.Array.from_buffers(pa.bool_(), len(at), [bitmap_of(valid), pa.py_buffer(bits)])
 
 
 def _short_decimals(words: Numbers, valid: Numbers, of: SparkType) -> pa.Array:
@@ -221,7 +222,7 @@ def _bytes_of(kind: pa.DataType) -> Callable[[_Things, SparkType], pa.Array]:
         offsets = np.zeros(len(found) + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
         gathered = found.data[each(found.starts, sizes)]
-        buffers = [_bitmap(found.valid), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(gathered))]
+        buffers = [bitmap_of(found.valid), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(gathered))]
         return pa.Array.from_buffers(kind, len(found), buffers)
 
     return read
@@ -261,7 +262,7 @@ def _offsets(counts: Numbers) -> pa.Buffer:
 def _arrays(found: _Things, of: SparkType) -> pa.Array:
     counts, elements = _elements(found, of.fields[0].type)
     kind = pa.list_(pa.field("element", elements.type))
-    return pa.Array.from_buffers(kind, len(found), [_bitmap(found.valid), _offsets(counts)], children=[elements])
+    return pa.Array.from_buffers(kind, len(found), [bitmap_of(found.valid), _offsets(counts)], children=[elements])
 
 
 def _maps(found: _Things, of: SparkType) -> pa.Array:
@@ -279,7 +280,7 @@ def _maps(found: _Things, of: SparkType) -> pa.Array:
     kind = pa.map_(key_column.type, value_column.type)
     fields = [kind.key_field, kind.item_field]
     pairs = pa.Array.from_buffers(pa.struct(fields), len(key_column), [None], children=[key_column, value_column])
-    return pa.Array.from_buffers(kind, len(found), [_bitmap(found.valid), _offsets(counts)], children=[pairs])
+    return pa.Array.from_buffers(kind, len(found), [bitmap_of(found.valid), _offsets(counts)], children=[pairs])
 
 
 _FIXED = {
