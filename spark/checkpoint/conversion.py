@@ -96,11 +96,11 @@ class _Builder:
 
     def convert(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
         """Return the conversion of values; None: they are the same in bytes, too."""
-        if old.word == new.word and old.fields and new.fields:
-            if old.word == "struct":
-                return self._structs(old, new, old_path, path)
+        if old.word == new.word == "struct":
+            return self._structs(old, new, old_path, path)
+        if old.word == new.word and old.fields:
             return self._lists(old, new, old_path, path)
-        if (old.word, old.precision, old.scale) == (new.word, new.precision, new.scale) and not new.fields:
+        if (old.word, old.precision, old.scale) == (new.word, new.precision, new.scale):
             return None
         if not holds_all(new, old):
             words = f"{old.describe()} -> {new.describe()}"

@@ -66,6 +66,7 @@ _PROVIDER = "HDFSBackedStateStoreProvider"
 _MOST_OPEN, _MOST_OPEN_ON_STORE = 256, 32
 _PART_BYTES = 32 << 20
 _NUMBER = re.compile(r"\d+")
+_ATTEMPT = ".attempt-"
 _OURS = re.compile(r"_(claim|run|late)-[0-9a-f]{12}")
 _STREAMING = "spark.sql.streaming."
 _SAME_SETTINGS = {
@@ -412,14 +413,17 @@ class _Copy:
 
     def _begin(self) -> None:
         """Mark the target as unfinished, unless it is what a run of the same plan left."""
-        names = [name for name in self.folder.names() if not _OURS.fullmatch(name)]
+        names = [name for name in self.folder.names() if not _OURS.fullmatch(name) and _ATTEMPT not in name]
         if not names:
             self.folder.write("metadata", self._marker)
             return
         found = self.folder.read("metadata") if "metadata" in names else b""
         if found == self._marker:
+            for name in self.folder.names_below():
+                if _ATTEMPT in name:
+                    self.folder.delete(name)
             return
-        is_ours = found.startswith(UNFINISHED.encode()) or all(".attempt-" in name for name in names)
+        is_ours = found.startswith(UNFINISHED.encode())
         what = "has what another migration left unfinished" if is_ours else "is not empty"
         raise TargetExists(
             f"the target {what}",
