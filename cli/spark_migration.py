@@ -121,11 +121,19 @@ def refuse_other_options(context: click.Context, source: str) -> None:
     Raises:
         UsageError: There are some.
     """
-    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    wrong = given - _TAKEN if is_spark(source) else given & _OWN
-    wrong -= _OWN if is_spark(source) else set()
+    refused = (
+        context.command.params if is_spark(source) else [one for one in context.command.params if one.name in _OWN]
+    )
+    taken = _TAKEN | _OWN if is_spark(source) else set[str]()
+    wrong = [
+        one.opts[0]
+        for one in refused
+        if one.name is not None
+        and one.name not in taken
+        and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
+    ]
     if wrong:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(wrong))
+        names = ", ".join(sorted(wrong))
         kind = "of a Spark query's checkpoint" if is_spark(source) else "of a savepoint"
         raise click.UsageError(f"a migration {kind} does not take {names}")
 

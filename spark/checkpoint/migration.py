@@ -263,7 +263,8 @@ def plan_migration(
     """Return what a migration does; nothing is written. Arguments and errors as in `migrate_checkpoint`."""
     batch = _require_committed(old, drop_uncommitted=drop_uncommitted)
     _require_same_query(old, new)
-    stores, problems = [], []
+    stores: list[StorePlan] = []
+    problems: list[str] = []
     for was, now in zip(old.operators, new.operators, strict=True):
         for store in was.stores:
             of_operator = changes.get(was.number, FieldChanges())

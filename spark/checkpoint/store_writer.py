@@ -86,7 +86,7 @@ class EntryBlock:
         counts = np.bincount(partition, minlength=partitions)
         lengths = np.bincount(partition, weights=sizes, minlength=partitions).astype(np.int64)
         bounds = (0, *np.cumsum(lengths).tolist())
-        return cls(memoryview(buffer), bounds, tuple(counts.tolist()))
+        return cls(buffer.data, bounds, tuple(counts.tolist()))
 
     def share(self, partition: int) -> memoryview:
         """Return the bytes of a partition's entries."""
