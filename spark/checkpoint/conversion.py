@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...serializers.errors import cause_text, shown
-from .row_encoder import offsets_of, validity_of
+from .row_encoder import longs_of, offsets_of, validity_of
 from .rows import bitmap_of, decode_rows
 from .rules import holds_all
 from .spark_types import SparkField, SparkType
@@ -152,7 +152,7 @@ class _Builder:
                     f"{below}: several fields are called {field.name!r}, and their number changes: say which one it"
                     " was, or what it begins with"
                 )
-                said = below
+                continue
             was = old_path + below[len(path) :] if said is None else said
             index = stored.get(was.removeprefix(f"{old_path}.")) if was.startswith(f"{old_path}.") else None
             if is_new or (said is None and was in taken):
@@ -203,7 +203,7 @@ class _Builder:
         except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
             self.found.problems.append(f"{path}: {shown(value)} is no {field.type.describe()}: {cause_text(error)}")
             return None
-        return lambda column: one.take(pa.array(np.zeros(len(column), np.int64)))
+        return lambda column: one.take(longs_of(np.zeros(len(column), np.int64)))
 
 
 def _applied(convert: Convert | None, column: pa.Array) -> pa.Array:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ...serializers.errors import IncompatibleState, cause_text
 from .conversion import arrow_type
-from .row_encoder import encode_rows, rows_of
+from .row_encoder import encode_rows, longs_of, rows_of
 from .rows import decode_rows
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def merge_values(
             continue
         rule = rules[f"value.{name}"]
         try:
-            columns.append(_merged(rows.field(index), np.asarray(groups), rule, arrow_type(field.type)))
+            columns.append(_merged(rows.field(index), longs_of(np.asarray(groups)), rule, arrow_type(field.type)))
         except pa.ArrowException as error:
             raise IncompatibleState(
                 f"values of {field.type.describe()} cannot be merged by {rule}: {cause_text(error)}",
@@ -63,9 +63,9 @@ def merge_values(
     return rows_of(encode_rows(merged, of))
 
 
-def _merged(column: pa.Array, groups: np.ndarray, rule: str, kind: pa.DataType) -> pa.Array:
+def _merged(column: pa.Array, groups: pa.Array, rule: str, kind: pa.DataType) -> pa.Array:
     options = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
-    table = pa.table({"group": pa.array(groups), "value": column})
+    table = pa.table({"group": groups, "value": column})
     found = table.group_by("group", use_threads=False).aggregate([("value", rule, options)]).sort_by("group")
     result = found[f"value_{rule}"].combine_chunks()
     if rule == "sum" and pa.types.is_integer(kind):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from ...serializers.errors import UnsupportedFormat
-from .row_encoder import long_decimal_bytes, numbers_of, offsets_of, validity_of
+from .row_encoder import long_decimal_bytes, longs_of, numbers_of, offsets_of, validity_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from .spark_types import SparkType
@@ -114,7 +114,7 @@ def _arrays(column: pa.Array, of: SparkType, seeds: Numbers) -> Numbers:
     counts, hashes = np.diff(offsets), seeds.copy()
     for index in range(int(counts.max(initial=0))):
         rows = np.flatnonzero(counts > index)
-        elements = column.values.take(pa.array(offsets[rows] + index))
+        elements = column.values.take(longs_of(offsets[rows] + index))
         hashes[rows] = _hashed(elements, of.fields[0].type, hashes[rows])
     return hashes
 

@@ -80,15 +80,37 @@ class _Part:
     write: Callable[[Numbers, Numbers], None]
 
 
+# pyarrow may have been imported where numpy was hidden from it, so the two exchange buffers and no arrays.
+
+
 def validity_of(column: pa.Array) -> Numbers:
     """Return whether each value is not null."""
-    valid: Numbers = column.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+    buffer = column.buffers()[0]
+    return np.ones(len(column), bool) if buffer is None else _bits(buffer, column)
+
+
+def _bits(buffer: pa.Buffer, column: pa.Array) -> Numbers:
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+    return bits[column.offset :][: len(column)].astype(bool)
+
+
+def longs_of(numbers: Numbers) -> pa.Array:
+    """Return numbers as an Arrow array."""
+    data = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, data])
+
+
+def _kept(column: pa.Array, valid: Numbers) -> pa.Array:
+    """Return the values that are not null."""
+    if valid.all():
+        return column
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return column.filter(pa.Array.from_buffers(pa.bool_(), len(valid), [None, bits]))
 
 
 def _struct(column: pa.StructArray, of: SparkType, *, in_array: bool) -> _Part:  # noqa: ARG001 - as all parts
     valid = validity_of(column)
-    whole = column if valid.all() else column.filter(pa.array(valid))
+    whole = _kept(column, valid)
     count = len(of.fields)
     bits = 8 * -(-count // 64)
     children = [_child(whole.field(index), field.type) for index, field in enumerate(of.fields)]
@@ -168,7 +190,7 @@ def numbers_of(column: pa.Array, of: SparkType, valid: Numbers) -> Numbers | Non
     elif of.word.startswith("interval "):
         found = _raw(column, np.int64)
     elif of.word == "boolean":
-        found = column.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - pyarrow's
+        found = _bits(column.buffers()[1], column) if len(column) else np.zeros(0, bool)
     elif of.word == "void":
         return np.zeros(len(column), np.uint64)
     elif (kind := _FIXED.get(of.word)) is not None:
@@ -340,7 +362,7 @@ def _before(rooms: Numbers) -> Numbers:
 
 def _of_valid(column: pa.Array, valid: Numbers) -> tuple[Numbers, pa.Array]:
     """Return the number of elements of each array or map that is not null, and these elements."""
-    kept = column if valid.all() else column.filter(pa.array(valid))
+    kept = _kept(column, valid)
     offsets = offsets_of(kept)
     return np.diff(offsets), kept.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
