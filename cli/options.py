@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-_TAKES_SPARK = {"check", "inspect", "export", "snapshot"}
+_TAKES_SPARK = {"check", "inspect", "export", "migrate", "snapshot"}
 """Commands that take checkpoints of Spark queries."""
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PREFIX = "spark:"
 NOT_COMPARED = (
     "of checkpoints of Spark only types are compared: which column is aggregated, filters, lengths of windows and gaps,"
-    " join keys and times to live do not show in them; and this release does not rewrite them"
+    " join keys and times to live do not show in them"
 )
 
 
@@ -44,7 +44,7 @@ def refuse(place: str | None, command: str) -> None:
     if is_spark(place):
         raise UnsupportedFormat(
             f"stateshift {command} does not take checkpoints of Spark queries yet",
-            advice="inspect, export, diff and snapshot read them: stateshift inspect spark:CHECKPOINT",
+            advice="inspect, export, diff, snapshot and migrate do: stateshift inspect spark:CHECKPOINT",
             savepoint=place,
         )
 

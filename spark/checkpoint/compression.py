@@ -1,4 +1,4 @@
-"""The compressed streams that Spark writes, piece by piece: the first bytes say which codec was used.
+"""The compressed streams of Spark, piece by piece, read and written; the first bytes say which codec was used.
 
     lz4     blocks of "LZ4Block", u8 16 stored | 32 compressed, + level, i32 compressed, i32 raw size, u32 checksum, all
             little-endian; a block of no bytes ends the stream. The checksum is xxHash32 with its upper 4 bits cleared.
@@ -15,22 +15,24 @@ from __future__ import annotations
 
 import io
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from xxhash import xxh32_intdigest
 
-from ...serializers.errors import CorruptFile, CorruptSavepoint
+from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...state.storage.files import FileRange
+    from ...state.storage.files import FileOutput, FileRange
 
 _LZ4, _ZSTD, _SNAPPY, _LZF = b"LZ4Block", b"\x28\xb5\x2f\xfd", b"\x82SNAPPY\0", b"ZV"
 _LZ4_HEAD, _LZ4_SEED, _LZ4_MASK = struct.Struct("<BiiI"), 0x9747B28C, 0x0FFFFFFF
 _STORED, _COMPRESSED = 0x10, 0x20
 _PIECE_BYTES, _AHEAD_BYTES = 1 << 20, 4 << 20
+_BLOCK_LEVEL = 6
+_BLOCK_BYTES = 1 << (10 + _BLOCK_LEVEL)
 _MOST_GROWTH = 64  # raw snappy has at most 64 bytes for 3
 _COPY = "take another copy of the checkpoint; Spark could not read this file either"
 
@@ -195,3 +197,75 @@ def _raw_size(block: bytes) -> int:
 
 def _damaged(ahead: _Ahead, start: int) -> CorruptFile:
     return CorruptFile("a compressed block is damaged", file=ahead._file.name, offset=start, advice=_COPY)  # noqa: SLF001 - of this module
+
+
+class Compressing:
+    """A stream that compresses what is written to it, as one of Spark's codecs does.
+
+    Args:
+        file: The file to write to.
+        codec: The codec as the setting of Spark names it: `lz4`, `zstd` or `snappy`.
+
+    Raises:
+        UnsupportedFormat: The codec is another one.
+    """
+
+    def __init__(self, file: FileOutput, codec: str) -> None:
+        if codec not in {"lz4", "zstd", "snappy"}:
+            raise UnsupportedFormat(
+                f"files compressed by {codec!r} are not written by this release", file=file.name,
+                advice="run the query on with spark.sql.streaming.stateStore.compression.codec=lz4 in a new"
+                " checkpoint",
+            )  # fmt: skip
+        self._file, self._codec, self._held = file, codec, bytearray()
+        if codec == "snappy":
+            file.write(_SNAPPY + struct.pack(">ii", 1, 1))
+        self._zstd = pa.CompressedOutputStream(_Passing(file), "zstd") if codec == "zstd" else None
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
+        if self._zstd is not None:
+            self._zstd.write(data)
+            return
+        self._held += data
+        whole = len(self._held) - len(self._held) % _BLOCK_BYTES
+        for start in range(0, whole, _BLOCK_BYTES):
+            self._write_block(bytes(memoryview(self._held)[start : start + _BLOCK_BYTES]))
+        del self._held[:whole]
+
+    def finish(self) -> None:
+        """Write what is held, and the end of the stream; the file stays open."""
+        if self._zstd is not None:
+            self._zstd.close()
+            return
+        if self._held:
+            self._write_block(bytes(self._held))
+        if self._codec == "lz4":
+            self._file.write(_LZ4 + _LZ4_HEAD.pack(_STORED | _BLOCK_LEVEL, 0, 0, 0))
+
+    def _write_block(self, raw: bytes) -> None:
+        if self._codec == "snappy":
+            import cramjam
+
+            block = bytes(cramjam.snappy.compress_raw(raw))
+            self._file.write(len(block).to_bytes(4, "big") + block)
+            return
+        block = pa.Codec("lz4_raw").compress(raw, asbytes=True)
+        method = _COMPRESSED
+        if len(block) >= len(raw):
+            block, method = raw, _STORED
+        checksum = xxh32_intdigest(raw, seed=_LZ4_SEED) & _LZ4_MASK
+        self._file.write(_LZ4 + _LZ4_HEAD.pack(method | _BLOCK_LEVEL, len(block), len(raw), checksum) + block)
+
+
+class _Passing(io.RawIOBase):
+    """A file for pyarrow that passes bytes on and stays open."""
+
+    def __init__(self, file: FileOutput) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        return self._file.write(bytes(data))

@@ -72,6 +72,11 @@ class PlannedBatch:
         return b"" if self.settings.get(_STORE + "rocksdb.mergeOperatorVersion", "1") == "2" else b","
 
     @property
+    def codec(self) -> str:
+        """The codec of the files of state stores."""
+        return self.settings.get(_STORE + "compression.codec", "lz4")
+
+    @property
     def has_row_checksums(self) -> bool:
         """Whether each entry of a store has a checksum."""
         return self.settings.get(_STORE + "rowChecksum.enabled", "false") == "true"

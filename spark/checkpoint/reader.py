@@ -208,6 +208,15 @@ class SparkStore:
             columns = len(schema.key.fields) - 1
         return KeyLayout.of_prefix(columns or 0)
 
+    def stored_blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Yield the keys and values of a partition as they are stored, in blocks of some MiB.
+
+        Raises:
+            SavepointNotFound: A file is missing.
+            CorruptFile: A file is damaged.
+        """
+        return _in_blocks(self._entries(partition))
+
     def _entries(self, partition: int) -> Iterator[Entry]:
         committed, planned = self.log.committed, self.log.last
         if committed is None or planned is None:

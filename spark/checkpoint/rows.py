@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[Any]
 
-_LONG_DECIMAL = 18
+LONG_DECIMAL = 18
 _MOST_ELEMENTS = 1 << 31
-_SIZES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4}
+SIZES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4}
 MONTHS = frozenset({"interval year", "interval month", "interval year to month"})
 
 
@@ -92,7 +92,7 @@ def _struct(rows: _Things, of: SparkType) -> pa.StructArray:
         at = np.where(_valid(rows), rows.starts + bits + 8 * index, 0)
         columns.append(_column(rows, at, valid, np.arange(len(rows)), field.type))
     fields = [pa.field(name, column.type) for name, column in zip(of.names, columns, strict=True)]
-    return pa.Array.from_buffers(pa.struct(fields), len(rows), [_bitmap(rows.valid)], children=columns)
+    return pa.Array.from_buffers(pa.struct(fields), len(rows), [bitmap_of(rows.valid)], children=columns)
 
 
 def _valid(things: _Things) -> Numbers:
@@ -122,7 +122,7 @@ def _column(parents: _Things, at: Numbers, valid: Numbers, parent: Numbers, of: 
     read = _FIXED.get(of.word)
     if read is not None:
         return read(parents, at, valid)
-    if of.word == "decimal" and of.precision <= _LONG_DECIMAL:
+    if of.word == "decimal" and of.precision <= LONG_DECIMAL:
         return _short_decimals(parents.words(at), valid, of)
     if of.word in MONTHS:
         return _intervals(_numbers(parents, at, np.int32), valid)
@@ -158,7 +158,8 @@ def _numbers(parents: _Things, at: Numbers, kind: type[np.generic]) -> Numbers:
     return gathered.view(kind)[:, 0] if len(at) else np.zeros(0, kind)
 
 
-def _bitmap(valid: Numbers | None) -> pa.Buffer | None:
+def bitmap_of(valid: Numbers | None) -> pa.Buffer | None:
+    """Return the validity bitmap of an Arrow array; None: nothing is null."""
     if valid is None or valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -166,7 +167,7 @@ def _bitmap(valid: Numbers | None) -> pa.Buffer | None:
 
 def _primitive(kind: pa.DataType, numbers: Numbers, valid: Numbers) -> pa.Array:
     """Return an array of numbers; what has 16 bytes is a row of them."""
-    return pa.Array.from_buffers(kind, len(valid), [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(numbers))])
+    return pa.Array.from_buffers(kind, len(valid), [bitmap_of(valid), pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def _fixed(kind: pa.DataType, number: type[np.generic]) -> Callable[[_Things, Numbers, Numbers], pa.Array]:
@@ -180,7 +181,7 @@ def _fixed(kind: pa.DataType, number: type[np.generic]) -> Callable[[_Things, Nu
 
 def _booleans(parents: _Things, at: Numbers, valid: Numbers) -> pa.Array:
     bits = np.packbits(parents.data[at] != 0, bitorder="little")
-    return pa.Array.from_buffers(pa.bool_(), len(at), [_bitmap(valid), pa.py_buffer(bits)])
+    return pa.Array.from_buffers(pa.bool_(), len(at), [bitmap_of(valid), pa.py_buffer(bits)])
 
 
 def _short_decimals(words: Numbers, valid: Numbers, of: SparkType) -> pa.Array:
@@ -220,19 +221,19 @@ def _bytes_of(kind: pa.DataType) -> Callable[[_Things, SparkType], pa.Array]:
         sizes = np.where(_valid(found), found.sizes, 0)
         offsets = np.zeros(len(found) + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
-        gathered = found.data[_each(found.starts, sizes)]
-        buffers = [_bitmap(found.valid), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(gathered))]
+        gathered = found.data[each(found.starts, sizes)]
+        buffers = [bitmap_of(found.valid), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(gathered))]
         return pa.Array.from_buffers(kind, len(found), buffers)
 
     return read
 
 
-def _each(starts: Numbers, counts: Numbers) -> Numbers:
-    """Return start, start + 1, … of each, as many as its count."""
+def each(starts: Numbers, counts: Numbers, step: int = 1) -> Numbers:
+    """Return start, start + step, … of each, as many as its count."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    each: Numbers = np.arange(total) + np.repeat(starts - (ends - counts), counts)
-    return each
+    found: Numbers = step * np.arange(total) + np.repeat(starts - step * (ends - counts), counts)
+    return found
 
 
 def _elements(arrays: _Things, of: SparkType) -> tuple[Numbers, pa.Array]:
@@ -240,13 +241,13 @@ def _elements(arrays: _Things, of: SparkType) -> tuple[Numbers, pa.Array]:
     valid = _valid(arrays)
     _require(arrays, 8)
     counts = np.where(valid, arrays.words(np.where(valid, arrays.starts, 0)), 0)
-    size = _SIZES.get(of.word, 4 if of.word in MONTHS else 8)
+    size = SIZES.get(of.word, 4 if of.word in MONTHS else 8)
     heads = 8 + 8 * ((counts + 63) >> 6)
     damaged = (counts < 0) | (counts >= _MOST_ELEMENTS)
     if (damaged & valid).any() or ((heads + size * counts > arrays.sizes) & valid).any():
         raise CorruptFile("a row is damaged: an array has more elements than bytes")
     parent = np.repeat(np.arange(len(arrays)), counts)
-    within = _each(np.zeros(len(arrays), np.int64), counts)
+    within = each(np.zeros(len(arrays), np.int64), counts)
     bits = arrays.data[arrays.starts[parent] + 8 + (within >> 3)] >> (within & 7).astype(np.uint8)
     at = arrays.starts[parent] + heads[parent] + size * within
     return counts, _column(arrays, at, (bits & 1) == 0, parent, of)
@@ -261,7 +262,7 @@ def _offsets(counts: Numbers) -> pa.Buffer:
 def _arrays(found: _Things, of: SparkType) -> pa.Array:
     counts, elements = _elements(found, of.fields[0].type)
     kind = pa.list_(pa.field("element", elements.type))
-    return pa.Array.from_buffers(kind, len(found), [_bitmap(found.valid), _offsets(counts)], children=[elements])
+    return pa.Array.from_buffers(kind, len(found), [bitmap_of(found.valid), _offsets(counts)], children=[elements])
 
 
 def _maps(found: _Things, of: SparkType) -> pa.Array:
@@ -279,7 +280,7 @@ def _maps(found: _Things, of: SparkType) -> pa.Array:
     kind = pa.map_(key_column.type, value_column.type)
     fields = [kind.key_field, kind.item_field]
     pairs = pa.Array.from_buffers(pa.struct(fields), len(key_column), [None], children=[key_column, value_column])
-    return pa.Array.from_buffers(kind, len(found), [_bitmap(found.valid), _offsets(counts)], children=[pairs])
+    return pa.Array.from_buffers(kind, len(found), [bitmap_of(found.valid), _offsets(counts)], children=[pairs])
 
 
 _FIXED = {

@@ -67,7 +67,7 @@ def _scalars(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
     if (old.word, old.precision, old.scale) == (new.word, new.precision, new.scale):
         return
     words = old.describe(), new.describe()
-    if _holds_all(new, old):
+    if holds_all(new, old):
         reason = "the new type holds every stored value, in other bytes; Spark refuses to start"
         yield Finding(path, "SPK-5", _MIGRATE, *words, reason, (_KEEP, _NEW))
     else:
@@ -75,7 +75,8 @@ def _scalars(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
         yield Finding(path, "SPK-6", Verdict.INCOMPATIBLE, *words, reason, (_KEEP, _NEW))
 
 
-def _holds_all(new: SparkType, old: SparkType) -> bool:
+def holds_all(new: SparkType, old: SparkType) -> bool:
+    """Whether a type has every value of another one, exactly."""
     if old.word == "void":
         return True
     if old.word in _INTEGERS and new.word in _INTEGERS:

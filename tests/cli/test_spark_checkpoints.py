@@ -128,7 +128,6 @@ def test_an_option_that_does_not_apply_is_refused(run):
         ["verify"],
         ["check", "--job", "accounts_v1:job"],
         ["plan", "--job", "accounts_v1:job"],
-        ["migrate", "new", "--job", "accounts_v1:job"],
         ["init"],
         ["quarantine"],
     ],
@@ -204,3 +203,41 @@ def test_neither_spark_nor_java_is_loaded():
         "assert not {'pyspark', 'py4j', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+CHANGES = ["--rename-field", "0:value.sum=value.sum", "--fill", "0:value.max=null", "--fill", "0:value.count=0",
+           "--fill", "0:value.sum#2=0.0", "--fill", "0:value.count#2=0"]  # fmt: skip
+
+
+def test_migrate_writes_a_copy_and_says_what_it_did(run, root, tmp_path):
+    page = (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`([^`\s]+)`", page.split("#### A Spark query's checkpoint, migrated")[1].split("\n## ")[0]))
+    given = [spark("checksums"), f"spark:{tmp_path / 'new'}", "--like", spark("aggregation"), *CHANGES]
+
+    planned = run("migrate", *given, "--dry-run")
+    assert planned.status == 0
+    assert not (tmp_path / "new").exists()
+    ran = run("migrate", *given, "--json")
+
+    assert set(ran.data) <= told
+    assert set(ran.data["stores"][0]) <= told
+    assert sum(ran.data["stores"][0]["written"]) == 4
+    assert run("export", f"spark:{tmp_path / 'new'}").stdout.count('"count": 0, "sum#2": 0.0') == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["new", "--like", spark("aggregation")], "write spark:new"),
+        (["spark:new"], "--like spark:PROBE"),
+        (["spark:new", "--like", spark("aggregation"), "--parallelism", "3"], "does not take --parallelism"),
+        (["spark:new", "--job", "accounts_v1:job"], "does not take --job"),
+        (["spark:new", "--like", spark("aggregation"), "--fill", "0:value.x=y"], "is no JSON"),
+        (["spark:new", "--like", spark("aggregation"), "--fill", "value.x=1"], "OPERATOR:PATH"),
+    ],
+)
+def test_a_migration_that_is_called_wrongly_says_how(run, arguments, said):
+    ran = run("migrate", spark("aggregation"), *arguments)
+
+    assert ran.status == 2
+    assert said in ran.stderr

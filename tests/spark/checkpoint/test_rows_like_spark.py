@@ -1,4 +1,6 @@
-"""Rows of random schemas: Spark's own bytes, decoded here, equal what Spark says of the same rows as JSON."""
+"""Rows of random schemas: Spark's own bytes, decoded, equal what Spark says of the rows as JSON; encoded again, they
+are the same bytes; and their hash is Spark's.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from pyspark.sql import functions, types
 from spark_checkpoints import as_exported
 
 from stateshift.spark.checkpoint.json_values import json_values
+from stateshift.spark.checkpoint.partitioning import partitions_of
+from stateshift.spark.checkpoint.row_encoder import encode_rows, rows_of
 from stateshift.spark.checkpoint.rows import decode_rows
 from stateshift.spark.checkpoint.spark_types import parse_struct
 
@@ -121,6 +125,10 @@ def compare(spark, seed):
     decoded = decode_rows(rows, of)
 
     decoded.validate(full=True)
+    assert rows_of(encode_rows(decoded, of)) == rows
+    if all(one.word != "map" for one in of.within()):
+        hashes = frame.select(functions.expr(f"pmod(hash({', '.join(frame.columns)}), 7)")).collect()
+        assert partitions_of(decoded, of, 7).tolist() == [one[0] for one in hashes]
     wanted = [as_exported(json.loads(line, object_pairs_hook=list, parse_float=Decimal), of) for line in told]
     assert [json.dumps(value) for value in json_values(decoded, of)] == [json.dumps(value) for value in wanted]
 

@@ -1,0 +1,234 @@
+"""Rows of one struct turned into rows of another, by columns: fields pair by name, and nothing is guessed.
+
+A new field needs a value, null or a constant; a renamed one its old name. Where several fields have one name, as two
+sums of an aggregation have, and their number changes, each of them needs one of the two.
+
+    key.k, value.total         a field of the key, of the value
+    value.sum#2                the second field that is called `sum`
+    value.groupState.list[].x  a field of the elements of an array; {} are the values of a map, {key} its keys
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from ...serializers.errors import cause_text, shown
+from .row_encoder import longs_of, offsets_of, validity_of
+from .rows import bitmap_of, decode_rows
+from .rules import holds_all
+from .spark_types import SparkField, SparkType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Convert = Callable[[pa.Array], pa.Array]
+
+
+@attrs.frozen
+class FieldChanges:
+    """What types do not say of the changes of an operator's rows.
+
+    Attributes:
+        renames: The old paths of fields by their new paths.
+        fills: The values of new fields by path; None is null.
+        merges: How the values of keys that become equal are merged: `sum`, `min` or `max` by path.
+    """
+
+    renames: Mapping[str, str] = attrs.field(factory=dict)
+    fills: Mapping[str, Any] = attrs.field(factory=dict)
+    merges: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.define
+class Conversion:
+    """How rows are converted, and what that changes.
+
+    Attributes:
+        convert: The conversion of a column; None: the bytes of the rows stay as they are.
+        notes: What changes, a line each.
+        dropped: The paths of the fields that are dropped.
+        problems: Why it cannot be done, a line each.
+        unused: The paths in the changes that name no field.
+    """
+
+    convert: Convert | None = None
+    notes: list[str] = attrs.field(factory=list)
+    dropped: list[str] = attrs.field(factory=list)
+    problems: list[str] = attrs.field(factory=list)
+    unused: set[str] = attrs.field(factory=set)
+
+
+def conversion(old: SparkType, new: SparkType, path: str, changes: FieldChanges) -> Conversion:
+    """Return the conversion of rows.
+
+    Args:
+        old: The stored type, a struct.
+        new: The new type, a struct.
+        path: `key` or `value`.
+        changes: What the types do not say.
+    """
+    found = Conversion()
+    builder = _Builder(changes, found)
+    found.convert = builder.convert(old, new, path, path)
+    named = (name for name in (*changes.renames, *changes.fills, *changes.merges) if name.startswith(f"{path}."))
+    found.unused = {name for name in named if name not in builder.used}
+    return found
+
+
+def arrow_type(of: SparkType) -> pa.DataType:
+    """Return the type that decoded values have in Arrow."""
+    row = decode_rows([b"\1" + bytes(15)], SparkType("struct", (SparkField("x", of),)))
+    return row.field(0).type
+
+
+@attrs.define
+class _Builder:
+    changes: FieldChanges
+    found: Conversion
+    used: set[str] = attrs.field(factory=set)
+
+    def convert(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
+        """Return the conversion of values; None: they are the same in bytes, too."""
+        if old.word == new.word == "struct":
+            return self._structs(old, new, old_path, path)
+        if old.word == new.word and old.fields:
+            return self._lists(old, new, old_path, path)
+        if (old.word, old.precision, old.scale) == (new.word, new.precision, new.scale):
+            return None
+        if not holds_all(new, old):
+            words = f"{old.describe()} -> {new.describe()}"
+            self.found.problems.append(f"{path}: {words}: the new type does not hold every stored value")
+            return None
+        self.found.notes.append(f"{path}: {old.describe()} -> {new.describe()}")
+        kind = arrow_type(new)
+        return lambda column: column.cast(kind)
+
+    def _lists(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
+        steps = ("[]",) if old.word == "array" else ("{key}", "{}")
+        parts = [
+            self.convert(was.type, now.type, old_path + step, path + step)
+            for step, was, now in zip(steps, old.fields, new.fields, strict=True)
+        ]
+        if lost := [one for one in self.found.dropped if one.startswith(f"{old_path}{{key}}")]:
+            self.found.problems.append(f"{path}: keys of one map could become equal without {', '.join(lost)}")
+        if not any(parts):
+            return None
+        kind = arrow_type(new)
+
+        def convert(column: pa.Array) -> pa.Array:
+            offsets = offsets_of(column)
+            inner = column.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+            if old.word == "array":
+                inner = _applied(parts[0], inner)
+            else:
+                pairs = [_applied(part, inner.field(index)) for index, part in enumerate(parts)]
+                fields = [kind.key_field.with_type(pairs[0].type), kind.item_field.with_type(pairs[1].type)]
+                inner = pa.Array.from_buffers(pa.struct(fields), len(inner), [None], children=pairs)
+            starts = pa.py_buffer((offsets - offsets[0]).astype(np.int32))
+            return pa.Array.from_buffers(kind, len(column), [bitmap_of(validity_of(column)), starts], children=[inner])
+
+        return convert
+
+    def _structs(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
+        stored = dict(zip(old.names, range(len(old.fields)), strict=True))
+        sources: list[int | None] = []
+        parts: list[Convert | None] = []
+        taken = {self.changes.renames[one] for name in new.names if (one := f"{path}.{name}") in self.changes.renames}
+        ambiguous = _ambiguous(old, new)
+        for name, field in zip(new.names, new.fields, strict=True):
+            below = f"{path}.{name}"
+            self.used.add(below)
+            said = self.changes.renames.get(below)
+            is_new = below in self.changes.fills
+            if said is None and not is_new and field.name in ambiguous:
+                self.found.problems.append(
+                    f"{below}: several fields are called {field.name!r}, and their number changes: say which one it"
+                    " was, or what it begins with"
+                )
+                continue
+            was = old_path + below[len(path) :] if said is None else said
+            index = stored.get(was.removeprefix(f"{old_path}.")) if was.startswith(f"{old_path}.") else None
+            if is_new or (said is None and was in taken):
+                index = None
+            if said is not None and index is None:
+                self.found.problems.append(f"{below}: there is no field {said!r} that it could be renamed from")
+                continue
+            sources.append(index)
+            if index is None:
+                parts.append(self._filled(field, below))
+                continue
+            if said is not None and said != below:
+                self.found.notes.append(f"{said} is called {below} now")
+            parts.append(self.convert(old.fields[index].type, field.type, was, below))
+        gone = [name for name, index in stored.items() if index not in sources]
+        self.found.dropped += (f"{old_path}.{name}" for name in gone)
+        if sources == list(range(len(old.fields))) and not any(parts):
+            return None
+        kept = [index for index in sources if index is not None]
+        if kept != sorted(kept):
+            self.found.notes.append(f"{path}: the order of fields is {', '.join(new.names)}")
+        names = new.names
+
+        def convert(column: pa.Array) -> pa.Array:
+            columns = [
+                _applied(part, column if index is None else column.field(index))
+                for index, part in zip(sources, parts, strict=True)
+            ]
+            fields = [pa.field(name, one.type) for name, one in zip(names, columns, strict=True)]
+            bitmap = bitmap_of(validity_of(column))
+            return pa.Array.from_buffers(pa.struct(fields), len(column), [bitmap], children=columns)
+
+        return convert
+
+    def _filled(self, field: SparkField, path: str) -> Convert | None:
+        """Return the function that returns as many values of a new field as a column has."""
+        if path not in self.changes.fills:
+            self.found.problems.append(
+                f"{path}: the field is new: say what stored rows have in it, or which field it was"
+            )
+            return None
+        value = self.changes.fills[path]
+        self.found.notes.append(f"{path} is new: {'null' if value is None else shown(value)}")
+        if value is None and not field.is_nullable and field.type.word != "void":
+            self.found.problems.append(f"{path}: the field may not be null: say a value")
+        try:
+            one = pa.array([_constant(value, field.type)], arrow_type(field.type))
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
+            self.found.problems.append(f"{path}: {shown(value)} is no {field.type.describe()}: {cause_text(error)}")
+            return None
+        return lambda column: one.take(longs_of(np.zeros(len(column), np.int64)))
+
+
+def _applied(convert: Convert | None, column: pa.Array) -> pa.Array:
+    return column if convert is None else convert(column)
+
+
+def _ambiguous(old: SparkType, new: SparkType) -> set[str]:
+    """Return the names that several fields have, on either side, and not as many on both."""
+    was, now = (Counter(field.name for field in of.fields) for of in (old, new))
+    return {name for name in now if was[name] and was[name] != now[name]}
+
+
+def _constant(value: Any, of: SparkType) -> Any:
+    """Return a value for Arrow; what JSON has no type for is text there."""
+    if of.word == "decimal" and isinstance(value, int | str) and not isinstance(value, bool):
+        return Decimal(value)
+    if isinstance(value, dict) and set(value) == {"$bytes"}:
+        return bytes.fromhex(value["$bytes"])
+    if isinstance(value, str) and of.word == "date":
+        return dt.date.fromisoformat(value)
+    if isinstance(value, str) and of.word.startswith("timestamp"):
+        at = dt.datetime.fromisoformat(value)
+        if (at.tzinfo is None) is (of.word == "timestamp"):
+            raise ValueError("a timestamp needs a time zone" if of.word == "timestamp" else "it has a time zone")
+        return at
+    if isinstance(value, bool) and of.word != "boolean":
+        raise TypeError("it is true or false")
+    return value

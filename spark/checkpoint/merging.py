@@ -1,0 +1,76 @@
+"""Values of keys that became equal, merged by a rule for each field: `sum`, `min` or `max`; nulls do not count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...serializers.errors import IncompatibleState, cause_text
+from .conversion import arrow_type
+from .row_encoder import encode_rows, longs_of, rows_of
+from .rows import decode_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from .spark_types import SparkType
+
+RULES = ("sum", "min", "max")
+_LARGEST = 1 << 63
+
+
+def missing_rules(of: SparkType, rules: Mapping[str, str]) -> Iterator[str]:
+    """Yield the paths of the fields of values that need a rule and have none."""
+    for name, field in zip(of.names, of.fields, strict=True):
+        if field.type.word != "void" and f"value.{name}" not in rules:
+            yield f"value.{name}"
+
+
+def merge_values(
+    values: Sequence[bytes], groups: Sequence[int], of: SparkType, rules: Mapping[str, str]
+) -> list[bytes]:
+    """Merge the values of each group.
+
+    Args:
+        values: The values, as rows.
+        groups: The group of each, numbered in the order in which groups first occur.
+        of: The type of the values.
+        rules: The rule of each field, by its path.
+
+    Raises:
+        IncompatibleState: Values cannot be merged so.
+    """
+    rows, count = decode_rows(values, of), max(groups) + 1
+    columns = []
+    for index, (name, field) in enumerate(zip(of.names, of.fields, strict=True)):
+        if field.type.word == "void":
+            columns.append(pa.nulls(count))
+            continue
+        rule = rules[f"value.{name}"]
+        try:
+            columns.append(_merged(rows.field(index), longs_of(np.asarray(groups)), rule, arrow_type(field.type)))
+        except pa.ArrowException as error:
+            raise IncompatibleState(
+                f"values of {field.type.describe()} cannot be merged by {rule}: {cause_text(error)}",
+                path=f"value.{name}",
+                advice="name another rule",
+            ) from error
+    fields = [pa.field(name, column.type) for name, column in zip(of.names, columns, strict=True)]
+    merged = pa.Array.from_buffers(pa.struct(fields), count, [None], children=columns)
+    return rows_of(encode_rows(merged, of))
+
+
+def _merged(column: pa.Array, groups: pa.Array, rule: str, kind: pa.DataType) -> pa.Array:
+    options = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
+    table = pa.table({"group": groups, "value": column})
+    found = table.group_by("group", use_threads=False).aggregate([("value", rule, options)]).sort_by("group")
+    result = found[f"value_{rule}"].combine_chunks()
+    if rule == "sum" and pa.types.is_integer(kind):
+        about = pa.table({"group": table["group"], "value": column.cast(pa.float64(), safe=False)})
+        sums = about.group_by("group", use_threads=False).aggregate([("value", "sum")])["value_sum"]
+        if (pc.max(pc.abs(sums)).as_py() or 0) >= _LARGEST:
+            raise pa.ArrowInvalid("a sum is too large for the type")
+    return result.cast(kind)

@@ -1,0 +1,279 @@
+"""What a migration of a Spark checkpoint refuses, keeps and writes; that Spark goes on from it is tested elsewhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from spark_changes import copy_of, entries_of, fields, fields_in, fill, struct_of
+from spark_checkpoints import names, place
+
+from stateshift.serializers.errors import IncompatibleState, SourceChanged, TargetExists, UnsupportedFormat
+from stateshift.spark.checkpoint.conversion import FieldChanges
+from stateshift.spark.checkpoint.migration import UNFINISHED, migrate_checkpoint
+
+COPIED = [name for name in names() if not name.startswith(("rocksdb", "join-v", "transform", "pandas-v1"))]
+KEY = fields(k="string", l="string")
+VALUE = fields(sum="long", max="double", count="long", sum__2="double", count__2="long")
+
+
+@pytest.fixture
+def migrate(tmp_path):
+    """`migrate("aggregation", key, value, …)`: a fixture migrated to other fields; return the target and the report."""
+
+    def run(name, key, value, **changes):
+        like = copy_of(name, tmp_path / "like", key, value)
+        target = tmp_path / "target"
+        return target, migrate_checkpoint(place(name), target, like=like, changes={0: FieldChanges(**changes)})
+
+    return run
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_what_does_not_change_is_copied_file_by_file(tmp_path, name):
+    report = migrate_checkpoint(place(name), tmp_path / "new", like=place(name))
+
+    assert not any(one.is_converted for one in report.stores)
+    files = {file.relative_to(tmp_path / "new") for file in (tmp_path / "new").rglob("*") if file.is_file()}
+    for file in files:
+        assert (tmp_path / "new" / file).read_bytes() == (place(name) / file).read_bytes()
+    assert {file.parts[0] for file in files} == {file.name for file in place(name).iterdir()}
+
+
+@pytest.mark.parametrize("name", ["checksums", "zstd", "snappy", "snapshots"])
+def test_a_copy_is_written_as_the_provider_is_set(migrate, name):
+    key = KEY if name == "checksums" else KEY[:1]
+    before = entries_of(place(name))
+
+    target, report = migrate(
+        name, key, [*fields(note="string"), *fields(sum="decimal(20,0)")], fills={"value.note": "ü"}
+    )
+
+    assert entries_of(target) == {
+        key: {"note": "ü", "sum": {"$bigdec": [str(value["sum"]), 0]}} for key, value in before.items()
+    }
+    assert report.stores[0].read == report.stores[0].written
+    (snapshot,) = target.glob("state/0/0/*.*")
+    assert snapshot.name.endswith(".snapshot")
+
+
+def test_keys_in_another_order_lie_where_spark_looks_for_them(migrate):
+    before = entries_of(place("aggregation"))
+
+    target, report = migrate("aggregation", KEY[::-1], VALUE)
+
+    moved = {json.dumps(dict(reversed(json.loads(key).items()))): value for key, value in before.items()}
+    assert entries_of(target) == moved
+    assert sum(report.stores[0].written) == len(before)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "changes", "said"),
+    [
+        (KEY, [*VALUE, *fields(min="long")], {}, "value.min: the field is new"),
+        (KEY, VALUE[:3], {}, "value.sum: several fields are called 'sum'"),
+        (KEY, [*fields(sum="integer"), *VALUE[1:]], {}, "bigint -> int: the new type does not hold every"),
+        (KEY, VALUE, {"fills": {"value.mim": 0}}, "value.mim: the new types have no such field"),
+        (KEY, [*VALUE, *fields(min="long")], {"renames": {"value.min": "value.least"}}, "no field 'value.least'"),
+        (KEY, [*VALUE, *fields(min="long")], {"fills": {"value.min": "x"}}, "value.min: 'x' is no bigint"),
+        (KEY, [*VALUE, *fields(min="long")], {"fills": {"value.min": True}}, "True is no bigint"),
+        (KEY[:1], VALUE, {}, "keys may become equal without key.l"),
+        ([], VALUE, {}, "the state of one group becomes that of several"),
+    ],
+)
+def test_what_types_do_not_say_must_be_said(tmp_path, migrate, key, value, changes, said):
+    with pytest.raises(IncompatibleState, match=said):
+        migrate("aggregation", key, value, **changes)
+
+    assert not (tmp_path / "target").exists()
+
+
+def test_sums_are_told_apart_by_what_is_said(migrate):
+    before = entries_of(place("aggregation"))
+
+    new = [*fields(sum="double"), *VALUE[1:3]]
+
+    target, _ = migrate("aggregation", KEY, new, renames={"value.sum": "value.sum#2"}, fills={"value.count": 0})
+
+    assert entries_of(target) == {
+        key: {"sum": value["sum#2"], "max": value["max"], "count": 0} for key, value in before.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("of", "said", "kept"),
+    [
+        ("decimal(30,2)", "12.5", {"$bigdec": ["1250", 2]}),
+        ("date", "2026-01-31", {"$localdate": [2026, 1, 31]}),
+        ("timestamp", "2026-01-31T12:00:00Z", {"$instant": [1769860800, 0]}),
+        ("timestamp", dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC), {"$instant": [1769860800, 0]}),
+        ("timestamp_ntz", "2026-01-31T12:00:00", {"$localdatetime": [2026, 1, 31, 12, 0, 0, 0]}),
+        ("binary", {"$bytes": "00ff"}, {"$bytes": "00ff"}),
+        ("boolean", True, True),
+        ({"type": "array", "elementType": "string", "containsNull": True}, ["a", None], ["a", None]),
+        (struct_of(*fields(a="integer")), {"a": 3}, {"a": 3}),
+        ({"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}, None, None),
+    ],
+)
+def test_a_constant_of_any_type_fills_a_new_field(migrate, of, said, kept):
+    target, _ = migrate("aggregation", KEY, [*VALUE, *fields(new=of)], fills={"value.new": said})
+
+    assert {json.dumps(value["new"]) for value in entries_of(target).values()} == {json.dumps(kept)}
+
+
+def test_fields_within_arrays_change_by_their_paths(tmp_path):
+    key, value = fields_in("types")
+    (nested,) = [one for one in value[0]["type"]["fields"] if one["name"] == "nested"]
+    nested["type"]["elementType"] = struct_of(
+        *fields(c="integer", d="string"), nested["type"]["elementType"]["fields"][1]
+    )
+    like = copy_of("types", tmp_path / "like", key, value)
+    path = f"value.{value[0]['name']}.nested[]"
+    before = entries_of(place("types"))
+
+    changes = FieldChanges(renames={f"{path}.d": f"{path}.a"}, fills={f"{path}.c": 5})
+    migrate_checkpoint(place("types"), tmp_path / "new", like=like, changes={0: changes})
+
+    name = value[0]["name"]
+    for key, value in entries_of(tmp_path / "new").items():
+        old = before.pop(key)
+        changed = [{"c": 5, "d": one["a"], "b": one["b"]} for one in old[name]["nested"]]
+        assert json.dumps(value) == json.dumps(old | {name: old[name] | {"nested": changed}})
+    assert not before
+
+
+def test_values_of_keys_that_become_equal_are_merged_by_rules(tmp_path):
+    source = copy_of("aggregation", tmp_path / "source")
+    fill(source, 1000, partitions=5)
+    like = copy_of("aggregation", tmp_path / "like", KEY[1:], fields(sum="long", max="double"))
+
+    report = migrate_checkpoint(
+        source,
+        tmp_path / "new",
+        like=like,
+        changes={0: FieldChanges(merges={"value.sum": "sum", "value.max": "max"})},
+    )
+
+    assert entries_of(tmp_path / "new") == {
+        json.dumps({"l": f"l{one}"}): {"sum": sum(range(one, 1000, 7)), "max": max(range(one, 1000, 7)) / 2}
+        for one in range(7)
+    }
+    assert (sum(report.stores[0].read), sum(report.stores[0].written), report.stores[0].merged) == (1000, 7, 993)
+
+
+def test_another_query_is_refused(tmp_path):
+    with pytest.raises(IncompatibleState, match="stateStoreSave -> dedupe"):
+        migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("dedup"))
+    with pytest.raises(IncompatibleState, match=r"aggregation\.stateFormatVersion: 2 -> 1"):
+        migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("aggregation-v1"))
+    with pytest.raises(UnsupportedFormat, match="RocksDB"):
+        migrate_checkpoint(place("rocksdb"), tmp_path / "new", like=place("rocksdb"))
+
+
+def test_types_of_joins_and_sessions_must_stay(tmp_path):
+    key, value = fields_in("session")
+    like = copy_of("session", tmp_path / "like", key, [one | {"type": "decimal(20,0)"} for one in value])
+
+    with pytest.raises(IncompatibleState, match="changes only those of"):
+        migrate_checkpoint(place("session"), tmp_path / "new", like=like)
+
+
+def test_a_target_that_is_in_use_is_refused(tmp_path):
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "file").touch()
+    source = copy_of("aggregation", tmp_path / "source")
+
+    with pytest.raises(TargetExists, match="not empty"):
+        migrate_checkpoint(source, tmp_path / "used", like=source)
+    with pytest.raises(TargetExists):
+        migrate_checkpoint(source, source / "copy", like=source)
+
+    assert [file.name for file in (tmp_path / "used").iterdir()] == ["file"]
+    assert not (source / "copy").exists()
+
+
+def test_a_query_that_goes_on_while_it_is_copied_is_found(tmp_path, monkeypatch):
+    source = copy_of("aggregation", tmp_path / "source")
+    from stateshift.spark.checkpoint import migration
+
+    def go_on(folder):
+        shutil.copy(source / "offsets" / "2", source / "offsets" / "3")
+        return migration_reads(folder)
+
+    migration_reads = migration.read_logs
+    monkeypatch.setattr(migration, "read_logs", go_on)
+
+    with pytest.raises(SourceChanged, match="gone on to batch 3"):
+        migrate_checkpoint(source, tmp_path / "new", like=place("aggregation"))
+
+    assert (tmp_path / "new" / "metadata").read_text().startswith(UNFINISHED)
+
+
+def test_a_dry_run_writes_nothing(tmp_path):
+    report = migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("aggregation"), dry_run=True)
+
+    assert report.dry_run
+    assert not (tmp_path / "new").exists()
+
+
+KILLED = """
+import sys
+from stateshift.spark.checkpoint.conversion import FieldChanges
+from stateshift.spark.checkpoint.migration import migrate_checkpoint
+
+print("ready", flush=True)
+migrate_checkpoint(*sys.argv[1:3], like=sys.argv[3], changes={0: FieldChanges(fills={"value.count": 0})})
+"""
+
+
+@pytest.mark.faults
+def test_a_run_that_is_killed_leaves_a_copy_that_is_finished_or_refused(tmp_path, facts_of):
+    source = copy_of("aggregation", tmp_path / "source")
+    fill(source, 300_000, partitions=5)
+    like = copy_of("aggregation", tmp_path / "like", KEY[::-1], fields(max="double", sum="decimal(20,0)", count="long"))
+    before, target = facts_of(source), tmp_path / "new"
+    changes = {0: FieldChanges(fills={"value.count": 0})}
+    start = time.perf_counter()
+    whole = migrate_checkpoint(source, tmp_path / "whole", like=like, changes=changes)
+    took = time.perf_counter() - start
+
+    def is_complete():
+        metadata = target / "metadata"
+        return metadata.exists() and not metadata.read_text().startswith(UNFINISHED)
+
+    draw, ends = random.Random(7), {"absent": 0, "unfinished": 0, "complete": 0}  # noqa: S311 - repeatable
+    for _ in range(20):
+        if draw.random() < 0.3 or is_complete():
+            shutil.rmtree(target, ignore_errors=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, *map(str, (source, target, like))], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(draw.uniform(0, 1.1 * took))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+        assert facts_of(source) == before
+        if is_complete():
+            ends["complete"] += 1
+            assert (target / "metadata").read_bytes() == (source / "metadata").read_bytes()
+            assert entries_of(target) == entries_of(tmp_path / "whole")
+        elif (target / "metadata").exists():
+            ends["unfinished"] += 1
+        else:
+            ends["absent"] += 1
+            assert not [file for file in target.rglob("*") if not file.name.startswith(("_claim", "metadata"))]
+    if is_complete():
+        shutil.rmtree(target)
+    report = migrate_checkpoint(source, target, like=like, changes=changes)
+    assert report.stores[0].written == whole.stores[0].written
+    assert entries_of(target) == entries_of(tmp_path / "whole")
+    print(ends)
