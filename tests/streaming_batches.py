@@ -19,9 +19,9 @@ from stateshift.spark.streaming import runs, slot_runs
 from stateshift.spark.streaming.building import key_serializer, output_hint
 from stateshift.spark.streaming.elements import ElementReader, ResultWriter
 from stateshift.spark.streaming.grouping import slot_groups
-from stateshift.spark.streaming.packing import Packing, packed, unpacked
+from stateshift.spark.streaming.packing import Blob, Packing, packed, unpacked
 from stateshift.spark.streaming.runs import RunFacts
-from stateshift.spark.streaming.slot_runs import Blob, SlotRunner
+from stateshift.spark.streaming.slot_runs import SlotRunner
 from stateshift.spark.worker import Settings, dumped
 from stateshift.state.backends.configuration import Configuration
 from stateshift.state.columnar.live_values import field_names
@@ -50,7 +50,7 @@ class Batches:
 
     def __init__(self, place, function, backend, *, schema, key, element=None, timestamp="", delay_ms=0, slots=2,
                  key_groups=8, uid="operator", output=None, side=(), retained=100, idle_ms=None, inputs=1,
-                 before=None, base="", **of_epoch):  # fmt: skip
+                 before=None, base="", blob_bytes=1 << 20, **of_epoch):  # fmt: skip
         self.checkpoint = place.parent / f"{place.name}-checkpoint"
         self.directory = (
             StateDirectory.open(Folder.at(place)) if (place / "epochs").exists()
@@ -77,7 +77,7 @@ class Batches:
         reader.check(self.schema)
         spec = InputSpec(delay_ms if timestamp else None, idle_ms)
         self.packing = [
-            Packing(self.run, self.settings, index, keys, key, timestamp, to_all=False, blob_bytes=1 << 20)
+            Packing(self.run, self.settings, index, keys, key, timestamp, to_all=False, blob_bytes=blob_bytes)
             for index in range(inputs)
         ]
         writer = ResultWriter(
@@ -112,7 +112,7 @@ class Batches:
                 for row in packed_rows.to_pylist():
                     blob = Blob(row["input"], row["origin"], row["highest_ms"], row["rows"])
                     blobs.setdefault(row["slot_group"], []).append(blob)
-        groups = sorted(blobs) if only is None else only
+        groups = sorted(blobs) if only is None else only  # as Spark orders them: lanes come first
         results, written = [], {}
         self.measured = []
         for group in groups:

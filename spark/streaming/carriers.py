@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..session import require_libraries
-from .packing import unpacked
+from .packing import Blob, unpacked
 from .runs import local_property
-from .slot_runs import Blob, SlotRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame
+
+    from .slot_runs import SlotRunner
 
 APPLY_IN_PANDAS, TRANSFORM = "apply_in_pandas_with_state", "transform_with_state"
 VARIABLE = "stateshift_manifest"

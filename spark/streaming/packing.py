@@ -3,6 +3,9 @@
 A blob is a row of five columns: the integer of its slot, the number of the input, the task that packed it, the largest
 time stamp that the task has met so far, and the rows themselves. Every task sends every slot at least one blob, with
 its largest time stamp, so that all slots have the same watermark. Source: notes on Spark, sections 1 and 2.3.
+
+What a task has for a slot beyond its first blobs goes by lanes (`grouping`): no group of a batch has more bytes than
+Spark can hold, whatever the batch has.
 """
 
 from __future__ import annotations
@@ -16,14 +19,19 @@ import pyarrow.compute as pc
 
 from ...serializers.errors import ValueNotConvertible
 from ...state.columnar.encoded_keys import encoded_keys, key_column
+from .grouping import LANES, lanes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..worker import Settings
-    from .runs import RunFacts
+    from .runs import Run, RunFacts
 
+_DIRECT_TASKS, _DIRECT_BLOBS = 16, 2
+"""How many tasks send blobs to a slot's own group, and how many each."""
+_LANE_BLOBS, _TASK_LANES = 8, 16
+"""How many blobs of a task go by a lane before the next one, and how far tasks are from each other."""
 BLOBS = "slot_group int, input int, origin long, highest_ms long, rows binary"
 """The columns of packed rows."""
 
@@ -36,6 +44,16 @@ _SCHEMA = pa.schema(
         "rows": pa.binary(),
     }
 )
+
+
+@attrs.frozen
+class Blob:
+    """A packed row, without its slot."""
+
+    index: int
+    origin: int
+    highest_ms: int | None
+    rows: bytes = attrs.field(repr=False)
 
 
 @attrs.frozen
@@ -67,7 +85,7 @@ class Packing:
         run = self.run.read()
         origin, task = task_number(), self.index
         held: list[list[pa.RecordBatch]] = [[] for _ in run.groups]
-        sizes = [0] * len(run.groups)
+        sizes, sent = [0] * len(run.groups), [0] * len(run.groups)
         highest: int | None = None
         for batch in batches:
             if not batch.num_rows:
@@ -77,10 +95,15 @@ class Packing:
                 held[slot].append(part)
                 sizes[slot] += part.nbytes
                 if sizes[slot] >= self.blob_bytes:
-                    yield _blob(run.groups[slot], task, origin, highest, held[slot])
+                    yield _blob(_group(run, slot, origin, sent[slot]), task, origin, highest, held[slot])
                     held[slot], sizes[slot] = [], 0
-        for group, parts in zip(run.groups, held, strict=True):
-            yield _blob(group, task, origin, highest, parts)
+                    sent[slot] += 1
+        for slot, (own, parts) in enumerate(zip(run.groups, held, strict=True)):
+            group = _group(run, slot, origin, sent[slot])
+            if parts and group != own:
+                yield _blob(group, task, origin, highest, parts)
+                parts.clear()
+            yield _blob(own, task, origin, highest, parts)
 
     def _highest(self, batch: pa.RecordBatch, before: int | None) -> int | None:
         if not self.time_column:
@@ -134,6 +157,15 @@ def task_number() -> int:
 
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
+
+
+def _group(run: Run, slot: int, origin: int, sent: int) -> int:
+    """Return the group of the next blob of a task for a slot, which has got some from it before."""
+    direct = _DIRECT_BLOBS if origin < _DIRECT_TASKS else 0
+    if sent < direct:
+        return run.groups[slot]
+    lanes = lanes_of(slot, len(run.groups), run.epoch.partitions)
+    return lanes[(origin * _TASK_LANES + (sent - direct) // _LANE_BLOBS) % LANES]
 
 
 def _blob(group: int, index: int, origin: int, highest: int | None, parts: list[pa.RecordBatch]) -> pa.RecordBatch:

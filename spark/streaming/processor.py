@@ -8,7 +8,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from .carriers import VARIABLE, batch_number
-from .slot_runs import Blob
+from .packing import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,8 +25,10 @@ from ...state.streaming.manifest import Manifest
 from ...state.streaming.measured import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
+from .grouping import slot_of_lane
+from .lanes import keep, kept
 from .ordering import HELD_BYTES, in_order
-from .packing import packed, unpacked
+from .packing import Blob, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,16 +46,6 @@ _MOST_RESULTS = 50_000
 """How many results of a slot wait to become rows."""
 _LIVE: dict[tuple[str, str, int], tuple[Run, SlotTask]] = {}
 """The tasks of this process, with the run that they are of; by directory, operator and slot."""
-
-
-@attrs.frozen
-class Blob:
-    """A packed row, without its slot."""
-
-    index: int
-    origin: int
-    highest_ms: int | None
-    rows: bytes = attrs.field(repr=False)
 
 
 @attrs.frozen
@@ -105,7 +97,7 @@ class SlotRunner:
         """Process a batch.
 
         Args:
-            group: The integer of the slot.
+            group: The integer of the slot, or that of a lane of it, whose blobs are kept until the slot itself comes.
             stored: The manifest that Spark has; None: none.
             blobs: The packed rows of the slot.
             now_ms: The time of the batch.
@@ -113,11 +105,14 @@ class SlotRunner:
         """
         prepare(self.settings, self.serializers)
         run = self.run.read()
+        if group < 0:
+            keep(self._place(run, slot_of_lane(group, run.epoch.slots)), blobs)
+            return Answer(None, is_current=False)
         slot = run.slots.get(group)
         if slot is None:
             return Answer(None, is_current=False)
         before = None if stored is None else Manifest.from_bytes(stored)
-        arriving = iter(blobs)
+        arriving = chain(blobs, kept(self._place(run, slot)))
         first = next(arriving, None)
         if before is not None and before.directory in run.directory.copied_from:
             before = None  # the copy begins an epoch of its own
