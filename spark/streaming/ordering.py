@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...state.streaming.slot import Elements
     from .elements import ElementReader
 
-HELD_BYTES = 64 << 20
+HELD_BYTES = 32 << 20
 """How many bytes of the rows of a slot are held at a time."""
 _ROWS = 512
 """How many rows of each part are read at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .job import StreamJob
 
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
+_BATCH_BYTES, _MOST_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", 16 << 20
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -177,6 +178,9 @@ class Start:
     def _settings(self, partitions: int) -> dict[str, str]:
         # Spark keeps the partitions of the first start. By default there are 200, each of which costs 10 ms a batch.
         settings = {PARTITIONS: str(partitions)}
+        java: Any = self._spark._jsparkSession  # noqa: SLF001 - it reads sizes of all spellings
+        if java.sessionState().conf().arrowMaxBytesPerBatch() > _MOST_BATCH_BYTES:
+            settings[_BATCH_BYTES] = str(_MOST_BATCH_BYTES)  # blobs are held by a worker twice: as Arrow and as bytes
         if TRANSFORM in self._job.carriers.values() and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
             settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
         return settings
