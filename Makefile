@@ -8,8 +8,8 @@ PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
 PYRIGHT := .venv/.stateshift-pyright-installed
 OLDEST := .venv-oldest/.stateshift-installed
-# One more than two cores have work for: while a test waits for Spark to start, another process computes.
-PROCESSES := 3
+# Two more than two cores have work for: while tests wait for Spark, other processes compute.
+PROCESSES := 4
 OLDEST_TESTS := tests/spark/source tests/spark/test_migrate.py tests/spark/test_repartition.py tests/spark/test_bootstrap.py
 # PySpark 4.0 leaves sockets open.
 OF_OLD_SPARK := ignore::pytest.PytestUnraisableExceptionWarning

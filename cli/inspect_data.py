@@ -10,7 +10,8 @@ from ..compat.description import StateKind
 from ..compat.structuring import fields_of, plain
 from ..compat.type_text import state_type_text
 from ..serializers.errors import LibraryNotFound, SavepointNotFound, StateShiftError, values_are_redacted
-from ..state.backends.lazy_forms import old_among, state_in, versions_of
+from ..state.backends.lazy_forms import old_among
+from ..state.backends.lazy_names import state_in, versions_of
 from .failures import error_data
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ...compat.structuring import fields_of
 from ...serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
 from ...serializers.escaping import json_text
 from ...serializers.wording import many
-from ...state.backends.lazy_forms import state_in, versions_of
+from ...state.backends.lazy_names import state_in, versions_of
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import print_json, print_notice, write_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import DeclarationError
-from ...state.backends.lazy_forms import state_in
+from ...state.backends.lazy_names import state_in
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.streaming.directory import StateDirectory

@@ -16,7 +16,8 @@ from ...compat.policy import Policy
 from ...serializers.compatibility import Decision, Flag, Verdict
 from ...serializers.errors import DeclarationError, StateShiftError, cause_text
 from ...state.backends.heap.backend import HashMapStateBackend
-from ...state.backends.lazy_forms import Layout, state_in, with_tables
+from ...state.backends.lazy_forms import Layout, with_tables
+from ...state.backends.lazy_names import state_in
 from ...state.backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
 from ...state.job import Operator
 from ...state.savepoint.metadata import METADATA, write_metadata

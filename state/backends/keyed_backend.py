@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.timers import TimerSerializer
-from .lazy_forms import tables_of
+from .lazy_names import tables_of
 from .state_types import with_serializers
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ section 5.
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -30,44 +29,16 @@ from ..migration.block_rewriter import BlockRewriter
 from ..savepoint.blocks import Block
 from ..savepoint.meta_info import VALUE_SERIALIZER
 from ..transcode.choice import ExecutorName
+from .lazy_names import free_table, number_of, state_in, tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ...compat.description import JobDescription
     from ...compat.plan import StatePlan
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..rocksdb.database import Items
     from ..savepoint.meta_info import StateMetaInfo
-
-_NAME = re.compile(r"stateshift/lazy-([0-9]+)/(.+)", re.DOTALL)
-
-
-def state_in(table: str) -> str:
-    """Return the state whose values a table has."""
-    found = _NAME.fullmatch(table)
-    return found[2] if found else table
-
-
-def versions_of(tables: Iterable[str]) -> dict[str, int]:
-    """Return which version of its state each table has, by name: of those states that are migrated lazily.
-
-    The table with the state's own name has version 1.
-    """
-    names = list(tables)
-    lazy = {state_in(name) for name in names if state_in(name) != name}
-    return {name: _number(name) or 1 for name in names if state_in(name) in lazy}
-
-
-def tables_of(state: str, names: Iterable[str]) -> list[str]:
-    """Return those names that are tables of a state, that of its own name first."""
-    return sorted((name for name in names if state_in(name) == state), key=_number)
-
-
-def free_table(state: str, names: Iterable[str]) -> str:
-    """Return the name of a further table of a state, with a number that is larger than those there are."""
-    numbers = [int(found[1]) for name in names if (found := _NAME.fullmatch(name)) and found[2] == state]
-    return f"stateshift/lazy-{max(numbers, default=1) + 1}/{state}"
 
 
 def old_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> list[str]:
@@ -79,15 +50,10 @@ def old_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> list[s
         tables: The snapshots of all tables of a state, by name.
     """
     forms = {name: snapshot_to_bytes(without_ttl_awareness(found)) for name, found in tables.items()}
-    own = min(tables, key=_number)
-    is_free = _number(own) == 0 and list(forms.values()).count(forms[own]) > 1
-    present = own if is_free else max(tables, key=_number)
+    own = min(tables, key=number_of)
+    is_free = number_of(own) == 0 and list(forms.values()).count(forms[own]) > 1
+    present = own if is_free else max(tables, key=number_of)
     return [name for name, form in forms.items() if form != forms[present]]
-
-
-def _number(table: str) -> int:
-    found = _NAME.fullmatch(table)
-    return int(found[1]) if found else 0
 
 
 def marked(info: StateMetaInfo, table: str) -> StateMetaInfo:

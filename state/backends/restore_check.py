@@ -26,7 +26,8 @@ from ...compat.targets import Target
 from ...serializers.compatibility import Decision
 from ...serializers.errors import IncompatibleState
 from ..migration.options import MigrationOptions
-from .lazy_forms import Layout, state_in, tables_of, with_tables
+from .lazy_forms import Layout, with_tables
+from .lazy_names import state_in, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

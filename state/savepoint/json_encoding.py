@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.description import StateKind
 from ...serializers.containers.json_forms import map_tagger
 from ...serializers.json_forms import sorted_by_text, tagger_of
-from ..backends.lazy_forms import state_in, versions_of
+from ..backends.lazy_names import state_in, versions_of
 from ..timers import queue_parts
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ def check(run, job_folder, stateshift_spark):
     return lambda *more: run("check", f"spark:{place('checksums')}", *more)
 
 
+@pytest.mark.slow
 def test_a_check_ends_with_the_status_of_its_decision(check):
     unchanged = check("--query", "queries:same")
     changed = check("--query", "queries:largest")

@@ -65,6 +65,7 @@ NOT_RUN = {
 }
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
+SLOW = {"run-on-a-cluster.md", "test-your-serializer.md"}
 ON_SPARK = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 MAY_REFUSE = re.compile(r"(stateshift (check|diff|verify)|pytest)\b")
 NEXT = re.compile(r"^next: (?:.* then )?(stateshift migrate .*)$", re.MULTILINE)
@@ -258,10 +259,13 @@ def reader(tmp_path, commands):
     del sys.modules[person.module.__name__]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=ON_SPARK if has_session(page) else [], id=name_of(page)) for page in PAGES],
-)
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    if has_session(page):
+        return ON_SPARK
+    return [pytest.mark.slow] if page.name in SLOW else []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks_of(page), id=name_of(page)) for page in PAGES])
 def test_the_snippets_of_a_page_print_what_it_shows(page, reader):
     for snippet in snippets_of(page):
         reason = snippet.option("no-run")

@@ -13,7 +13,8 @@ from ...savepoint.keyed_stream import KeyedStreamHeader
 from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ..keyed_backend import KeyedStateBackend
-from ..lazy_forms import OldForm, tables_of
+from ..lazy_forms import OldForm
+from ..lazy_names import tables_of
 from ..snapshots import HeapCheckpointStrategy
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .entry_codecs import StateCodec, TimerCodec

@@ -16,7 +16,7 @@ from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ...transcode.choice import ExecutorName
 from ..keyed_backend import KeyedStateBackend
-from ..lazy_forms import state_in
+from ..lazy_names import state_in
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from ..unexpired import keeper
 from .handles import HANDLES

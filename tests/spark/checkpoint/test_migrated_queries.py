@@ -18,6 +18,8 @@ from stateshift.spark.checkpoint.conversion import FieldChanges
 from stateshift.spark.checkpoint.migration import UNFINISHED, migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = "k string, l string, n int, at timestamp"
 STREAMING = "spark.sql.streaming."
 

@@ -15,6 +15,8 @@ from spark_queries import F, Stream
 
 from stateshift.spark import check_query
 
+pytestmark = pytest.mark.slow
+
 OLD = [("x", "p", 10, 1, "2026-01-01 00:00:00"), ("x", "q", 20, 2, "2026-01-01 00:03:00")]
 NEW = [("x", "p", 15, 3, "2026-01-01 00:04:00"), ("q", "x", 5, 4, "2026-01-01 00:05:00")]
 

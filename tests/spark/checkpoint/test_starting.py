@@ -16,6 +16,8 @@ from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.recording import Recorder, find_recording
 from stateshift.state.storage.files import Folder
 
+pytestmark = pytest.mark.slow
+
 ROWS = [("x", "p", 10, 1, "2026-01-01 00:00:00"), ("y", "q", 20, 2, "2026-01-01 00:03:00")]
 
 

@@ -200,6 +200,7 @@ class Balances(KeyedCoProcessFunction):
         return ctx.get_current_key(), self.balance.value()
 
 
+@pytest.mark.slow
 def test_two_inputs_and_a_broadcast_one_which_comes_first(query, spark):
     names = query(COLUMNS)
     job = names.job()

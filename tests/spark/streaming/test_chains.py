@@ -174,6 +174,7 @@ def test_what_spark_refuses_is_refused_before_anything_is_written(query):
     assert not (names.place / "checkpoint").exists()
 
 
+@pytest.mark.slow
 def test_an_operator_more_is_refused_because_spark_numbers_them(query):
     names = query(COLUMNS)
 

@@ -192,6 +192,7 @@ def test_a_savepoint_that_does_not_fit_is_refused_before_anything_is_written(que
 # With other types, and from other places
 
 
+@pytest.mark.slow
 def test_a_savepoint_with_another_type_is_refused_and_then_migrated(query, small, tmp_path):
     live = query(COLUMNS)
     live.feed(("ann", 10))
@@ -237,6 +238,7 @@ def test_a_native_savepoint_of_flink_is_read_whatever_its_number_of_key_groups(q
     assert {state.name for state in opened.operators[0].states} >= set(stored["keyed"])
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_where_a_bootstrap_ended(query, spark, tmp_path):
     rows = [(f"user {number % 7}", number % 5, number) for number in range(100)]
     columns = "user string, amount long, day long"

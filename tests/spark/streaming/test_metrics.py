@@ -67,6 +67,7 @@ def metered(job, query):
     return stream.process(Metered(), uid="totals", side_outputs=[LARGE, NAMES])
 
 
+@pytest.mark.slow
 def test_a_batch_is_measured_once(query, carrier):
     visits = query(COLUMNS, carrier=carrier, slots=2)
     visits.feed(("ann", 1, at(1)), ("bob", 200, at(2)), ("ann", 3, at(3)))

@@ -160,6 +160,7 @@ class Alarm(KeyedProcessFunction):
         yield ctx.get_current_key(), ctx.timer_service().current_processing_time() >= timestamp
 
 
+@pytest.mark.slow
 def test_a_timer_of_processing_time_wakes_a_slot_without_rows(query, carrier):
     visits = query("user string", carrier=carrier)
     visits.feed(("ann",), ("bob",))
@@ -200,6 +201,7 @@ class Balances(KeyedCoProcessFunction):
         return *ctx.get_current_key(), self.balance.value()
 
 
+@pytest.mark.slow
 @BY_CARRIER
 def test_two_inputs_with_a_key_of_two_columns(query, carrier):
     amounts = query("country string, user string, amount long", carrier=carrier)
@@ -365,6 +367,7 @@ class Purse(KeyedProcessFunction):
 """
 
 
+@pytest.mark.slow
 def test_a_users_own_serializer_is_known_to_the_workers(query, load):
     purse = load("streamed_money", streamed_money=MONEY).Purse
     live = query("user string, amount long")

@@ -84,6 +84,7 @@ def test_a_class_with_one_more_field_is_refused_and_then_migrated(query, carrier
     assert ("cy", "Account(total=5, visits=2, currency='EUR')") in live.results()
 
 
+@pytest.mark.slow
 def test_a_state_that_was_renamed_is_found_with_the_option_that_says_so(query, load):
     live = query(COLUMNS)
     source = accounts_module(["accounts_1"])
@@ -251,6 +252,7 @@ def test_a_copy_of_the_checkpoint_is_refused(started, accounts):
         started.start(job, accounts(1)(job, started))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_replaced_is_refused(started, accounts, query, tmp_path):
     other = query(COLUMNS)
     other.place = tmp_path / "other"
@@ -288,6 +290,7 @@ def accounts_in(query):
     return Savepoint.open(query.state).operator("accounts").state("account").read_entries()
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_state_is_refused(started, accounts):
     shutil.copytree(started.place / "state", started.place / "copy")
     job = StreamJob(started.place / "copy", started.place / "checkpoint")

@@ -16,6 +16,7 @@ def visits(query):
     return query("user string, amount long")
 
 
+@pytest.mark.slow
 def test_foreach_batch_gets_a_batch_that_was_not_committed_again_with_its_number(visits):
     visits.feed(("ann", 1), ("bob", 2))
     visits.feed(("ann", 3), ("bob", 4))
@@ -43,6 +44,7 @@ def test_foreach_batch_gets_a_batch_that_was_not_committed_again_with_its_number
     assert [(0, 2), (1, 2)] == measured  # what failed is not reported
 
 
+@pytest.mark.slow
 def test_results_in_memory_end_with_their_query_but_its_state_does_not(visits):
     visits.feed(("ann", 1))
 

@@ -25,7 +25,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.cli.app import main
-from stateshift.state.backends.lazy_forms import free_table, state_in, tables_of
+from stateshift.state.backends.lazy_names import free_table, state_in, tables_of
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, TaskInfo, snapshot_together
