@@ -23,7 +23,7 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def names():
-    return sorted(folder.name for folder in FIXTURES.iterdir() if folder.is_dir())
+    return sorted(folder.name for folder in FIXTURES.iterdir() if (folder / "checkpoint").is_dir())
 
 
 def place(name):
