@@ -84,8 +84,6 @@ def spark_change_options(function: F) -> F:
         drop_uncommitted: bool,
         **rest: Any,
     ) -> Any:
-        from ..spark.checkpoint.conversion import FieldChanges
-
         parsed: dict[int, dict[str, dict[str, Any]]] = {}
         for kind, texts in (("renames", rename_field), ("fills", fill), ("merges", merge_field)):
             for text in texts:
@@ -94,7 +92,11 @@ def spark_change_options(function: F) -> F:
                     path, said = said, path
                 value = _json(text, said) if kind == "fills" else said
                 parsed.setdefault(operator, {}).setdefault(kind, {})[path] = value
-        fields = {operator: FieldChanges(**changes) for operator, changes in parsed.items()}
+        fields: dict[int, FieldChanges] = {}
+        if parsed:
+            from ..spark.checkpoint.conversion import FieldChanges  # it needs numpy, which comes with an extra
+
+            fields = {operator: FieldChanges(**changes) for operator, changes in parsed.items()}
         return function(*args, spark_changes=SparkChanges(fields, drop_uncommitted), **rest)
 
     return cast("F", with_changes)
