@@ -52,7 +52,9 @@ def main() -> int:
         return 0
     rows = []
     for way in arguments.ways.split(","):
-        with scratch_folder(arguments.folder or Path(tempfile.gettempdir())) as folder:  # a disk, since memory is measured
+        with scratch_folder(
+            arguments.folder or Path(tempfile.gettempdir())
+        ) as folder:  # a disk, since memory is measured
             if way == "batch":
                 size = write_records(folder / "rows", int(arguments.gigabytes * 1e9 / RECORD_BYTES))
             elif way == "keys":
