@@ -77,9 +77,9 @@ _SAME_SETTINGS = {
 }
 """Settings that determine the types of state, and what Spark takes where a checkpoint has none."""
 _REPEATED = (
-    "the dropped batch is planned anew, with what the sources have then, under its old number: a sink that writes again"
-    " may see rows twice, and one that remembers batches (files, Delta, a foreachBatch that checks) and has this one"
-    " leaves out what is new in it"
+    "the dropped batch is planned again under its old number, with what the sources have then: a sink that writes"
+    " again may see rows twice, and one that remembers batches (files, Delta, a foreachBatch that checks) and has this"
+    " one leaves out what is new in it"
 )
 
 
@@ -181,7 +181,7 @@ class CheckpointReport:
         query_id: The id of the query, which the copy keeps.
         batch: The last committed batch; the new query goes on with the next one.
         watermark_ms: The event-time watermark, in milliseconds since 1970; 0: none.
-        dropped_batch: The batch that was not committed, and is planned anew.
+        dropped_batch: The batch that was not committed, and is planned again.
         stores: What was done with each store.
         dry_run: Whether nothing was written.
         seconds: The duration.

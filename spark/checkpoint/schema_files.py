@@ -3,7 +3,7 @@
     UTF "v1"    UTF key schema, UTF value schema
     UTF "v2"    i32 n, n x UTF: the key schema; i32 n, n x UTF: the value schema
     UTF "v3"    i32 families, of each: UTF name, i16 id, key schema as in v2, i16 id, value schema as in v2,
-                i32 n, n x UTF: how keys are laid out; i32 n, n x UTF: the schema of the user's keys of a map
+                i32 n, n x UTF: how keys are laid out; i32 n, n x UTF: the schema of the user keys of a map
 
 The first two lie in partition 0 of a store, as `_metadata/schema`; v3 beside the partitions, as
 `_stateSchema/default/BATCH_ID`: a new file where a schema changed. Each schema is JSON. Source: notes on Spark, 4.1,
@@ -114,7 +114,7 @@ def _family(source: DataInputView, file: str) -> ColumnFamily:
     name, key_id = source.read_utf(), source.read_short()
     key, value_id = parse_struct(_chunks(source), file=file), source.read_short()
     value, layout = parse_struct(_chunks(source), file=file), _chunks(source)
-    _chunks(source)  # the schema of the user's keys is a part of that of the keys
+    _chunks(source)  # the schema of the user keys is a part of that of the keys
     return ColumnFamily(name, StoreSchema(key, value), _layout(layout, len(key.fields), file), key_id, value_id)
 
 
