@@ -18,8 +18,8 @@ from .spark_checkpoints import is_spark, time_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..spark.checkpoint.conversion import FieldChanges
-    from ..spark.checkpoint.migration import CheckpointReport, StoreReport
+    from ..spark.checkpoint.migrating.conversion import FieldChanges
+    from ..spark.checkpoint.migrating.report import CheckpointReport, StoreReport
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -94,7 +94,9 @@ def spark_change_options(function: F) -> F:
                 parsed.setdefault(operator, {}).setdefault(kind, {})[path] = value
         fields: dict[int, FieldChanges] = {}
         if parsed:
-            from ..spark.checkpoint.conversion import FieldChanges  # it needs numpy, which comes with an extra
+            from ..spark.checkpoint.migrating.conversion import (
+                FieldChanges,  # it needs numpy, which comes with an extra
+            )
 
             fields = {operator: FieldChanges(**changes) for operator, changes in parsed.items()}
         return function(*args, spark_changes=SparkChanges(fields, drop_uncommitted), **rest)
@@ -152,7 +154,7 @@ def migrate_spark(source: str, target: str, like: str, changes: SparkChanges, *,
         raise click.UsageError(
             "specify the new types: --like spark:PROBE, a checkpoint that the new query wrote on a little data"
         )
-    from ..spark.checkpoint.migration import migrate_checkpoint
+    from ..spark.checkpoint.migrating.migration import migrate_checkpoint
 
     report = migrate_checkpoint(
         source,

@@ -11,10 +11,10 @@ import pyarrow as pa
 from spark_checkpoints import place
 
 from stateshift.spark.checkpoint.json_values import json_values
-from stateshift.spark.checkpoint.partitioning import partitions_of
+from stateshift.spark.checkpoint.migrating.partitioning import partitions_of
+from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows
+from stateshift.spark.checkpoint.migrating.store_writer import EntryBlock, snapshots
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.row_encoder import encode_rows
-from stateshift.spark.checkpoint.store_writer import EntryBlock, snapshots
 from stateshift.state.storage.files import Folder
 
 

@@ -14,8 +14,9 @@ from pyspark.sql import functions
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from stateshift.serializers.errors import MigrationFailed, TargetExists
-from stateshift.spark.checkpoint.conversion import FieldChanges
-from stateshift.spark.checkpoint.migration import UNFINISHED, migrate_checkpoint
+from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
+from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow
@@ -155,7 +156,7 @@ def test_spark_refuses_an_unfinished_copy_and_the_next_run_finishes_it(queries, 
     changes = {0: FieldChanges(fills={"value.count": 0})}
     places = queries.folder / "old", queries.folder / "new"
     with monkeypatch.context() as patch:
-        patch.setattr("stateshift.spark.checkpoint.migration.read_logs", lambda _: 1 / 0)
+        patch.setattr("stateshift.spark.checkpoint.migrating.copying.read_logs", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             migrate_checkpoint(*places, like=probe, changes=changes)
     queries.feed(LAST)

@@ -16,8 +16,9 @@ from spark_changes import copy_of, entries_of, fields, fields_in, fill, struct_o
 from spark_checkpoints import names, place
 
 from stateshift.serializers.errors import IncompatibleState, SourceChanged, TargetExists, UnsupportedFormat
-from stateshift.spark.checkpoint.conversion import FieldChanges
-from stateshift.spark.checkpoint.migration import UNFINISHED, migrate_checkpoint
+from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
+from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
 COPIED = [name for name in names() if not name.startswith(("rocksdb", "join-v", "transform", "pandas-v1"))]
 KEY = fields(k="string", l="string")
@@ -201,14 +202,14 @@ def test_a_target_that_is_in_use_is_refused(tmp_path):
 
 def test_a_query_that_goes_on_while_it_is_copied_is_found(tmp_path, monkeypatch):
     source = copy_of("aggregation", tmp_path / "source")
-    from stateshift.spark.checkpoint import migration
+    from stateshift.spark.checkpoint.migrating import copying
 
     def go_on(folder):
         shutil.copy(source / "offsets" / "2", source / "offsets" / "3")
-        return migration_reads(folder)
+        return reads(folder)
 
-    migration_reads = migration.read_logs
-    monkeypatch.setattr(migration, "read_logs", go_on)
+    reads = copying.read_logs
+    monkeypatch.setattr(copying, "read_logs", go_on)
 
     with pytest.raises(SourceChanged, match="gone on to batch 3"):
         migrate_checkpoint(source, tmp_path / "new", like=place("aggregation"))
@@ -225,8 +226,8 @@ def test_a_dry_run_writes_nothing(tmp_path):
 
 KILLED = """
 import sys
-from stateshift.spark.checkpoint.conversion import FieldChanges
-from stateshift.spark.checkpoint.migration import migrate_checkpoint
+from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
 print("ready", flush=True)
 migrate_checkpoint(*sys.argv[1:3], like=sys.argv[3], changes={0: FieldChanges(fills={"value.count": 0})})

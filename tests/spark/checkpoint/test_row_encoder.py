@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from spark_checkpoints import names, place
 
 from stateshift.serializers.errors import UnsupportedFormat
-from stateshift.spark.checkpoint.conversion import arrow_type
+from stateshift.spark.checkpoint.migrating.conversion import arrow_type
+from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows, rows_of
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.row_encoder import encode_rows, rows_of
 from stateshift.spark.checkpoint.rows import decode_rows
 from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
 

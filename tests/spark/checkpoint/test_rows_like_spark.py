@@ -14,8 +14,8 @@ from pyspark.sql import functions, types
 from spark_checkpoints import as_exported
 
 from stateshift.spark.checkpoint.json_values import json_values
-from stateshift.spark.checkpoint.partitioning import partitions_of
-from stateshift.spark.checkpoint.row_encoder import encode_rows, rows_of
+from stateshift.spark.checkpoint.migrating.partitioning import partitions_of
+from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows, rows_of
 from stateshift.spark.checkpoint.rows import decode_rows
 from stateshift.spark.checkpoint.spark_types import parse_struct
 

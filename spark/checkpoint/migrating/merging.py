@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.errors import IncompatibleState, cause_text
+from ....serializers.errors import IncompatibleState, cause_text
+from ..rows import decode_rows
 from .conversion import arrow_type
 from .row_encoder import encode_rows, longs_of, rows_of
-from .rows import decode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from .spark_types import SparkType
+    from ..spark_types import SparkType
 
 RULES = ("sum", "min", "max")
 _LARGEST = 1 << 63

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from ...serializers.errors import LibraryNotFound
-from .compression import Compressing
+from ....serializers.errors import LibraryNotFound
+from ..compression import Compressing
 from .row_encoder import Encoded, copy
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ...state.storage.files import FileOutput, Folder
+    from ....state.storage.files import FileOutput, Folder
 
     Numbers = NDArray[Any]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...serializers.errors import UnsupportedFormat
+from ....serializers.errors import UnsupportedFormat
 from .row_encoder import long_decimal_bytes, longs_of, numbers_of, offsets_of, validity_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from .spark_types import SparkType
+    from ..spark_types import SparkType
 
     Numbers = NDArray[Any]
 

@@ -16,15 +16,15 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.errors import UnsupportedFormat
-from .rows import LONG_DECIMAL, MONTHS, SIZES, each
+from ....serializers.errors import UnsupportedFormat
+from ..rows import LONG_DECIMAL, MONTHS, SIZES, each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from .spark_types import SparkType
+    from ..spark_types import SparkType
 
     Numbers = NDArray[Any]
 

@@ -19,11 +19,11 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.errors import cause_text, shown
+from ....serializers.errors import cause_text, shown
+from ..rows import bitmap_of, decode_rows
+from ..rules import holds_all
+from ..spark_types import SparkField, SparkType
 from .row_encoder import longs_of, offsets_of, validity_of
-from .rows import bitmap_of, decode_rows
-from .rules import holds_all
-from .spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,0 +1,170 @@
+"""The copy of a checkpoint: logs and metadata as they are, stores as planned; Spark sees it when it is complete."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists, located
+from ....state.storage.source_guard import Read
+from ....state.storage.target_lock import claimed
+from ..logs import read_logs
+from ..operators import METADATA
+from ..store_files import PartitionFiles
+from .entries import EntryCopy, target_of
+from .report import StoreReport
+
+if TYPE_CHECKING:
+    from ....state.storage.files import Folder
+    from ....state.storage.target_lock import Claim
+    from ..reader import SparkStore
+    from .plan import MigrationPlan, StorePlan
+
+UNFINISHED = "stateshift_has_not_finished_this_copy_run_the_migration_again"
+"""The first line of `metadata` in an unfinished copy: Spark's error shows it."""
+
+_NUMBER = re.compile(r"\d+")
+_ATTEMPT = ".attempt-"
+_OURS = re.compile(r"_(claim|run|late)-[0-9a-f]{12}")
+
+
+@attrs.define
+class Copy:
+    """A run that writes a copy."""
+
+    plan: MigrationPlan
+    folder: Folder
+
+    def run(self) -> tuple[StoreReport, ...]:
+        """Write the copy, and publish it."""
+        source = self.plan.source
+        with located(savepoint=self.folder.place), claimed(self.folder, (Read(source.folder),)) as claim:
+            self._begin()
+            try:
+                self._copy_logs()
+                reports = tuple(map(self._store, self.plan.stores))
+                self._publish(claim)
+            except Exception as error:
+                if hasattr(error, "written"):
+                    error.written = (
+                        f"{self.folder.place} is an unfinished copy, which Spark refuses to start: run the same"
+                        " migration again, or delete it. The source was only read."
+                    )
+                raise
+        return reports
+
+    @property
+    def _marker(self) -> bytes:
+        facts = {"source": self.plan.source.place, "plan": self.plan.digest()}
+        return f"{UNFINISHED}\n{json.dumps(facts)}\n".encode()
+
+    def _begin(self) -> None:
+        """Mark the target as unfinished, unless it is what a run of the same plan left."""
+        names = [name for name in self.folder.names() if not _OURS.fullmatch(name) and _ATTEMPT not in name]
+        if not names:
+            self.folder.write("metadata", self._marker)
+            return
+        found = self.folder.read("metadata") if "metadata" in names else b""
+        if found == self._marker:
+            for name in self.folder.names_below():
+                if _ATTEMPT in name:
+                    self.folder.delete(name)
+            return
+        is_ours = found.startswith(UNFINISHED.encode())
+        what = "has what another migration left unfinished" if is_ours else "is not empty"
+        raise TargetExists(
+            f"the target {what}",
+            advice="delete the folder, or name another one" if is_ours else "name another folder",
+            written="Nothing was written.",
+        )
+
+    def _copy_logs(self) -> None:
+        """Copy everything but state and what belongs to batches that were not committed."""
+        source = self.plan.source.folder
+        for name in source.names_below():
+            top, *inner = name.split("/")
+            is_hidden = any(part.startswith(".") for part in (top, *inner))
+            if is_hidden or top == "state" or name == "metadata" or top.startswith("_"):
+                continue
+            if top in {"offsets", "commits"} and not self._is_kept(inner):
+                continue
+            _copied(source, name, self.folder)
+        for plan in self.plan.stores:
+            number = plan.store.operator
+            metadata = source.folder(f"state/{number}")
+            if metadata.exists(METADATA):
+                for name in metadata.folder(METADATA).names_below():
+                    if not name.rpartition("/")[2].startswith("."):
+                        _copied(source, f"state/{number}/{METADATA}/{name}", self.folder)
+
+    def _is_kept(self, inner: list[str]) -> bool:
+        return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch
+
+    def _store(self, plan: StorePlan) -> StoreReport:
+        """Write the partitions of a store, and count what was written."""
+        store = plan.store
+        with located(operator=store.operator, state=store.name):
+            first = target_of(self.folder, store, 0).folder(METADATA)
+            first.create()
+            first.write("schema", plan.schema_file)
+            if not plan.is_converted:
+                for partition in range(store.partitions):
+                    self._copy_partition(store, partition)
+                return StoreReport.of(plan)
+            read, merged = EntryCopy(self.plan, plan, self.folder).run()
+            written = tuple(self._count(store, partition) for partition in range(store.partitions))
+            if sum(read) != sum(written) + merged or (plan.key.convert is None and read != written):
+                raise MigrationFailed(
+                    f"{sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were merged",
+                    details=[f"  read from each partition: {read}", f"  written to each: {written}"],
+                    advice="please report this; the copy must not be used",
+                )
+            return attrs.evolve(StoreReport.of(plan), read=read, written=written, merged=merged)
+
+    def _copy_partition(self, store: SparkStore, partition: int) -> None:
+        """Copy the files that are the last committed version of a partition."""
+        source, target = store._partition(partition), target_of(self.folder, store, partition)  # noqa: SLF001 - of this package
+        target.create()
+        for name in PartitionFiles.of_version(source, f"partition {partition}", self.plan.batch + 1).names:
+            _copied(source, name, target)
+
+    def _count(self, store: SparkStore, partition: int) -> int:
+        """Read what was written, and count it."""
+        target = target_of(self.folder, store, partition)
+        files = PartitionFiles.of_version(
+            target, target.place, self.plan.batch + 1, has_checksums=self.plan.settings.has_row_checksums
+        )
+        return sum(1 for _ in files.entries())
+
+    def _publish(self, claim: Claim) -> None:
+        """Check that the query has not gone on, and let Spark see the copy."""
+        source = self.plan.source
+        log = read_logs(source.folder)
+        if (log.committed, log.planned) != (source.log.committed, source.log.planned):
+            raise SourceChanged(
+                f"the query has gone on to batch {log.planned} while its checkpoint was copied",
+                advice="stop the query, delete the copy, and migrate again",
+            )
+        for name in {name.rpartition("/")[0] for name in self.folder.names_below() if "/" in name}:
+            self.folder.folder(name).sync()
+        claim.require()
+        if self.folder.read("metadata") != self._marker:
+            raise MigrationFailed("something else has written to the target", advice="find out what, and migrate again")
+        self.folder.write("metadata", source.folder.read("metadata"))
+        self.folder.sync()
+
+
+def _copied(source: Folder, name: str, target: Folder) -> None:
+    """Copy a file; it gets its name when it is complete."""
+    parent, _, last = name.rpartition("/")
+    to = target.folder(parent) if parent else target
+    to.create()
+    attempt = to.attempt_name(last)
+    with source.open_range(name) as reader, to.output(attempt) as stream:
+        for piece in reader.pieces():
+            stream.write(piece)
+        stream.sync()
+    to.rename(attempt, last)

@@ -1,0 +1,158 @@
+"""The entries of a store, converted by columns and written to the partitions that Spark's hash has for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from ....serializers.errors import UnsupportedFormat, located
+from ..operators import DEFAULT_STORE
+from ..rows import decode_rows
+from .merging import merge_values
+from .partitioning import partitions_of
+from .row_encoder import encode_rows, rows_of
+from .store_writer import EntryBlock, snapshot_name, snapshots, stored_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from ....state.storage.files import Folder
+    from ..compression import Compressing
+    from ..reader import SparkStore
+    from .plan import MigrationPlan, StorePlan
+    from .row_encoder import Encoded
+
+    Numbers = NDArray[Any]
+
+_MOST_OPEN, _MOST_OPEN_ON_STORE = 256, 32
+_PART_BYTES = 32 << 20
+
+
+def target_of(folder: Folder, store: SparkStore, partition: int) -> Folder:
+    """Return the folder of a partition of a store in a copy."""
+    of_partition = folder.folder(f"state/{store.operator}/{partition}")
+    return of_partition if store.name == DEFAULT_STORE else of_partition.folder(store.name)
+
+
+@attrs.define
+class EntryCopy:
+    """The conversion of the entries of a store.
+
+    Attributes:
+        migration: The whole migration.
+        plan: What is done with the store.
+        folder: The folder of the copy.
+    """
+
+    migration: MigrationPlan
+    plan: StorePlan
+    folder: Folder
+
+    def run(self) -> tuple[tuple[int, ...], int]:
+        """Convert the entries; return how many each partition had, and how many were merged."""
+        store, name = self.plan.store, snapshot_name(self.migration.batch + 1)
+        missing = [one for one in range(store.partitions) if not target_of(self.folder, store, one).exists(name)]
+        if self.plan.may_collide:
+            return self._merge()
+        if self.plan.key.convert is None:
+            for partition in missing:
+                self._route([partition], [partition])
+        else:
+            for targets in self._together(missing):
+                self._route(list(range(store.partitions)), targets)
+        return tuple(one.entries for one in store.measure()), 0
+
+    def _route(self, sources: list[int], targets: list[int]) -> None:
+        """Convert the entries of some partitions, and write those that belong to others."""
+        with self._open(targets) as streams:
+            for source in sources:
+                for keys, values in self.plan.store.stored_blocks(source):
+                    with located(file=f"state/{self.plan.store.operator}/{source}"):
+                        block = self._block(source, keys, values)
+                    for stream, target in zip(streams, targets, strict=True):
+                        stream.write(block.share(target))
+
+    def _open(self, targets: list[int]) -> AbstractContextManager[list[Compressing]]:
+        folders = [target_of(self.folder, self.plan.store, target) for target in targets]
+        return snapshots(folders, self.migration.batch + 1, self.migration.settings.codec)
+
+    def _merge(self) -> tuple[tuple[int, ...], int]:
+        """Convert the entries of a store whose keys may become equal, a part of the keys at a time."""
+        store = self.plan.store
+        sizes = store.measure()
+        parts = 1 + sum(one.size_bytes for one in sizes) // _PART_BYTES
+        merged = 0
+        for targets in self._together(list(range(store.partitions))):
+            with self._open(targets) as streams:
+                for part in range(parts):
+                    block, fewer = self._merged_part(targets, part, parts)
+                    merged += fewer
+                    for stream, target in zip(streams, targets, strict=True):
+                        stream.write(block.share(target))
+        return tuple(one.entries for one in sizes), merged
+
+    def _merged_part(self, targets: list[int], part: int, parts: int) -> tuple[EntryBlock, int]:
+        """Return the entries of some partitions, of a part of the keys, and how many were merged."""
+        wanted, group_of = set(targets), dict[bytes, int]()
+        partitions: list[int] = []
+        values: list[bytes] = []
+        groups: list[int] = []
+        for source in range(self.plan.store.partitions):
+            for blocks in self.plan.store.stored_blocks(source):
+                keys, new_values, partition = self._converted(source, *blocks)
+                for key, value, of in zip(rows_of(keys), rows_of(new_values), partition.tolist(), strict=True):
+                    if of in wanted and xxh3_64_intdigest(key) % parts == part:
+                        group = group_of.setdefault(key, len(group_of))
+                        if group == len(partitions):
+                            partitions.append(of)
+                        values.append(value)
+                        groups.append(group)
+        if not values:
+            rows: list[bytes] = []
+        else:
+            rows = merge_values(values, groups, self.plan.schema.value, self.plan.changes.merges)
+        at = np.asarray(partitions, np.int64)
+        block = self._entries(stored_rows([*group_of]), stored_rows(rows), at)
+        return block, len(values) - len(rows)
+
+    def _together(self, partitions: list[int]) -> Iterator[list[int]]:
+        """Yield partitions whose files are written at the same time."""
+        most = _MOST_OPEN if self.folder.is_local else _MOST_OPEN_ON_STORE
+        for start in range(0, len(partitions), most):
+            yield partitions[start : start + most]
+
+    def _block(self, source: int, keys: list[bytes], values: list[bytes]) -> EntryBlock:
+        """Convert a block of entries."""
+        return self._entries(*self._converted(source, keys, values))
+
+    def _entries(self, keys: Encoded, values: Encoded, partition: Numbers) -> EntryBlock:
+        has_checksums = self.migration.settings.has_row_checksums
+        return EntryBlock.of(keys, values, partition, self.plan.store.partitions, has_checksums=has_checksums)
+
+    def _converted(self, source: int, keys: list[bytes], values: list[bytes]) -> tuple[Encoded, Encoded, Numbers]:
+        """Return new keys, new values, and the partition of each."""
+        store, old = self.plan.store, self.plan.store.schema
+        assert old is not None  # noqa: S101 - it was compared
+        partition = np.full(len(keys), source, np.int64)
+        new_keys = stored_rows(keys)
+        if self.plan.key.convert is not None:
+            column = decode_rows(keys, old.key)
+            if (partitions_of(column, old.key, store.partitions) != source).any():
+                raise UnsupportedFormat(
+                    "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where"
+                    " changed keys belong",
+                    advice="keep the keys as they are; a Spark before 3.3 may have placed them by fewer columns",
+                )
+            column = self.plan.key.convert(column)
+            partition = partitions_of(column, self.plan.schema.key, store.partitions)
+            new_keys = encode_rows(column, self.plan.schema.key)
+        new_values = stored_rows(values)
+        if self.plan.value.convert is not None:
+            new_values = encode_rows(self.plan.value.convert(decode_rows(values, old.value)), self.plan.schema.value)
+        return new_keys, new_values, partition

@@ -1,0 +1,237 @@
+"""What a migration does, decided before anything is written: stores paired, rows compared, gaps asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
+from ..operators import DEFAULT_STORE, METADATA
+from .conversion import Conversion, FieldChanges, conversion
+from .merging import missing_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..logs import PlannedBatch
+    from ..reader import SparkCheckpoint, SparkStore
+    from ..schema_files import StoreSchema
+    from ..spark_types import SparkType
+
+_PROVIDER = "HDFSBackedStateStoreProvider"
+_STREAMING = "spark.sql.streaming."
+_SAME_SETTINGS = {
+    _STREAMING + "aggregation.stateFormatVersion": "1",
+    _STREAMING + "flatMapGroupsWithState.stateFormatVersion": "1",
+    _STREAMING + "join.stateFormatVersion": "1",
+    "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": "false",
+}
+"""Settings that determine the types of state, and what Spark takes where a checkpoint has none."""
+REPEATED = (
+    "the dropped batch is planned again under its old number, with what the sources have then: a sink that writes"
+    " again may see rows twice, and one that remembers batches (files, Delta, a foreachBatch that checks) and has this"
+    " one leaves out what is new in it"
+)
+"""What follows where a batch is dropped."""
+
+
+@attrs.frozen
+class StorePlan:
+    """What is done with a store.
+
+    Attributes:
+        store: The store.
+        kind: The kind of its operator.
+        key: The conversion of its keys.
+        value: The conversion of its values.
+        schema: The new types.
+        schema_file: The schema file, as Spark wrote it for the new types.
+        changes: What the types do not say.
+    """
+
+    store: SparkStore = attrs.field(repr=False)
+    kind: str
+    key: Conversion = attrs.field(repr=False)
+    value: Conversion = attrs.field(repr=False)
+    schema: StoreSchema
+    schema_file: bytes = attrs.field(repr=False)
+    changes: FieldChanges
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether entries change; else the files are copied."""
+        return self.key.convert is not None or self.value.convert is not None
+
+    @property
+    def may_collide(self) -> bool:
+        """Whether keys may become equal."""
+        return bool(self.key.dropped)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What changes, a line each."""
+        dropped = (f"{path} is dropped" for part in (self.key, self.value) for path in part.dropped)
+        return (*self.key.notes, *self.value.notes, *dropped)
+
+
+@attrs.frozen
+class MigrationPlan:
+    """What a migration does.
+
+    Attributes:
+        source: The checkpoint to copy.
+        stores: What is done with each store.
+        dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
+        batch: The last committed batch.
+    """
+
+    source: SparkCheckpoint
+    stores: tuple[StorePlan, ...]
+    batch: int
+    dropped_batch: int | None = None
+
+    @property
+    def settings(self) -> PlannedBatch:
+        """The settings of the last planned batch."""
+        planned = self.source.log.last
+        assert planned is not None  # noqa: S101 - a batch is committed
+        return planned
+
+    def digest(self) -> str:
+        """Return a digest of what the copy will contain; a run resumes only what has the same one."""
+        log = self.source.log
+        facts = [self.source.place, log.query_id, self.batch, self.dropped_batch]
+        facts += [[one.store.operator, one.store.name, one.schema_file.hex(), repr(one.changes)] for one in self.stores]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+def plan_migration(
+    old: SparkCheckpoint,
+    new: SparkCheckpoint,
+    *,
+    changes: Mapping[int, FieldChanges],
+    drop_uncommitted: bool = False,
+) -> MigrationPlan:
+    """Return what a migration does; nothing is written. Arguments and errors as in `migrate_checkpoint`."""
+    batch = _require_committed(old, drop_uncommitted=drop_uncommitted)
+    _require_same_query(old, new)
+    stores: list[StorePlan] = []
+    problems: list[str] = []
+    for was, now in zip(old.operators, new.operators, strict=True):
+        for store in was.stores:
+            of_operator = changes.get(was.number, FieldChanges())
+            plan = _store_plan(store, was.kind, now.store(store.name), of_operator)
+            stores.append(plan)
+            title = f"operator {was.title}" + ("" if store.name == DEFAULT_STORE else f", {store.name}")
+            problems += (f"{title}: {problem}" for problem in _problems(plan))
+    unknown = set(changes) - {one.number for one in old.operators}
+    problems += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
+    if problems:
+        raise IncompatibleState(
+            "the state cannot be taken over as it stands",
+            details=[f"  {problem}" for problem in problems],
+            advice="for each field: --fill OPERATOR:PATH=VALUE (JSON; null for none), or --rename-field"
+            " OPERATOR:OLD=NEW, or --merge-field OPERATOR:PATH=sum|min|max; such as --fill 0:value.count=0",
+            written="Nothing was written.",
+        )
+    return MigrationPlan(old, tuple(stores), batch, old.log.unfinished)
+
+
+def _require_committed(old: SparkCheckpoint, *, drop_uncommitted: bool) -> int:
+    """Return the last committed batch."""
+    log = old.log
+    if log.committed is None:
+        raise MigrationFailed(
+            "no batch of the query is committed, so there is no state to migrate",
+            advice="start the new query with a new checkpoint",
+            written="Nothing was written.",
+        )
+    if log.unfinished is not None and not drop_uncommitted:
+        raise MigrationFailed(
+            f"batch {log.unfinished} is planned and not committed: the query is running it, or died in it",
+            advice="start the old code once more, let it finish the batch and stop it; or drop the batch with"
+            f" --drop-uncommitted: {REPEATED}",
+            written="Nothing was written.",
+        )
+    return log.committed
+
+
+def _require_same_query(old: SparkCheckpoint, new: SparkCheckpoint) -> None:
+    """Refuse checkpoints of queries with other operators, sources or settings, and other providers."""
+    for checkpoint in (old, new):
+        planned = checkpoint.log.last
+        if planned is None or planned.provider != _PROVIDER or checkpoint.log.format != 1:
+            provider = "no provider" if planned is None else planned.provider
+            raise UnsupportedFormat(
+                f"this release migrates state of {_PROVIDER}, checkpoint format 1, and here it is that of {provider},"
+                f" format {checkpoint.log.format}",
+                savepoint=checkpoint.place,
+                advice="start the new query with a new checkpoint",
+                written="Nothing was written.",
+            )
+    was, now = ([one.facts.name for one in checkpoint.operators] for checkpoint in (old, new))
+    details = []
+    if was != now:
+        details.append(f"  operators: {', '.join(was) or 'none'} -> {', '.join(now) or 'none'}")
+    assert old.log.last is not None  # noqa: S101 - checked above
+    assert new.log.last is not None  # noqa: S101 - checked above
+    sources = [[one.name for one in log.sources] for log in (old.log.last, new.log.last)]
+    if sources[0] != sources[1]:
+        details.append(f"  sources: {', '.join(sources[0])} -> {', '.join(sources[1])}")
+    for name, default in _SAME_SETTINGS.items():
+        pinned, other = (log.settings.get(name, default) for log in (old.log.last, new.log.last))
+        if pinned != other:
+            details.append(f"  the setting {name}: {pinned} -> {other}; the old one stays, so set it before the probe")
+    if details:
+        raise IncompatibleState(
+            "the new query differs in more than the types of its state",
+            details=details,
+            advice="operators and sources are paired by their numbers: keep them, or start with a new checkpoint",
+            written="Nothing was written.",
+        )
+
+
+def _store_plan(store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges) -> StorePlan:
+    old_schema, schema = store.schema, new.schema
+    if old_schema is None or schema is None:
+        raise UnsupportedFormat(
+            store.unsupported or new.unsupported,
+            operator=store.operator,
+            state=store.name,
+            advice="start the new query with a new checkpoint",
+            written="Nothing was written.",
+        )
+    file = new._partition(0).read(f"{METADATA}/schema")  # noqa: SLF001 - of this package
+    key = conversion(old_schema.key, schema.key, "key", changes)
+    value = conversion(old_schema.value, schema.value, "value", changes)
+    return StorePlan(store, kind, key, value, schema, file, changes)
+
+
+_CONVERTED = {
+    "aggregation",
+    "dropDuplicates",
+    "dropDuplicatesWithinWatermark",
+    "applyInPandasWithState",
+}
+
+
+def _problems(plan: StorePlan) -> Iterator[str]:
+    yield from (*plan.key.problems, *plan.value.problems)
+    named = sorted(plan.key.unused | plan.value.unused)
+    yield from (f"{path}: the new types have no such field" for path in named)
+    if plan.is_converted and plan.kind not in _CONVERTED:
+        yield f"its types change, and this release changes only those of {', '.join(sorted(_CONVERTED))}"
+    old = plan.store.schema
+    if plan.key.convert is not None and old is not None and _has_one_key(old.key) is not _has_one_key(plan.schema.key):
+        yield "the state of one group becomes that of several, or the other way round"
+    if plan.may_collide:
+        for path in missing_rules(plan.schema.value, plan.changes.merges):
+            dropped = ", ".join(plan.key.dropped)
+            yield f"{path}: keys may become equal without {dropped}: say how their values are merged"
+
+
+def _has_one_key(key: SparkType) -> bool:
+    return all(field.type.word == "void" for field in key.fields)
