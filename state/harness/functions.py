@@ -35,8 +35,17 @@ class FunctionHarness(SubtaskHarness, FunctionSubtask):
         key_type: Any = None,
         **options: Any,
     ) -> None:
-        self._selectors = selectors
+        self._selectors, self._inputs = selectors, len(selectors)
         super().__init__(function, key_type, **options)
+
+    def _process(self, value: Any, timestamp: int | None, index: int) -> None:
+        self.open()
+        selector = self._selectors[index]
+        if selector is not None:
+            self._backend.set_current_key(selector(value))
+        elif self._backend is not None:
+            self._backend.unset_current_key()
+        self._running.process_element(value, timestamp, index)
 
     def advance_processing_time(self, now_ms: int) -> None:
         """Turn the clock to a time, and fire the timers that it reaches.

@@ -1,7 +1,7 @@
 """Operators: what calls a function for elements and timers, for one subtask.
 
 An engine, or the harness, creates the runtime context, opens the operator, and then passes it elements, watermarks and
-the time. Source: runtime notes, section 1.
+the time. Before an element it makes its key the current one. Source: runtime notes, section 1.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class StreamOperator(ABC):
 
     @abstractmethod
     def process_element(self, value: Any, timestamp: int | None = None, index: int = 0) -> None:
-        """Process an element.
+        """Process an element, whose key is the current one of the backend.
 
         Args:
             value: The element.
@@ -146,7 +146,7 @@ class FunctionOperator(StreamOperator):
 
     Args:
         function: The function.
-        selectors: Returns the key of an element, for each input; None for one without keys.
+        inputs: The number of inputs.
         runtime_context: As for `StreamOperator`.
         backend: As for `StreamOperator`.
         output: As for `StreamOperator`.
@@ -160,7 +160,7 @@ class FunctionOperator(StreamOperator):
     def __init__(
         self,
         function: Function,
-        selectors: Sequence[Callable[[Any], Any] | None],
+        inputs: int,
         runtime_context: RuntimeContext,
         backend: KeyedStateBackend | None,
         output: Output,
@@ -170,8 +170,8 @@ class FunctionOperator(StreamOperator):
         steps, kinds = _steps(function)
         super().__init__(runtime_context, backend, output, times, len(steps))
         name = type(function).__name__
-        if len(selectors) != len(steps):
-            raise DeclarationError(f"{name} has {len(steps)} inputs, but {len(selectors)} are given")
+        if inputs != len(steps):
+            raise DeclarationError(f"{name} has {len(steps)} inputs, but {inputs} are given")
         is_keyed = isinstance(function, KeyedProcessFunction | KeyedCoProcessFunction | KeyedBroadcastProcessFunction)
         if is_keyed and backend is None:
             raise DeclarationError(f"{name} needs a keyed stream", advice="key the stream, and name the key type")
@@ -179,7 +179,8 @@ class FunctionOperator(StreamOperator):
         internal = self.timer_service(USER_TIMERS, VoidNamespaceSerializer(), self._on_timer) if is_keyed else None
         timers = TimerService(times, internal)
         created = [kind(timers, backend, broadcast) for kind in kinds]
-        self._inputs = list(zip(steps, created, selectors, strict=True))
+        self._inputs = list(zip(steps, created, strict=True))
+        self._cleaners = runtime_context.cleaners
         self._at_timer = getattr(function, "OnTimerContext", contexts.OnTimerContext)(timers, backend, broadcast)
 
     def open(self) -> None:
@@ -191,16 +192,13 @@ class FunctionOperator(StreamOperator):
         self.function.close()
 
     def process_element(self, value: Any, timestamp: int | None = None, index: int = 0) -> None:
-        step, context, selector = self._inputs[index]
-        if selector is not None:
-            self.backend.set_current_key(selector(value))  # type: ignore[union-attr]  # keyed
-        elif self.backend is not None:
-            self.backend.unset_current_key()
+        step, context = self._inputs[index]
         context.current_timestamp = timestamp
         results = step(value, context)
         if results is not None:
             self.output.emit(results, timestamp)
-        self.runtime_context.clean_up()
+        for cleaner in self._cleaners:
+            cleaner.step()
 
     def _on_timer(self, domain: TimeDomain, timestamp: int, _: Any) -> None:
         context = self._at_timer

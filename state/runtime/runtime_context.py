@@ -84,6 +84,9 @@ class KeyedStateStore:
     Args:
         backend: Has the states; None: the stream is not keyed.
         clock: Returns the processing time in milliseconds since 1970 UTC.
+
+    Attributes:
+        cleaners: What looks for expired values at every element, where a state is configured so.
     """
 
     def __init__(self, backend: KeyedStateBackend | None, clock: Callable[[], int] = system_clock) -> None:
@@ -91,7 +94,7 @@ class KeyedStateStore:
         self._clock = clock
         self._wrapped: dict[str, Any] = {}
         self._folding: dict[str, FoldingState] = {}
-        self._cleaners: list[Cleaner] = []
+        self.cleaners: list[Cleaner] = []
 
     def get_state(self, state_descriptor: ValueStateDescriptor[V]) -> ValueState[V]:
         """Return the handle of a value state; the same one for the same name.
@@ -128,11 +131,6 @@ class KeyedStateStore:
         wanted = self._expect(state_descriptor, FoldingStateDescriptor)
         accumulator = self._handle(wanted)
         return self._folding.setdefault(wanted.name, FoldingState(accumulator, wanted))
-
-    def clean_up(self) -> None:
-        """Look for expired values, where this is to be done for every element."""
-        for cleaner in self._cleaners:
-            cleaner.step()
 
     def _expect(self, descriptor: Any, kind: type[D]) -> D:
         if not isinstance(descriptor, kind):
@@ -178,7 +176,7 @@ class KeyedStateStore:
         cleaner = Cleaner(self._backend, name, state, expiry, cleanup.get_cleanup_size())
         state.clean_up_at_accesses(cleaner)
         if cleanup.run_cleanup_for_every_record():
-            self._cleaners.append(cleaner)
+            self.cleaners.append(cleaner)
 
 
 def _stamped(descriptor: Any, expiry: Expiry) -> Any:

@@ -30,7 +30,7 @@ from ..task.subtask import stored_subtask
 from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..runtime.metrics import Figure
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 Origin: TypeAlias = tuple[int | None, int, Any, Any]
 """Time stamp, number of the input, key and element."""
 
+_NO_KEY = object()
+"""In place of a key, which may be None."""
 MIGRATED_PER_BATCH = 10_000
 """How many entries that nothing touches a slot migrates at the end of a batch, where states are migrated lazily."""
 
@@ -136,7 +138,7 @@ class SlotTask(FunctionSubtask):
     ) -> None:
         self._spec, self._lazy = spec, lazy or {}
         self._row: Origin | None = None
-        self._selectors = tuple(None if spec.key is None or not one.has_keys else self._current for one in spec.inputs)
+        self._inputs = len(spec.inputs)
         self._now_ms = 0
         self._last: Manifest | None = None
         self._own = False
@@ -156,9 +158,6 @@ class SlotTask(FunctionSubtask):
             task=TaskInfo(index=slot, parallelism=slots, max_parallelism=max_parallelism, name=spec.uid),
             uid=spec.uid,
         )
-
-    def _current(self, _: Any) -> Any:
-        return self._row[2]  # type: ignore[index]  # it is asked for the key of a row
 
     def current_processing_time(self) -> int:
         return self._now_ms
@@ -265,18 +264,31 @@ class SlotTask(FunctionSubtask):
             raise
 
     def _unordered(self, batch: Iterable[Elements]) -> None:
-        process = self._running.process_element
+        process, set_key = self._running.process_element, self._key_setter()
         for elements in self._counted(batch):
+            current: Any = _NO_KEY
             for row in elements:
-                timestamp, index, _, value = self._row = row
+                timestamp, index, key, value = self._row = row
+                if key is not current:
+                    set_key(index, key)
+                    current = key
                 process(value, timestamp, index)
+
+    def _key_setter(self) -> Callable[[int, Any], None]:
+        """Return a function that makes the key of an element of an input the current one."""
+        backend = self._backend
+        if backend is None:
+            return lambda _, __: None
+        has_keys = [spec.has_keys for spec in self._spec.inputs]
+        return lambda index, key: backend.set_current_key(key) if has_keys[index] else backend.unset_current_key()
 
     def _in_order(self, sequences: Sequence[Iterable[Elements]]) -> None:
         process, watermark = self._running.process_element, self._running.process_watermark
+        set_key = self._key_setter()
         rows = merge(*(chain.from_iterable(self._counted(one)) for one in sequences), key=_time_of)
         delays, reached = [spec.delay_ms for spec in self._spec.inputs], [MIN_WATERMARK] * len(self._spec.inputs)
         for row in rows:
-            timestamp, index, _, value = row
+            timestamp, index, key, value = row
             delay = delays[index]
             if timestamp is not None and delay is not None and timestamp - delay - 1 > reached[index]:
                 # Whatever the batch ends with, no earlier element follows: so results do not depend on where it ends.
@@ -284,6 +296,7 @@ class SlotTask(FunctionSubtask):
                 self._row = None
                 watermark(reached[index], index)
             self._row = row
+            set_key(index, key)
             process(value, timestamp, index)
 
     def _counted(self, batch: Iterable[Elements]) -> Iterator[Elements]:

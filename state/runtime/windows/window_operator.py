@@ -42,7 +42,6 @@ class WindowOperator(StreamOperator):
 
     Args:
         operation: What the program declares.
-        selector: Returns the key of an element.
         runtime_context: As for `StreamOperator`.
         backend: As for `StreamOperator`.
         output: As for `StreamOperator`.
@@ -55,7 +54,6 @@ class WindowOperator(StreamOperator):
     def __init__(
         self,
         operation: WindowOperation,
-        selector: Callable[[Any], Any] | None,
         runtime_context: RuntimeContext,
         backend: KeyedStateBackend | None,
         output: Output,
@@ -65,10 +63,10 @@ class WindowOperator(StreamOperator):
         assigner = operation.assigner
         serializer = assigner.get_window_serializer()
         timers = self.timer_service(WINDOW_TIMERS, serializer, self._on_timer)
-        if backend is None or timers is None or selector is None:
+        if backend is None or timers is None:
             raise DeclarationError("windows need a keyed stream", advice="key the stream, and name the key type")
         self._operation, self._assigner, self._trigger = operation, assigner, operation.trigger
-        self._selector, self._is_event_time = selector, assigner.is_event_time()
+        self._is_event_time = assigner.is_event_time()
         self._domain = TimeDomain.EVENT_TIME if self._is_event_time else TimeDomain.PROCESSING_TIME
         self._timers: InternalTimerService = timers
         self._merges = isinstance(assigner, MergingWindowAssigner)
@@ -91,7 +89,7 @@ class WindowOperator(StreamOperator):
         self._operation.close()
 
     def process_element(self, value: Any, timestamp: int | None = None, _: int = 0) -> None:
-        """Put an element into its windows.
+        """Put an element into its windows; its key is the current one of the backend.
 
         Args:
             value: The element.
@@ -100,7 +98,6 @@ class WindowOperator(StreamOperator):
         Raises:
             ValueNotConvertible: It has no time stamp, but the windows are those of event time.
         """
-        self.backend.set_current_key(self._selector(value))  # type: ignore[union-attr]  # keyed
         windows = self._assigner.assign_windows(value, timestamp, self._assigning)
         merging = MergingWindows(self._assigner, self._merging_set) if self._merges else None
         is_in_time = False
@@ -121,7 +118,8 @@ class WindowOperator(StreamOperator):
             merging.persist()
         if not is_in_time and self._is_event_time and timestamp is not None:
             self._refuse_late(value, timestamp)
-        self.runtime_context.clean_up()
+        for cleaner in self.runtime_context.cleaners:
+            cleaner.step()
 
     def _refuse_late(self, value: Any, timestamp: int) -> None:
         if timestamp + self._operation.lateness_ms > self.times.watermark:

@@ -300,7 +300,8 @@ def test_each_element_looks_at_some_keys_where_this_is_asked_for(scene):
     state.put(1, 1)
     scene.now = 10
     for _ in range(2):
-        scene.store.clean_up()
+        for cleaner in scene.store.cleaners:
+            cleaner.step()
 
     assert ([] if scene.backend.cleans_up_incrementally else [1]) == list(scene.backend.get_keys("s", None))
 
