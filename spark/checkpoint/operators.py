@@ -18,10 +18,14 @@ import attrs
 from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...state.storage.files import Folder
 
 METADATA = "_metadata"
 DEFAULT_STORE = "default"
+UNKNOWN = "unknown operator"
+"""The kind of an operator that has no metadata."""
 _NUMBER = re.compile(r"\d+")
 _KINDS = {
     "stateStoreSave": "aggregation",
@@ -81,7 +85,7 @@ class OperatorFacts:
     @property
     def kind(self) -> str:
         """The kind of the operator, as a query's author calls it."""
-        return _KINDS.get(self.name, self.name) or "unknown operator"
+        return _KINDS.get(self.name, self.name) or UNKNOWN
 
 
 def read_operators(checkpoint: Folder, committed: int | None) -> tuple[OperatorFacts, ...]:
@@ -126,6 +130,15 @@ def _operator(folder: Folder, number: int, committed: int | None) -> OperatorFac
         return OperatorFacts(number, str(said["operatorInfo"]["operatorName"]), stores, dict(properties))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFile(f"the metadata of an operator is damaged: {error}", file=file) from error
+
+
+def with_prefixes(data: bytes, columns: Mapping[str, int]) -> bytes:
+    """Return the metadata of an operator with other numbers of columns that RocksDB has apart, by store."""
+    version, _, text = data.partition(b"\n")
+    said = json.loads(text)
+    for store in said["stateStoreInfo"]:
+        store["numColsPrefixKey"] = columns.get(store["storeName"], store["numColsPrefixKey"])
+    return version + b"\n" + json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _store(said: dict[str, Any]) -> StoreFacts:

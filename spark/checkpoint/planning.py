@@ -41,6 +41,7 @@ _ALWAYS = {
     "spark.sql.optimizer.inSetConversionThreshold": "1000000000",  # a set of constants has no text
 }
 _SHUFFLE, _PARTITIONS = "spark.sql.shuffle.partitions", "spark.sql.streaming.internal.stateStore.partitions"
+_ASYNC = "asyncProgressTrackingEnabled"
 _WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), .*, (.*)")
 
 
@@ -90,6 +91,7 @@ class UnstartedQuery:
             mode = output_mode or str(said.toString()).lower()
             place = _private(writer._jwrite, "extraOptions").get("checkpointLocation")  # noqa: SLF001
             checkpoint = str(place.get()) if place.isDefined() else ""
+            _require_batches(writer._jwrite)  # noqa: SLF001
         if not hasattr(frame, "_jdf"):
             raise DeclarationError(
                 f"{shown(query)} is neither a streaming DataFrame of Spark nor a writer of one",
@@ -111,6 +113,26 @@ def _with_times(
         declared = next(times, None) if operator.kind == TRANSFORM else {}
         unseen = (*operator.unseen, UNSEEN) if declared is None else operator.unseen
         yield attrs.evolve(operator, facts={**operator.facts, **(declared or {})}, unseen=unseen)
+
+
+def _require_batches(writer: Any) -> None:
+    """Refuse writers whose query does not run in batches, each committed before the next.
+
+    Raises:
+        UnsupportedFormat: It is one.
+    """
+    trigger = str(_private(writer, "trigger").getClass().getSimpleName())
+    mode = {"RealTimeTrigger": "in real-time mode", "ContinuousTrigger": "continuously"}.get(trigger, "")
+    has_async = _private(writer, "extraOptions").get(_ASYNC)
+    if has_async.isDefined() and str(has_async.get()).lower() == "true":
+        mode = mode or "with asynchronous progress"
+    if mode:
+        raise UnsupportedFormat(
+            f"the query runs {mode}: Spark plans it in another way than one that runs in batches, and this release does"
+            " not describe it",
+            advice="run it in batches (trigger processingTime or availableNow, without asyncProgressTrackingEnabled)",
+            written="Nothing was started.",
+        )
 
 
 def _private(java: Any, name: str) -> Any:

@@ -4,6 +4,7 @@ A new field needs a value, null or a constant; a renamed one its old name. Where
 sums of an aggregation have, and their number changes, each of them needs one of the two.
 
     key.k, value.total         a field of the key, of the value
+    left.value.n               a field of the rows of the left side of a join
     value.sum#2                the second field that is called `sum`
     value.groupState.list[].x  a field of the elements of an array; {} are the values of a map, {key} its keys
 """
@@ -45,6 +46,10 @@ class FieldChanges:
     fills: Mapping[str, Any] = attrs.field(factory=dict)
     merges: Mapping[str, str] = attrs.field(factory=dict)
 
+    def paths(self) -> set[str]:
+        """Return the paths of all fields of which something is said."""
+        return {*self.renames, *self.fills, *self.merges}
+
 
 @attrs.define
 class Conversion:
@@ -55,14 +60,16 @@ class Conversion:
         notes: What changes, a line each.
         dropped: The paths of the fields that are dropped.
         problems: Why it cannot be done, a line each.
-        unused: The paths in the changes that name no field.
+        added: The paths of the fields that are new.
+        paths: The paths of all fields of the new type.
     """
 
     convert: Convert | None = None
     notes: list[str] = attrs.field(factory=list)
     dropped: list[str] = attrs.field(factory=list)
     problems: list[str] = attrs.field(factory=list)
-    unused: set[str] = attrs.field(factory=set)
+    added: list[str] = attrs.field(factory=list)
+    paths: set[str] = attrs.field(factory=set)
 
 
 def conversion(old: SparkType, new: SparkType, path: str, changes: FieldChanges) -> Conversion:
@@ -71,14 +78,11 @@ def conversion(old: SparkType, new: SparkType, path: str, changes: FieldChanges)
     Args:
         old: The stored type, a struct.
         new: The new type, a struct.
-        path: `key` or `value`.
+        path: What the paths of fields begin with: `key`, `value`, or the latter behind the name of a side.
         changes: What the types do not say.
     """
     found = Conversion()
-    builder = _Builder(changes, found)
-    found.convert = builder.convert(old, new, path, path)
-    named = (name for name in (*changes.renames, *changes.fills, *changes.merges) if name.startswith(f"{path}."))
-    found.unused = {name for name in named if name not in builder.used}
+    found.convert = _Builder(changes, found).convert(old, new, path, path)
     return found
 
 
@@ -92,7 +96,6 @@ def arrow_type(of: SparkType) -> pa.DataType:
 class _Builder:
     changes: FieldChanges
     found: Conversion
-    used: set[str] = attrs.field(factory=set)
 
     def convert(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
         """Return the conversion of values; None: they are the same in bytes, too."""
@@ -144,7 +147,7 @@ class _Builder:
         ambiguous = _ambiguous(old, new)
         for name, field in zip(new.names, new.fields, strict=True):
             below = f"{path}.{name}"
-            self.used.add(below)
+            self.found.paths.add(below)
             said = self.changes.renames.get(below)
             is_new = below in self.changes.fills
             if said is None and not is_new and field.name in ambiguous:
@@ -189,6 +192,7 @@ class _Builder:
 
     def _filled(self, field: SparkField, path: str) -> Convert | None:
         """Return the function that returns as many values of a new field as a column has."""
+        self.found.added.append(path)
         if path not in self.changes.fills:
             self.found.problems.append(
                 f"{path}: the field is new: say what stored rows have in it, or which field it was"

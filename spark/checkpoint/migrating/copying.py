@@ -12,7 +12,7 @@ from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists,
 from ....state.storage.source_guard import Read
 from ....state.storage.target_lock import claimed
 from ..logs import read_logs
-from ..operators import METADATA
+from ..operators import METADATA, with_prefixes
 from ..store_files import PartitionFiles
 from .entries import EntryCopy, target_of
 from .report import StoreReport
@@ -98,7 +98,18 @@ class Copy:
             if metadata.exists(METADATA):
                 for name in metadata.folder(METADATA).names_below():
                     if not name.rpartition("/")[2].startswith("."):
-                        _copied(source, f"state/{number}/{METADATA}/{name}", self.folder)
+                        self._copy_metadata(plan, name)
+
+    def _copy_metadata(self, plan: StorePlan, name: str) -> None:
+        """Copy what is said of an operator; keys with more columns, or fewer, have another prefix."""
+        store, path = plan.store, f"state/{plan.store.operator}/{METADATA}/{name}"
+        if plan.prefix_columns == (store.facts.prefix_columns or 0):
+            _copied(self.plan.source.folder, path, self.folder)
+            return
+        data = with_prefixes(self.plan.source.folder.read(path), {store.facts.name: plan.prefix_columns})
+        parent, _, last = path.rpartition("/")
+        self.folder.folder(parent).create()
+        self.folder.folder(parent).write(last, data)
 
     def _is_kept(self, inner: list[str]) -> bool:
         return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch

@@ -143,14 +143,14 @@ class EntryCopy:
         new_keys = stored_rows(keys)
         if self.plan.key.convert is not None:
             column = decode_rows(keys, old.key)
-            if (partitions_of(column, old.key, store.partitions) != source).any():
+            if (partitions_of(column, self.plan.grouping(old.key), store.partitions) != source).any():
                 raise UnsupportedFormat(
                     "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where"
                     " changed keys belong",
                     advice="keep the keys as they are; a Spark before 3.3 may have placed them by fewer columns",
                 )
             column = self.plan.key.convert(column)
-            partition = partitions_of(column, self.plan.schema.key, store.partitions)
+            partition = partitions_of(column, self.plan.grouping(self.plan.schema.key), store.partitions)
             new_keys = encode_rows(column, self.plan.schema.key)
         new_values = stored_rows(values)
         if self.plan.value.convert is not None:

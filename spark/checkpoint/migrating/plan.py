@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
-from ..operators import DEFAULT_STORE, METADATA
+from ..operators import METADATA, UNKNOWN
 from .conversion import Conversion, FieldChanges, conversion
 from .merging import missing_rules
 
@@ -36,6 +36,9 @@ REPEATED = (
     " one leaves out what is new in it"
 )
 """What follows where a batch is dropped."""
+_SESSION, _JOIN = "session window", "stream-stream join"
+_ROWS_OF_JOINS = ("-keyWithIndexToValue", "-keyWithTsToValues", "-tsWithKey")
+_NUMBERS_OF_JOINS = "-keyToNumValues"
 
 
 @attrs.frozen
@@ -49,6 +52,7 @@ class StorePlan:
         value: The conversion of its values.
         schema: The new types.
         schema_file: The schema file, as Spark wrote it for the new types.
+        prefix_columns: How many columns of a new key RocksDB has apart, in front of the others.
         changes: What the types do not say.
     """
 
@@ -58,6 +62,7 @@ class StorePlan:
     value: Conversion = attrs.field(repr=False)
     schema: StoreSchema
     schema_file: bytes = attrs.field(repr=False)
+    prefix_columns: int
     changes: FieldChanges
 
     @property
@@ -69,6 +74,15 @@ class StorePlan:
     def may_collide(self) -> bool:
         """Whether keys may become equal."""
         return bool(self.key.dropped)
+
+    def grouping(self, key: SparkType) -> SparkType:
+        """Return the columns of a key by which Spark finds its partition.
+
+        The last column of the others is what tells entries of one group apart: the start of a session, the number or
+        the time of a row of a join.
+        """
+        is_longer = self.kind == _SESSION or self.store.name.endswith(_ROWS_OF_JOINS)
+        return attrs.evolve(key, fields=key.fields[:-1]) if is_longer else key
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -121,12 +135,10 @@ def plan_migration(
     stores: list[StorePlan] = []
     problems: list[str] = []
     for was, now in zip(old.operators, new.operators, strict=True):
-        for store in was.stores:
-            of_operator = changes.get(was.number, FieldChanges())
-            plan = _store_plan(store, was.kind, now.store(store.name), of_operator)
-            stores.append(plan)
-            title = f"operator {was.title}" + ("" if store.name == DEFAULT_STORE else f", {store.name}")
-            problems += (f"{title}: {problem}" for problem in _problems(plan))
+        of_operator = changes.get(was.number, FieldChanges())
+        plans = [_store_plan(store, was.kind, now.store(store.name), of_operator) for store in was.stores]
+        problems += (f"operator {was.title}: {problem}" for problem in dict.fromkeys(_problems(plans, of_operator)))
+        stores += plans
     unknown = set(changes) - {one.number for one in old.operators}
     problems += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
     if problems:
@@ -143,10 +155,23 @@ def plan_migration(
 def _require_committed(old: SparkCheckpoint, *, drop_uncommitted: bool) -> int:
     """Return the last committed batch."""
     log = old.log
+    if any(one.kind == UNKNOWN for one in old.operators):
+        raise UnsupportedFormat(
+            "the checkpoint is from before Spark 4.0, and does not say what its operators are",
+            advice="run one batch of the old query with Spark 4.0 or later, which writes that; then migrate",
+            written="Nothing was written.",
+        )
     if log.committed is None:
         raise MigrationFailed(
             "no batch of the query is committed, so there is no state to migrate",
             advice="start the new query with a new checkpoint",
+            written="Nothing was written.",
+        )
+    if not old.operators:
+        raise MigrationFailed(
+            "the query has no stateful operator (Spark allows none with asynchronous progress), so there is no state to"
+            " migrate",
+            advice="start the new query with the old checkpoint, which has the offsets of its sources",
             written="Nothing was written.",
         )
     if log.unfinished is not None and not drop_uncommitted:
@@ -206,31 +231,85 @@ def _store_plan(store: SparkStore, kind: str, new: SparkStore, changes: FieldCha
         )
     file = new._partition(0).read(f"{METADATA}/schema")  # noqa: SLF001 - of this package
     key = conversion(old_schema.key, schema.key, "key", changes)
-    value = conversion(old_schema.value, schema.value, "value", changes)
-    return StorePlan(store, kind, key, value, schema, file, changes)
+    value = conversion(old_schema.value, schema.value, _path_of_values(store.name, kind), changes)
+    return StorePlan(store, kind, key, value, schema, file, new.facts.prefix_columns or 0, changes)
+
+
+def _path_of_values(store: str, kind: str) -> str:
+    """Return what the paths of a store's values begin with; both sides of a join have rows of their own."""
+    if kind != _JOIN:
+        return "value"
+    side, _, rest = store.partition("-")
+    return f"{side}.{'number' if f'-{rest}' == _NUMBERS_OF_JOINS else 'value'}"
 
 
 _CONVERTED = {
     "aggregation",
     "dropDuplicates",
     "dropDuplicatesWithinWatermark",
+    "limit",
     "applyInPandasWithState",
+    _SESSION,
+    _JOIN,
+}
+_OF_OTHERS = f"this release changes only those of {', '.join(sorted(_CONVERTED))}"
+_LEFT_ALONE = dict.fromkeys(
+    ("flatMapGroupsWithState", "transformWithState (Scala)"),
+    "state of Scala is what an encoder made of objects: it is copied as it is, and never changed",
+)
+_NEVER_MERGED = {
+    _SESSION: "sessions of one key may overlap then, and only Spark can put them together",
+    _JOIN: "rows would match that did not, and those that are stored were never joined so",
 }
 
 
-def _problems(plan: StorePlan) -> Iterator[str]:
-    yield from (*plan.key.problems, *plan.value.problems)
-    named = sorted(plan.key.unused | plan.value.unused)
-    yield from (f"{path}: the new types have no such field" for path in named)
-    if plan.is_converted and plan.kind not in _CONVERTED:
-        yield f"its types change, and this release changes only those of {', '.join(sorted(_CONVERTED))}"
-    old = plan.store.schema
-    if plan.key.convert is not None and old is not None and _has_one_key(old.key) is not _has_one_key(plan.schema.key):
-        yield "the state of one group becomes that of several, or the other way round"
-    if plan.may_collide:
-        for path in missing_rules(plan.schema.value, plan.changes.merges):
-            dropped = ", ".join(plan.key.dropped)
-            yield f"{path}: keys may become equal without {dropped}: say how their values are merged"
+def _problems(plans: list[StorePlan], changes: FieldChanges) -> Iterator[str]:
+    """Yield why the stores of an operator cannot be converted."""
+    kind = plans[0].kind if plans else ""
+    for plan in plans:
+        if kind == _JOIN and plan.key.added:
+            yield (
+                f"{', '.join(plan.key.added)}: the join is on more columns, and stored rows of one key would belong to"
+                " several, by what is in their other columns; start the new query with a new checkpoint"
+            )
+        else:
+            yield from plan.key.problems
+        yield from plan.value.problems
+        if plan.is_converted and kind not in _CONVERTED:
+            yield f"its types change, and {_LEFT_ALONE.get(kind, _OF_OTHERS)}"
+        old = plan.store.schema
+        if (
+            plan.key.convert is not None
+            and old is not None
+            and _has_one_key(old.key) is not _has_one_key(plan.schema.key)
+        ):
+            yield "the state of one group becomes that of several, or the other way round"
+        if plan.may_collide:
+            yield from _collisions(plan)
+        if kind == _SESSION:
+            yield from _unlike_keys(plan)
+    known = {path for plan in plans for path in (*plan.key.paths, *plan.value.paths)}
+    advice = "; those of rows begin with left.value. or right.value." if kind == _JOIN else ""
+    yield from (f"{path}: the new types have no such field{advice}" for path in sorted(changes.paths() - known))
+
+
+def _collisions(plan: StorePlan) -> Iterator[str]:
+    """Yield why keys must not become equal, and which rules are missing."""
+    dropped = ", ".join(plan.key.dropped)
+    if told := _NEVER_MERGED.get(plan.kind):
+        yield f"{dropped}: keys may become equal without it: {told}; keep it, or start with a new checkpoint"
+        return
+    for path in missing_rules(plan.schema.value, plan.changes.merges):
+        yield f"{path}: keys may become equal without {dropped}: say how their values are merged"
+
+
+def _unlike_keys(plan: StorePlan) -> Iterator[str]:
+    """Yield what is said of a key of sessions and not of the column of their values that repeats it, or otherwise."""
+    for name in (one for one in plan.schema.key.names if one in plan.schema.value.names):
+        ways = (plan.changes.renames.get(path, path).partition(".")[2] for path in (f"key.{name}", f"value.{name}"))
+        fills = (plan.changes.fills.get(path, ...) for path in (f"key.{name}", f"value.{name}"))
+        if len({*ways}) > 1 or len({repr(one) for one in fills}) > 1:
+            yield f"value.{name}: it repeats key.{name}: say the same of both"
 
 
 def _has_one_key(key: SparkType) -> bool:
