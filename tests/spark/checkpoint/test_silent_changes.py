@@ -1,7 +1,8 @@
-"""Changes that Spark accepts in silence: what it does alone, then the verdict, with and without the old code.
+"""Changes that Spark accepts in silence: what it does alone, then the verdict, with and without knowing the old query.
 
 Each change is two queries on one checkpoint. Spark runs the old one on a first batch and the new one on a second, and
-the rows that it then yields are written down here. The verdict is on the checkpoint as the old query left it.
+the rows that it then yields are written down here. The verdict is on the checkpoint as the old query left it: by
+itself, with the old code, and with a recording. Beside them changes that Spark refuses.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from typing import Any
 
 import attrs
 import pytest
+from pyspark.errors import StreamingQueryException
 from spark_queries import F, Stream
 
-from stateshift.spark import check_query
+from stateshift.spark import check_query, describe
+from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.spark.checkpoint.recording import Recorder
+from stateshift.state.storage.files import Folder
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +35,7 @@ class Change:
         now: The new query.
         alone: The rows that Spark yields for the new query; None: it starts, and the rows are not written down here.
         seen: The decision on the checkpoint alone, and its rules.
-        known: The decision with the old code, and its rules; None: any.
+        known: The decision with the old code or a recording, and its rules; None: any.
     """
 
     was: Callable[[Stream], Any]
@@ -68,6 +73,25 @@ def state_of(names):
     return build
 
 
+def numbers(schema):
+    """State of some numbers, each 1."""
+    count = schema.count(",") + 1
+
+    def keep(key, frames, state):
+        import pandas as pd
+
+        found = state.get if state.exists else None
+        for _ in frames:
+            state.update((1,) * count)
+        yield pd.DataFrame({"a": [key[0]], "found": [str(found)]})
+
+    return lambda stream: (
+        stream.source()
+        .groupBy("a")
+        .applyInPandasWithState(keep, "a string, found string", schema, "update", "NoTimeout")
+    )
+
+
 def joined(key="a", columns=("a", "b", "more")):
     def build(stream):
         left = stream.late().withColumn("more", F.upper("a")).select(*columns, "at")
@@ -87,6 +111,13 @@ def windowed(length):
     parts = [f"date_format(window.{name}, 'HH:mm')" for name in ("start", "end")]
     return lambda stream: (
         stream.late().groupBy(F.window("at", length)).agg(F.sum("w").alias("n")).selectExpr(*parts, "n")
+    )
+
+
+def sessions(gap):
+    parts = [f"date_format(session_window.{name}, 'HH:mm')" for name in ("start", "end")]
+    return lambda stream: (
+        stream.late().groupBy(F.session_window("at", gap), "a").agg(F.sum("w").alias("n")).selectExpr("a", *parts, "n")
     )
 
 
@@ -134,6 +165,14 @@ CHANGES = {
     "another length of a window": Change(
         windowed("10 minutes"), windowed("5 minutes"), [("00:00", "00:05", 15), ("00:05", "00:10", 5)],
         ("start", ["SPK-17"]), ("refuse", ["SPK-10"]),
+    ),
+    "another gap of sessions": Change(
+        sessions("5 minutes"), sessions("30 seconds"), [("q", "00:05", "00:05", 5), ("x", "00:00", "00:08", 45)],
+        ("start", ["SPK-17"]), ("refuse", ["SPK-10"]), mode="complete",
+    ),
+    "a field in its old place has another name": Change(
+        numbers("n int, m int"), numbers("n int, o int"), [("q", "None"), ("x", "(1, 1)")],
+        ("start", ["SPK-18", "SPK-17"]), ("start", ["SPK-18"]),
     ),
     "other rows": Change(
         filtered(0), filtered(12), [("x", 3)], ("start", ["SPK-17"]), ("refuse", ["SPK-13"]),
@@ -190,6 +229,9 @@ def test_spark_starts_and_the_check_says_why_it_should_not_spk_10_and_13_and_17(
     seen = check_query(saved, change.now(stream))
     known = check_query(saved, change.now(stream), was=change.was(stream))
     unchanged = check_query(saved, change.was(stream), was=change.was(stream))
+    log = SparkCheckpoint.open(saved).log
+    Recorder(Folder.at(saved), describe(change.was(stream)), log.query_id, log.committed).record()
+    recorded = check_query(saved, change.now(stream))
 
     assert change.alone is None or alone == change.alone
     assert told(seen) == change.seen
@@ -200,3 +242,42 @@ def test_spark_starts_and_the_check_says_why_it_should_not_spk_10_and_13_and_17(
         seen.operators
     )
     assert {one.source for one in known.operators} == {"the old code"}
+    assert told(recorded) == told(known)
+    assert {one.source for one in recorded.operators} == {
+        f"the recording of batches {log.committed} to {log.committed}"
+    }
+    assert (seen.is_recorded, recorded.is_recorded) == (False, True)
+
+
+REFUSED = {
+    "an aggregate more": (
+        grouped("a"), grouped("a", of=["count(*)", "sum(w)"]), "VALUE_SCHEMA", ("migrate", ["SPK-3", "SPK-17"]),
+    ),
+    "a wider maximum": (
+        grouped("a", of=["max(v)"]), grouped("a", of=["max(cast(v as bigint))"]), "VALUE_SCHEMA",
+        ("migrate", ["SPK-5", "SPK-17"]),
+    ),
+    "a key more": (
+        without_duplicates("a"), without_duplicates("a", "b"), "KEY_SCHEMA", ("refuse", ["SPK-11", "SPK-17"]),
+    ),
+    "a field more": (numbers("n int"), numbers("n int, m int"), "VALUE_SCHEMA", ("migrate", ["SPK-3", "SPK-17"])),
+    "a field less": (numbers("n int, m int"), numbers("n int"), "VALUE_SCHEMA", ("migrate", ["SPK-4", "SPK-17"])),
+    "a wider field": (numbers("n int"), numbers("n bigint"), "VALUE_SCHEMA", ("migrate", ["SPK-5", "SPK-17"])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "a wider maximum" else pytest.param(name, marks=pytest.mark.faults) for name in sorted(REFUSED)],
+)
+def test_what_spark_refuses_is_told_before_the_start_spk_3_to_5_and_11(stream, name):
+    was, now, said, expected = REFUSED[name]
+    stream.rows(*OLD)
+    stream.run(was(stream))
+    saved = stream.saved()
+    stream.rows(*NEW)
+
+    with pytest.raises(StreamingQueryException, match=f"STATE_STORE_{said}_NOT_COMPATIBLE"):
+        stream.run(now(stream))
+
+    assert told(check_query(saved, now(stream))) == expected
