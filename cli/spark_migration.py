@@ -183,9 +183,9 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
         yield [(f"migrated: {done}, in {report.target}", "bold green")]
     rows = [[[(cell, "")] for cell in _cells(one, dry_run=report.dry_run)] for one in report.stores]
     yield Table(_COLUMNS, rows, indent=2)
-    for one in report.stores:
-        for note in one.notes:
-            yield [(f"  operator {one.operator}: {note}", "")]
+    told = [f"  operator {one.operator}: {note}" for one in report.stores for note in one.notes]
+    for text in dict.fromkeys(told):  # what changes in a key changes in each store of a join
+        yield [(text, "")]
     for warning in report.warnings:
         yield [(f"  {warning}", "yellow")]
     watermark = f", watermark {time_text(report.watermark_ms)}" if report.watermark_ms else ""
