@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ....serializers.serializer import TypeSerializer
 
-_REMEMBERED = 1 << 17
+_REMEMBERED = 1 << 16
 _REMEMBERED_TYPES = (int, str)
 """Types of which equal values have equal bytes; 0.0 and -0.0 are equal and have not."""
 

@@ -205,6 +205,13 @@ def test_the_databases_of_a_process_share_their_memory():
     assert DatabaseOptions(of({f"{ROCKSDB}memory.managed": False}))._memory is None
 
 
+def test_filters_are_in_parts_that_the_block_cache_takes():
+    _, family = opened(of())
+
+    assert "partition_filters=true" in family
+    assert "index_type=kTwoLevelIndexSearch" in family
+
+
 def test_managed_memory_replaces_the_sizes_of_a_factory():
     with pytest.warns(UserWarning, match="are replaced"):
         _, family = opened(of(), options_factory=SmallLevels())
