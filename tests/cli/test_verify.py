@@ -109,6 +109,7 @@ def test_with_a_master_spark_proves_the_same(savepoint_of):
     assert on_spark.stderr == ""
 
 
+@pytest.mark.slow
 def test_an_invalid_master_ends_with_6_and_one_block(savepoint_of):
     command = [
         sys.executable,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from evolution import profiles, runs
 from evolution.beginnings import beginnings, changes
 from evolution.declared import Declared
@@ -47,6 +48,7 @@ def defaults_in(shape):
     return {(field.name, field.default) for field in fields_in(shape)}
 
 
+@pytest.mark.slow
 @profiles.shorter
 @given(beginnings(), st.data())
 def test_over_a_version_between_arrives_what_arrives_past_it(beginning, data):

@@ -49,6 +49,7 @@ def facts_of(folder):
     return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in Path(folder).iterdir()}
 
 
+@pytest.mark.slow
 def test_publish_is_atomic(tmp_path):
     """K02: killed at each step that writes, and the target is no savepoint or the whole one."""
     entries = {key: key for key in range(1500)}

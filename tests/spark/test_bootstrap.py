@@ -600,6 +600,7 @@ def test_what_python_raised_before_a_task_began_is_reported(spark, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_a_function_that_makes_the_sources_gets_the_session(tmp_path, values_of):
     def make(session):

@@ -61,6 +61,7 @@ def still_works(spark):
     return spark.sparkContext.parallelize([1, 2], 2).map(lambda x: x + 1).collect() == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_leaves_nothing_behind(
     spark, counts, job_that, tmp_path, values_of, content_of
 ):
@@ -283,6 +284,7 @@ def test_a_store_that_fails_for_a_while_is_asked_again(spark, counts, job_that, 
     assert values_of(target, "counter", "count") == texts(3000)
 
 
+@pytest.mark.slow
 def test_a_store_that_always_fails_ends_the_run_with_its_facts(spark, counts, job_that, tmp_path):
     target = tmp_path / "new"
     job = job_that(

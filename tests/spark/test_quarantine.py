@@ -49,6 +49,7 @@ job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", st
     return make
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_puts_nothing_aside_twice(spark, counts, odd_job, tmp_path, values_of, content_of):
     source = counts(600, parallelism=3)
     job = odd_job(

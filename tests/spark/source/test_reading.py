@@ -120,6 +120,7 @@ def test_nothing_named_lists_what_there_is(read, savepoint_of):
     assert "long" in account.type
 
 
+@pytest.mark.slow
 def test_files_in_other_folders_are_read_if_allowed(spark, read, savepoint_copy, tmp_path):
     place = savepoint_copy("rocksdb-long-p2-m200-files")
     shutil.copytree(place, tmp_path / "before")

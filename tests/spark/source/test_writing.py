@@ -32,6 +32,7 @@ def save(frame, place, mode="overwrite", **options):
     frame.write.format("savepoint").mode(mode).options(**options).save(str(place))
 
 
+@pytest.mark.slow
 def test_a_state_is_read_filtered_joined_and_written_back_changed(spark, read, savepoint_of, values_of, tmp_path):
     base = savepoint_of("rocksdb-account-v1")
     before = values_of(base, "account-state", "account")

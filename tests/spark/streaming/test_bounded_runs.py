@@ -261,6 +261,7 @@ def test_a_function_that_fails_leaves_nothing(query, spark):
     assert [] == [path for path in names.place.iterdir() if path.name != "in"]
 
 
+@pytest.mark.slow
 def test_a_writer_that_fails_prevents_the_savepoint(query, spark):
     names = query(COLUMNS)
     (names.place / "out").mkdir()

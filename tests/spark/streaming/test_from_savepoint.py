@@ -164,6 +164,7 @@ def with_position(savepoint, **position):
     file.write_text(json.dumps(facts | {"position": facts["position"] | position}), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_savepoint_that_does_not_fit_is_refused_before_anything_is_written(query, small, tmp_path):
     live = query(COLUMNS)
 

@@ -275,6 +275,7 @@ def test_a_function_without_keys_has_operator_state_which_is_dealt_out_anew(quer
     assert [(1,), (2,), (3,), (4,), (5,), (6,)] == visits.results()
 
 
+@pytest.mark.slow
 def test_a_job_may_be_started_again(query):
     visits = query("user string, amount long")
     visits.feed(("ann", 1))

@@ -113,6 +113,7 @@ def test_a_state_that_was_renamed_is_found_with_the_option_that_says_so(query, l
     assert [("ann", "Account(total=1, visits=1)"), ("ann", "Account(total=3, visits=2)")] == live.results()
 
 
+@pytest.mark.slow
 def test_an_upgrade_without_new_rows_is_committed(query, accounts):
     live = query(COLUMNS)
     live.feed(("ann", 1), ("bob", 2))
@@ -227,6 +228,7 @@ def test_a_new_checkpoint_over_old_state_is_refused(started, accounts):
         started.run(accounts(1))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_its_state_is_refused(started, accounts):
     (started.place / "state").rename(started.place / "gone")
     with pytest.raises(DeclarationError, match=r"has batches, but there is no state in .*\n.*pass the state directory"):

@@ -210,10 +210,11 @@ def look_at_all(sources, seeds, scratch):
 
 
 def batches():
-    """The first of each batch; each executor has two in every run, and the others run with the faults."""
+    """The first of each batch; each executor has one in every run and a slow one, and the others run with the faults."""
     firsts = range(0, DAMAGES, AT_ONCE)
-    late = firsts[2 * len(EXECUTORS) :]
-    return [pytest.param(first, marks=[pytest.mark.faults] if first in late else []) for first in firsts]
+    each = len(EXECUTORS)
+    marks = [[], [pytest.mark.slow]] + [[pytest.mark.faults]] * (len(firsts) // each)
+    return [pytest.param(first, marks=marks[number // each]) for number, first in enumerate(firsts)]
 
 
 @pytest.mark.parametrize("first", batches())

@@ -190,6 +190,7 @@ def to_be_damaged(tmp_path_factory):
     return ready, place / handle.stream.path, min(filter(None, handle.offsets))
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 1 << 20), st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, None])), min_size=1, max_size=3

@@ -149,6 +149,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["batch", "dies", "retried", "moves",
                  min_size=3, max_size=14)  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
 @given(steps=STEPS, retained=st.integers(0, 3), kind=st.sampled_from(sorted(BACKENDS)))
 def test_after_gc_a_query_can_go_back_to_every_retained_batch(steps, retained, kind, tmp_path_factory):

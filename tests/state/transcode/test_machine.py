@@ -91,6 +91,7 @@ numbers = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.one_of(texts, numbers, st.binary(max_size=80)), st.data())
 def test_what_lies_in_bytes_ends_at_the_same_place_by_machine_code(data, draw):
