@@ -210,7 +210,7 @@ def look_at_all(sources, seeds, scratch):
 
 
 def batches():
-    """The first of each batch; each executor has one in every run and a slow one, and the others run with the faults."""
+    """The first of each batch; each executor has one in every run, a slow one, and the others with the faults."""
     firsts = range(0, DAMAGES, AT_ONCE)
     each = len(EXECUTORS)
     marks = [[], [pytest.mark.slow]] + [[pytest.mark.faults]] * (len(firsts) // each)
