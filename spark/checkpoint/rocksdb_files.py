@@ -50,7 +50,7 @@ _NAME = re.compile(r"(\d+)(?:_([\w-]+))?\.(zip|changelog)")
 _KEPT = re.compile(r"CURRENT|MANIFEST-[0-9]+|OPTIONS-[0-9]+")
 _TABLE = re.compile(r"[0-9]+\.sst")
 _PLAIN = re.compile(r"[\w.-]+")
-_TABLES, _METADATA = "SSTs", "metadata"
+TABLES, METADATA = "SSTs", "metadata"
 _VERSION, _CHECKED = re.compile(b"\0\2v([2-4])"), struct.Struct("<Ii")
 _MOST_SMALL_BYTES = 256 << 20
 _MOST_PENDING_BYTES = 16 << 20
@@ -192,7 +192,7 @@ class DatabaseFiles:
         with located(file=f"{self.label}/{name}"):
             files = _unzipped(self.folder.read(name))
             try:
-                version, _, text = files.pop(_METADATA).decode().partition("\n")
+                version, _, text = files.pop(METADATA).decode().partition("\n")
                 if version != "v1":
                     raise UnsupportedFormat(f"a snapshot has version {version[:20]!r}; this release reads v1")
                 said = json.loads(text)
@@ -239,12 +239,12 @@ class DatabaseFiles:
         for name in (CURRENT, names.manifest, names.options):
             (ours / name).write_bytes(snapshot.small[name])
         if snapshot.tables:
-            stored = self.folder.folder(_TABLES)
+            stored = self.folder.folder(TABLES)
             missing = sorted({*snapshot.tables.values()}.difference(stored.names()))
             if missing:
                 raise SavepointNotFound(
-                    f"{len(missing)} files of a snapshot are missing, the first is {_TABLES}/{missing[0]}",
-                    file=f"{self.label}/{_TABLES}/{missing[0]}",
+                    f"{len(missing)} files of a snapshot are missing, the first is {TABLES}/{missing[0]}",
+                    file=f"{self.label}/{TABLES}/{missing[0]}",
                     advice=_WHOLE,
                 )
             for name, stored_name in snapshot.tables.items():
