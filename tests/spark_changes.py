@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,11 @@ from spark_checkpoints import place
 
 from stateshift.spark.checkpoint.json_values import json_values
 from stateshift.spark.checkpoint.migrating.partitioning import partitions_of
+from stateshift.spark.checkpoint.migrating.providers import write_databases
+from stateshift.spark.checkpoint.migrating.rocksdb_writer import DatabaseWriter
 from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows
 from stateshift.spark.checkpoint.migrating.store_writer import EntryBlock, snapshots
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.spark.checkpoint.reader import ROCKSDB, SparkCheckpoint
 from stateshift.state.storage.files import Folder
 
 
@@ -57,29 +60,60 @@ def copy_of(name, folder, key=None, value=None):
 
 
 def fill(folder, entries, partitions=2, text="key-{}"):
-    """Replace the entries of a copy of `aggregation` by many; return their number in each partition."""
+    """Replace the entries of a copy of an aggregation by many; return their number in each partition."""
     (folder / "state" / "0" / "0" / "_metadata" / "schema").write_bytes(
         schema_file(fields(k="string", l="string"), fields(sum="long", max="double"))
     )
     store = SparkCheckpoint.open(folder).operators[0].stores[0]
-    for file in folder.glob("state/0/*/*.delta"):
+    for file in folder.glob("state/0/*/[0-9]*"):
         file.unlink()
     counts = np.zeros(partitions, np.int64)
     folders = [Folder.at(folder / "state" / "0" / str(one)) for one in range(partitions)]
     metadata = folder / "state" / "0" / "_metadata" / "metadata"
     metadata.write_text(metadata.read_text().replace('"numPartitions":2', f'"numPartitions":{partitions}'))
-    with snapshots(folders, 3, "lz4") as streams:
+    with _writing(folder, folders) as write:
         for start in range(0, entries, 1 << 16):
             numbers = range(start, min(start + (1 << 16), entries))
             keys = _rows([text.format(one) for one in numbers], [f"l{one % 7}" for one in numbers])
             values = _rows(pa.array(numbers, pa.int64()), pa.array([one / 2 for one in numbers], pa.float64()))
             at = partitions_of(keys, store.schema.key, partitions)
-            encoded = encode_rows(keys, store.schema.key), encode_rows(values, store.schema.value)
-            block = EntryBlock.of(*encoded, at, partitions, has_checksums=False)
-            counts += block.counts
+            write(encode_rows(keys, store.schema.key), encode_rows(values, store.schema.value), at)
+            counts += np.bincount(at, minlength=partitions)
+    return counts.tolist()
+
+
+@contextmanager
+def _writing(checkpoint, folders):
+    """Open the third version of partitions, of the provider that the checkpoint has."""
+    if SparkCheckpoint.open(checkpoint).log.last.provider == ROCKSDB:
+        ids = _new_ids(checkpoint, len(folders))
+        with ExitStack() as stack:
+            writers = [
+                stack.enter_context(DatabaseWriter(one, version=3, unique_id=ids[number], buffer_bytes=4 << 20))
+                for number, one in enumerate(folders)
+            ]
+            yield lambda keys, values, at: write_databases(dict(enumerate(writers)), keys, values, at)
+        return
+    with snapshots(folders, 3, "lz4") as streams:
+
+        def write(keys, values, at):
+            block = EntryBlock.of(keys, values, at, len(folders), has_checksums=False)
             for one, stream in enumerate(streams):
                 stream.write(block.share(one))
-    return counts.tolist()
+
+        yield write
+
+
+def _new_ids(checkpoint, partitions):
+    """Write an id for each partition into the log of commits, where that has some; return them."""
+    commit = checkpoint / "commits" / "2"
+    version, text = commit.read_text().split("\n")
+    said = json.loads(text)
+    if "stateUniqueIds" not in said:
+        return [""] * partitions
+    ids = [f"id-{one}" for one in range(partitions)]
+    commit.write_text(f"{version}\n{json.dumps(said | {'stateUniqueIds': {'0': [[one] for one in ids]}})}")
+    return ids
 
 
 def _rows(*columns):

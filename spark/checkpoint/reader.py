@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from .store_files import Entry
 
 PREFIX = "spark:"
-_DEFAULT_PROVIDER, _ROCKSDB = "HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"
+DEFAULT_PROVIDER, ROCKSDB = "HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"
+PROVIDERS = (DEFAULT_PROVIDER, ROCKSDB)
 _BLOCK_BYTES, _BLOCK_ENTRIES = 8 << 20, 1 << 16
 
 
@@ -101,10 +102,10 @@ class SparkStore:
     def unsupported(self) -> str:
         """Why this release does not read the entries, or ""."""
         planned = self.log.last
-        if planned is not None and planned.provider not in {_DEFAULT_PROVIDER, _ROCKSDB}:
-            known = f"{_DEFAULT_PROVIDER} and {_ROCKSDB}"
+        if planned is not None and planned.provider not in {DEFAULT_PROVIDER, ROCKSDB}:
+            known = f"{DEFAULT_PROVIDER} and {ROCKSDB}"
             return f"entries of {planned.provider} are not read by this release, only those of {known}"
-        if planned is not None and planned.provider == _ROCKSDB:
+        if planned is not None and planned.provider == ROCKSDB:
             try:
                 require_library()
             except LibraryNotFound as error:
@@ -190,7 +191,7 @@ class SparkStore:
 
         schema, planned, family = self.schema, self.log.last, self.family
         assert schema is not None  # noqa: S101 - checked by the caller
-        if planned is None or planned.provider != _ROCKSDB:
+        if planned is None or planned.provider != ROCKSDB:
             return lambda keys, values: (decode_rows(keys, schema.key), decode_rows(values, schema.value))
         from .layouts import RowEncoding
 
@@ -217,11 +218,37 @@ class SparkStore:
         """
         return _in_blocks(self._entries(partition))
 
+    def files(self, partition: int) -> tuple[str, ...]:
+        """Return the names of the files that are the last committed version of a partition; errors as for its entries.
+
+        Column families of one store have the same files.
+        """
+        committed, planned = self.log.committed, self.log.last
+        if committed is None or planned is None:
+            return ()
+        if planned.provider == ROCKSDB:
+            return self._database(partition).files
+        return PartitionFiles.of_version(self._partition(partition), self._label(partition), committed + 1).names
+
+    def unique_id(self, partition: int) -> str:
+        """Return the id in the names of a partition's files, "" with checkpoint format 1."""
+        return self._database(partition).unique_id if self.log.ids_of(self.operator, partition) else ""
+
+    @property
+    def has_prefixes(self) -> bool:
+        """Whether RocksDB has some columns of each key apart, in front of the others."""
+        is_in_rocksdb = self.log.last is not None and self.log.last.provider == ROCKSDB
+        return is_in_rocksdb and self.schema is not None and self._key_layout(self.schema).kind != "row"
+
+    def copied_to(self, folder: Folder) -> SparkStore:
+        """Return the same store in a copy of the operator's folder."""
+        return attrs.evolve(self, folder=folder, databases=Databases(self.databases.lists))
+
     def _entries(self, partition: int) -> Iterator[Entry]:
         committed, planned = self.log.committed, self.log.last
         if committed is None or planned is None:
             return iter(())
-        if planned.provider == _ROCKSDB:
+        if planned.provider == ROCKSDB:
             return self._database(partition).entries("" if self.family is None else self.family.name)
         files = PartitionFiles.of_version(
             self._partition(partition), self._label(partition), committed + 1, has_checksums=planned.has_row_checksums

@@ -119,6 +119,18 @@ class DatabaseFiles:
                 )
                 yield from elements_of(found, self.delimiter) if is_list else found
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files, below that of the partition."""
+        base, changelogs = self._names
+        tables = () if self._snapshot is None else sorted({*self._snapshot.tables.values()})
+        return (*(f"{TABLES}/{name}" for name in tables), *([base] if base else ()), *changelogs)
+
+    @property
+    def unique_id(self) -> str:
+        """The id in the name of the last file, "" with checkpoint format 1."""
+        return self.files[-1].partition(".")[0].partition("_")[2]
+
     def size_of(self, family: str) -> tuple[int, int]:
         """Return the number of elements of a column family and their bytes; errors as in `entries`."""
         prefix = self._prefix(family)

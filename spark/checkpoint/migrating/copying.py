@@ -13,8 +13,8 @@ from ....state.storage.source_guard import Read
 from ....state.storage.target_lock import claimed
 from ..logs import read_logs
 from ..operators import METADATA, with_prefixes
-from ..store_files import PartitionFiles
-from .entries import EntryCopy, target_of
+from .entries import EntryCopy
+from .providers import target_of
 from .report import StoreReport
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Copy:
             for name in self.folder.names_below():
                 if _ATTEMPT in name:
                     self.folder.delete(name)
+                    self.folder.folder(name.rpartition("/")[0]).delete_empty()
             return
         is_ours = found.startswith(UNFINISHED.encode())
         what = "has what another migration left unfinished" if is_ours else "is not empty"
@@ -139,16 +140,13 @@ class Copy:
         """Copy the files that are the last committed version of a partition."""
         source, target = store._partition(partition), target_of(self.folder, store, partition)  # noqa: SLF001 - of this package
         target.create()
-        for name in PartitionFiles.of_version(source, f"partition {partition}", self.plan.batch + 1).names:
+        for name in store.files(partition):
             _copied(source, name, target)
 
     def _count(self, store: SparkStore, partition: int) -> int:
         """Read what was written, and count it."""
-        target = target_of(self.folder, store, partition)
-        files = PartitionFiles.of_version(
-            target, target.place, self.plan.batch + 1, has_checksums=self.plan.settings.has_row_checksums
-        )
-        return sum(1 for _ in files.entries())
+        copy = store.copied_to(self.folder.folder(f"state/{store.operator}"))
+        return sum(len(keys) for keys, _ in copy.stored_blocks(partition))
 
     def _publish(self, claim: Claim) -> None:
         """Check that the query has not gone on, and let Spark see the copy."""

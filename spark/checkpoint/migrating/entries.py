@@ -9,35 +9,25 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from ....serializers.errors import UnsupportedFormat, located
-from ..operators import DEFAULT_STORE
 from ..rows import decode_rows
 from .merging import merge_values
 from .partitioning import partitions_of
+from .providers import Provider
 from .row_encoder import encode_rows, rows_of
-from .store_writer import EntryBlock, snapshot_name, snapshots, stored_rows
+from .store_writer import stored_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from ....state.storage.files import Folder
-    from ..compression import Compressing
-    from ..reader import SparkStore
     from .plan import MigrationPlan, StorePlan
     from .row_encoder import Encoded
 
     Numbers = NDArray[Any]
 
-_MOST_OPEN, _MOST_OPEN_ON_STORE = 256, 32
 _PART_BYTES = 32 << 20
-
-
-def target_of(folder: Folder, store: SparkStore, partition: int) -> Folder:
-    """Return the folder of a partition of a store in a copy."""
-    of_partition = folder.folder(f"state/{store.operator}/{partition}")
-    return of_partition if store.name == DEFAULT_STORE else of_partition.folder(store.name)
 
 
 @attrs.define
@@ -53,11 +43,16 @@ class EntryCopy:
     migration: MigrationPlan
     plan: StorePlan
     folder: Folder
+    _counts: dict[int, int] = attrs.field(factory=dict, init=False)
+
+    @property
+    def _provider(self) -> Provider:
+        return Provider.of(self.migration, self.plan, self.folder)
 
     def run(self) -> tuple[tuple[int, ...], int]:
         """Convert the entries; return how many each partition had, and how many were merged."""
-        store, name = self.plan.store, snapshot_name(self.migration.batch + 1)
-        missing = [one for one in range(store.partitions) if not target_of(self.folder, store, one).exists(name)]
+        store, provider = self.plan.store, self._provider
+        missing = [one for one in range(store.partitions) if not provider.is_written(one)]
         if self.plan.may_collide:
             return self._merge()
         if self.plan.key.convert is None:
@@ -66,21 +61,26 @@ class EntryCopy:
         else:
             for targets in self._together(missing):
                 self._route(list(range(store.partitions)), targets)
-        return tuple(one.entries for one in store.measure()), 0
+        return tuple(map(self._count, range(store.partitions))), 0
+
+    def _count(self, partition: int) -> int:
+        """Return the number of entries of a partition; one that an earlier run has converted is read for it."""
+        if partition not in self._counts:
+            self._counts[partition] = sum(len(keys) for keys, _ in self.plan.store.stored_blocks(partition))
+        return self._counts[partition]
 
     def _route(self, sources: list[int], targets: list[int]) -> None:
         """Convert the entries of some partitions, and write those that belong to others."""
-        with self._open(targets) as streams:
+        provider = self._provider
+        with provider.open(targets) as write:
             for source in sources:
-                for keys, values in self.plan.store.stored_blocks(source):
+                count = 0
+                for keys, values in provider.blocks(source):
                     with located(file=f"state/{self.plan.store.operator}/{source}"):
-                        block = self._block(source, keys, values)
-                    for stream, target in zip(streams, targets, strict=True):
-                        stream.write(block.share(target))
-
-    def _open(self, targets: list[int]) -> AbstractContextManager[list[Compressing]]:
-        folders = [target_of(self.folder, self.plan.store, target) for target in targets]
-        return snapshots(folders, self.migration.batch + 1, self.migration.settings.codec)
+                        block = self._converted(source, keys, values)
+                    write(*block)
+                    count += len(keys)
+                self._counts[source] = count
 
     def _merge(self) -> tuple[tuple[int, ...], int]:
         """Convert the entries of a store whose keys may become equal, a part of the keys at a time."""
@@ -89,22 +89,21 @@ class EntryCopy:
         parts = 1 + sum(one.size_bytes for one in sizes) // _PART_BYTES
         merged = 0
         for targets in self._together(list(range(store.partitions))):
-            with self._open(targets) as streams:
+            with self._provider.open(targets) as write:
                 for part in range(parts):
                     block, fewer = self._merged_part(targets, part, parts)
                     merged += fewer
-                    for stream, target in zip(streams, targets, strict=True):
-                        stream.write(block.share(target))
+                    write(*block)
         return tuple(one.entries for one in sizes), merged
 
-    def _merged_part(self, targets: list[int], part: int, parts: int) -> tuple[EntryBlock, int]:
+    def _merged_part(self, targets: list[int], part: int, parts: int) -> tuple[tuple[Encoded, Encoded, Numbers], int]:
         """Return the entries of some partitions, of a part of the keys, and how many were merged."""
         wanted, group_of = set(targets), dict[bytes, int]()
         partitions: list[int] = []
         values: list[bytes] = []
         groups: list[int] = []
         for source in range(self.plan.store.partitions):
-            for blocks in self.plan.store.stored_blocks(source):
+            for blocks in self._provider.blocks(source):
                 keys, new_values, partition = self._converted(source, *blocks)
                 for key, value, of in zip(rows_of(keys), rows_of(new_values), partition.tolist(), strict=True):
                     if of in wanted and xxh3_64_intdigest(key) % parts == part:
@@ -114,26 +113,17 @@ class EntryCopy:
                         values.append(value)
                         groups.append(group)
         if not values:
-            rows: list[bytes] = []
+            rows: Sequence[bytes] = ()
         else:
             rows = merge_values(values, groups, self.plan.schema.value, self.plan.changes.merges)
         at = np.asarray(partitions, np.int64)
-        block = self._entries(stored_rows([*group_of]), stored_rows(rows), at)
-        return block, len(values) - len(rows)
+        return (stored_rows([*group_of]), stored_rows(rows), at), len(values) - len(rows)
 
     def _together(self, partitions: list[int]) -> Iterator[list[int]]:
         """Yield partitions whose files are written at the same time."""
-        most = _MOST_OPEN if self.folder.is_local else _MOST_OPEN_ON_STORE
+        most = self._provider.most_open
         for start in range(0, len(partitions), most):
             yield partitions[start : start + most]
-
-    def _block(self, source: int, keys: list[bytes], values: list[bytes]) -> EntryBlock:
-        """Convert a block of entries."""
-        return self._entries(*self._converted(source, keys, values))
-
-    def _entries(self, keys: Encoded, values: Encoded, partition: Numbers) -> EntryBlock:
-        has_checksums = self.migration.settings.has_row_checksums
-        return EntryBlock.of(keys, values, partition, self.plan.store.partitions, has_checksums=has_checksums)
 
     def _converted(self, source: int, keys: list[bytes], values: list[bytes]) -> tuple[Encoded, Encoded, Numbers]:
         """Return new keys, new values, and the partition of each."""

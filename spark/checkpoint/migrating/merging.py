@@ -31,7 +31,7 @@ def missing_rules(of: SparkType, rules: Mapping[str, str]) -> Iterator[str]:
 
 def merge_values(
     values: Sequence[bytes], groups: Sequence[int], of: SparkType, rules: Mapping[str, str]
-) -> list[bytes]:
+) -> Sequence[bytes]:
     """Merge the values of each group.
 
     Args:

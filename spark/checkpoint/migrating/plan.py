@@ -10,6 +10,7 @@ import attrs
 
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from ..operators import METADATA, UNKNOWN
+from ..reader import PROVIDERS
 from .conversion import Conversion, FieldChanges, conversion
 from .merging import missing_rules
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ..schema_files import StoreSchema
     from ..spark_types import SparkType
 
-_PROVIDER = "HDFSBackedStateStoreProvider"
 _STREAMING = "spark.sql.streaming."
 _SAME_SETTINGS = {
     _STREAMING + "aggregation.stateFormatVersion": "1",
@@ -188,11 +188,10 @@ def _require_same_query(old: SparkCheckpoint, new: SparkCheckpoint) -> None:
     """Refuse checkpoints of queries with other operators, sources or settings, and other providers."""
     for checkpoint in (old, new):
         planned = checkpoint.log.last
-        if planned is None or planned.provider != _PROVIDER or checkpoint.log.format != 1:
+        if planned is None or planned.provider not in PROVIDERS:
             provider = "no provider" if planned is None else planned.provider
             raise UnsupportedFormat(
-                f"this release migrates state of {_PROVIDER}, checkpoint format 1, and here it is that of {provider},"
-                f" format {checkpoint.log.format}",
+                f"this release migrates state of {' and '.join(PROVIDERS)}, and here it is that of {provider}",
                 savepoint=checkpoint.place,
                 advice="start the new query with a new checkpoint",
                 written="Nothing was written.",
@@ -206,6 +205,11 @@ def _require_same_query(old: SparkCheckpoint, new: SparkCheckpoint) -> None:
     sources = [[one.name for one in log.sources] for log in (old.log.last, new.log.last)]
     if sources[0] != sources[1]:
         details.append(f"  sources: {', '.join(sources[0])} -> {', '.join(sources[1])}")
+    providers = [log.provider for log in (old.log.last, new.log.last)]
+    if providers[0] != providers[1]:
+        details.append(
+            f"  provider of state stores: {' -> '.join(providers)}; the old one stays, so set it for the probe"
+        )
     for name, default in _SAME_SETTINGS.items():
         pinned, other = (log.settings.get(name, default) for log in (old.log.last, new.log.last))
         if pinned != other:
@@ -221,6 +225,14 @@ def _require_same_query(old: SparkCheckpoint, new: SparkCheckpoint) -> None:
 
 def _store_plan(store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges) -> StorePlan:
     old_schema, schema = store.schema, new.schema
+    if store.family is not None or new.family is not None:
+        raise UnsupportedFormat(
+            "state in column families of RocksDB is not migrated by this release",
+            operator=store.operator,
+            state=store.name,
+            advice="start the new query with a new checkpoint",
+            written="Nothing was written.",
+        )
     if old_schema is None or schema is None:
         raise UnsupportedFormat(
             store.unsupported or new.unsupported,
@@ -277,6 +289,8 @@ def _problems(plans: list[StorePlan], changes: FieldChanges) -> Iterator[str]:
         yield from plan.value.problems
         if plan.is_converted and kind not in _CONVERTED:
             yield f"its types change, and {_LEFT_ALONE.get(kind, _OF_OTHERS)}"
+        if plan.is_converted and plan.store.has_prefixes:
+            yield "its types change, and this release does not write keys with a prefix, as RocksDB has them"
         old = plan.store.schema
         if (
             plan.key.convert is not None

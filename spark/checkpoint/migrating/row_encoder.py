@@ -20,7 +20,7 @@ from ....serializers.errors import UnsupportedFormat
 from ..rows import LONG_DECIMAL, MONTHS, SIZES, each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,10 +39,12 @@ class Encoded:
     Attributes:
         sizes: The bytes of each row, a multiple of 8.
         write: Writes row i at the position `starts[i]`, a multiple of 4, of a buffer of zeros.
+        rows: The rows, if they are there as bytes.
     """
 
     sizes: Numbers
     write: Callable[[Numbers, Numbers], None] = attrs.field(repr=False)
+    rows: Sequence[bytes] | None = attrs.field(default=None, repr=False)
 
 
 def encode_rows(column: pa.StructArray, of: SparkType) -> Encoded:
@@ -55,8 +57,10 @@ def encode_rows(column: pa.StructArray, of: SparkType) -> Encoded:
     return Encoded(part.rooms, part.write)
 
 
-def rows_of(encoded: Encoded) -> list[bytes]:
+def rows_of(encoded: Encoded) -> Sequence[bytes]:
     """Return rows as bytes."""
+    if encoded.rows is not None:
+        return encoded.rows
     ends = np.cumsum(encoded.sizes)
     starts = ends - encoded.sizes
     buffer = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)

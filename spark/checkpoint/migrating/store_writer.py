@@ -31,13 +31,12 @@ _END = b"\xff\xff\xff\xff"
 def stored_rows(rows: Sequence[bytes]) -> Encoded:
     """Prepare rows for writing that stay as they are."""
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    data = np.frombuffer(b"".join(rows), np.uint8)
-    begins = np.cumsum(sizes) - sizes
 
     def write(buffer: Numbers, starts: Numbers) -> None:
-        copy(data, begins, buffer, starts, sizes)
+        data = np.frombuffer(b"".join(rows), np.uint8)
+        copy(data, np.cumsum(sizes) - sizes, buffer, starts, sizes)
 
-    return Encoded(sizes, write)
+    return Encoded(sizes, write, rows)
 
 
 @attrs.frozen

@@ -15,12 +15,20 @@ import pytest
 from spark_changes import copy_of, entries_of, fields, fields_in, fill, struct_of
 from spark_checkpoints import names, place
 
-from stateshift.serializers.errors import IncompatibleState, SourceChanged, TargetExists, UnsupportedFormat
+from stateshift.serializers.errors import (
+    CorruptFile,
+    CorruptSavepoint,
+    IncompatibleState,
+    SourceChanged,
+    TargetExists,
+    UnsupportedFormat,
+)
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
-COPIED = [name for name in names() if not name.startswith(("rocksdb", "join-v", "transform", "pandas-v1"))]
+COPIED = [name for name in names() if not name.startswith(("join-v", "transform", "pandas-v1"))]
+PROVIDERS = ["aggregation", "rocksdb-format-2"]  # a fixture of each, which `fill` can fill
 KEY = fields(k="string", l="string")
 VALUE = fields(sum="long", max="double", count="long", sum__2="double", count__2="long")
 
@@ -48,9 +56,22 @@ def test_what_does_not_change_is_copied_file_by_file(tmp_path, name):
     assert {file.parts[0] for file in files} == {file.name for file in place(name).iterdir()}
 
 
-@pytest.mark.parametrize("name", ["checksums", "zstd", "snappy", "snapshots"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "checksums",
+        "zstd",
+        "snappy",
+        "snapshots",
+        "rocksdb",
+        "rocksdb-changelog",
+        "rocksdb-checksums",
+        "rocksdb-format-2",
+        "rocksdb-zips-2",
+    ],
+)
 def test_a_copy_is_written_as_the_provider_is_set(migrate, name):
-    key = KEY if name == "checksums" else KEY[:1]
+    key, _ = fields_in(name)
     before = entries_of(place(name))
 
     target, report = migrate(
@@ -62,13 +83,15 @@ def test_a_copy_is_written_as_the_provider_is_set(migrate, name):
     }
     assert report.stores[0].read == report.stores[0].written
     (snapshot,) = target.glob("state/0/0/*.*")
-    assert snapshot.name.endswith(".snapshot")
+    (last,) = {file.stem for file in place(name).glob("state/0/0/3*") if file.suffix != ".crc"}
+    assert snapshot.name == f"{last}.zip" if name.startswith("rocksdb") else f"{last}.snapshot"
 
 
-def test_keys_in_another_order_lie_where_spark_looks_for_them(migrate):
-    before = entries_of(place("aggregation"))
+@pytest.mark.parametrize("name", ["aggregation", "rocksdb-checksums", "rocksdb-zips-2"])
+def test_keys_in_another_order_lie_where_spark_looks_for_them(migrate, name):
+    before = entries_of(place(name))
 
-    target, report = migrate("aggregation", KEY[::-1], VALUE)
+    target, report = migrate(name, KEY[::-1], fields_in(name)[1])
 
     moved = {json.dumps(dict(reversed(json.loads(key).items()))): value for key, value in before.items()}
     assert entries_of(target) == moved
@@ -150,10 +173,11 @@ def test_fields_within_arrays_change_by_their_paths(tmp_path):
     assert not before
 
 
-def test_values_of_keys_that_become_equal_are_merged_by_rules(tmp_path):
-    source = copy_of("aggregation", tmp_path / "source")
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_values_of_keys_that_become_equal_are_merged_by_rules(tmp_path, name):
+    source = copy_of(name, tmp_path / "source")
     fill(source, 1000, partitions=5)
-    like = copy_of("aggregation", tmp_path / "like", KEY[1:], fields(sum="long", max="double"))
+    like = copy_of(name, tmp_path / "like", KEY[1:], fields(sum="long", max="double"))
 
     report = migrate_checkpoint(
         source,
@@ -174,8 +198,31 @@ def test_another_query_is_refused(tmp_path):
         migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("dedup"))
     with pytest.raises(IncompatibleState, match=r"aggregation\.stateFormatVersion: 2 -> 1"):
         migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("aggregation-v1"))
-    with pytest.raises(UnsupportedFormat, match="RocksDB"):
-        migrate_checkpoint(place("rocksdb"), tmp_path / "new", like=place("rocksdb"))
+    with pytest.raises(IncompatibleState, match="HDFSBackedStateStoreProvider -> RocksDBStateStoreProvider"):
+        migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("rocksdb"))
+    with pytest.raises(UnsupportedFormat, match="column families"):
+        migrate_checkpoint(place("transform"), tmp_path / "new", like=place("transform"))
+
+
+@pytest.mark.parametrize("name", ["aggregation", "rocksdb-zips-2", "rocksdb-changelog"])
+def test_a_damaged_source_ends_the_run_and_spark_refuses_what_there_is(tmp_path, name):
+    source = copy_of(name, tmp_path / "source")
+    (file, *_) = [
+        one
+        for one in sorted(source.glob("state/0/0/**/*"))
+        if one.suffix in {".delta", ".sst", ".changelog"} and one.stat().st_size > 100
+    ]
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    file.write_bytes(data)
+    like = copy_of(name, tmp_path / "like", KEY[::-1], fields_in(name)[1])
+
+    with pytest.raises((CorruptFile, CorruptSavepoint)) as raised:
+        migrate_checkpoint(source, tmp_path / "new", like=like)
+
+    assert "Spark refuses to start" in str(raised.value)
+    assert (tmp_path / "new" / "metadata").read_text().startswith(UNFINISHED)
+    assert not list((tmp_path / "new").rglob("*.attempt-*"))
 
 
 def test_a_target_that_is_in_use_is_refused(tmp_path):
@@ -227,10 +274,11 @@ migrate_checkpoint(*sys.argv[1:3], like=sys.argv[3], changes={0: FieldChanges(fi
 
 
 @pytest.mark.faults
-def test_a_run_that_is_killed_leaves_a_copy_that_is_finished_or_refused(tmp_path, facts_of):
-    source = copy_of("aggregation", tmp_path / "source")
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_run_that_is_killed_leaves_a_copy_that_is_finished_or_refused(tmp_path, facts_of, name):
+    source = copy_of(name, tmp_path / "source")
     fill(source, 300_000, partitions=5)
-    like = copy_of("aggregation", tmp_path / "like", KEY[::-1], fields(max="double", sum="decimal(20,0)", count="long"))
+    like = copy_of(name, tmp_path / "like", KEY[::-1], fields(max="double", sum="decimal(20,0)", count="long"))
     before, target = facts_of(source), tmp_path / "new"
     changes = {0: FieldChanges(fills={"value.count": 0})}
     start = time.perf_counter()
@@ -269,4 +317,6 @@ def test_a_run_that_is_killed_leaves_a_copy_that_is_finished_or_refused(tmp_path
     report = migrate_checkpoint(source, target, like=like, changes=changes)
     assert report.stores[0].written == whole.stores[0].written
     assert entries_of(target) == entries_of(tmp_path / "whole")
+    assert not [path for path in target.rglob("*") if ".attempt-" in path.name]
+    assert len(list(target.rglob("*.sst"))) == len(list((tmp_path / "whole").rglob("*.sst")))
     print(ends)

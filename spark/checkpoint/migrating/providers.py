@@ -1,0 +1,173 @@
+"""The files of a copy by the provider of its state stores: HDFS-backed, Spark's default, or RocksDB.
+
+Between reading and writing, keys and values are rows as `row_encoder` makes them, whatever a provider has around them.
+The copy keeps the provider, and what is set of it: codec, row checksums, the ids of files in checkpoint format 2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from ....serializers.errors import CorruptFile
+from ..operators import DEFAULT_STORE
+from ..reader import ROCKSDB
+from .rocksdb_writer import DatabaseWriter
+from .row_encoder import rows_of
+from .store_writer import EntryBlock, snapshot_name, snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from ....state.storage.files import Folder
+    from ..reader import SparkStore
+    from .plan import MigrationPlan, StorePlan
+    from .row_encoder import Encoded
+
+    Numbers = NDArray[Any]
+    Write = Callable[[Encoded, Encoded, Numbers], None]
+    """Writes keys and values; each goes to the partition of its number, and is left out if that is not open."""
+
+
+_BUFFER_BYTES = 128 << 20
+_HEAD = b"\0"
+
+
+def target_of(folder: Folder, store: SparkStore, partition: int) -> Folder:
+    """Return the folder of a partition of a store in a copy."""
+    of_partition = folder.folder(f"state/{store.operator}/{partition}")
+    return of_partition if store.name == DEFAULT_STORE else of_partition.folder(store.name)
+
+
+@attrs.frozen
+class Provider(ABC):
+    """Reads the entries of a store, and writes them to the copy.
+
+    Attributes:
+        migration: The whole migration.
+        plan: What is done with the store.
+        folder: The folder of the copy.
+    """
+
+    migration: MigrationPlan
+    plan: StorePlan
+    folder: Folder
+
+    @classmethod
+    def of(cls, migration: MigrationPlan, plan: StorePlan, folder: Folder) -> Provider:
+        """Return the provider of a checkpoint."""
+        kind = _Databases if migration.settings.provider == ROCKSDB else _Snapshots
+        return kind(migration, plan, folder)
+
+    @property
+    @abstractmethod
+    def most_open(self) -> int:
+        """How many partitions may be open at once."""
+
+    @abstractmethod
+    def file(self, partition: int) -> str:
+        """Return the name of the file that says that a partition is complete."""
+
+    @abstractmethod
+    def blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Yield the keys and values of a partition of the source, as rows; errors as in `SparkStore.stored_blocks`."""
+
+    @abstractmethod
+    def open(self, partitions: list[int]) -> AbstractContextManager[Write]:
+        """Open partitions for writing; each is there when the `with` block ends."""
+
+    def target(self, partition: int) -> Folder:
+        """Return the folder of a partition in the copy."""
+        return target_of(self.folder, self.plan.store, partition)
+
+    def is_written(self, partition: int) -> bool:
+        """Whether a partition is complete."""
+        return self.target(partition).exists(self.file(partition))
+
+
+class _Snapshots(Provider):
+    """Snapshots of the HDFS-backed provider; rows are stored as they are."""
+
+    @property
+    def most_open(self) -> int:
+        return 256 if self.folder.is_local else 32
+
+    def file(self, partition: int) -> str:
+        return snapshot_name(self.migration.batch + 1)
+
+    def blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        return self.plan.store.stored_blocks(partition)
+
+    @contextmanager
+    def open(self, partitions: list[int]) -> Iterator[Write]:
+        settings, count = self.migration.settings, self.plan.store.partitions
+        folders = list(map(self.target, partitions))
+        with snapshots(folders, self.migration.batch + 1, settings.codec) as streams:
+
+            def write(keys: Encoded, values: Encoded, partition: Numbers) -> None:
+                block = EntryBlock.of(keys, values, partition, count, has_checksums=settings.has_row_checksums)
+                for stream, one in zip(streams, partitions, strict=True):
+                    stream.write(block.share(one))
+
+            yield write
+
+
+class _Databases(Provider):
+    """Databases of the RocksDB provider; a byte is in front of each row."""
+
+    @property
+    def most_open(self) -> int:
+        return 64  # each has some open files, and a buffer of its own
+
+    def file(self, partition: int) -> str:
+        return self._writer(partition, 0).name
+
+    def blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        for block in self.plan.store.stored_blocks(partition):
+            yield _without_heads(block[0]), _without_heads(block[1])
+
+    @contextmanager
+    def open(self, partitions: list[int]) -> Iterator[Write]:
+        with ExitStack() as stack:
+            each = _BUFFER_BYTES // len(partitions)
+            writers = {one: stack.enter_context(self._writer(one, each)) for one in partitions}
+            yield lambda keys, values, partition: write_databases(writers, keys, values, partition)
+
+    def _writer(self, partition: int, buffer_bytes: int) -> DatabaseWriter:
+        settings = self.migration.settings
+        return DatabaseWriter(
+            self.target(partition),
+            version=self.migration.batch + 1,
+            unique_id=self.plan.store.unique_id(partition),
+            has_checksums=settings.has_row_checksums,
+            delimiter=settings.delimiter,
+            buffer_bytes=buffer_bytes,
+        )
+
+
+def write_databases(writers: Mapping[int, DatabaseWriter], keys: Encoded, values: Encoded, partition: Numbers) -> None:
+    """Write rows to the partitions of their numbers."""
+    key_rows = [_HEAD + one for one in rows_of(keys)]
+    value_rows = [_HEAD + one for one in rows_of(values)]
+    order = np.argsort(partition, kind="stable")
+    ends = np.cumsum(np.bincount(partition, minlength=1 + max(writers))).tolist()
+    for one, writer in writers.items():
+        mine = order[ends[one - 1] if one else 0 : ends[one]].tolist()
+        if len(mine) == len(key_rows):
+            writer.write("", key_rows, value_rows)
+        elif mine:
+            writer.write("", [key_rows[at] for at in mine], [value_rows[at] for at in mine])
+
+
+def _without_heads(stored: list[bytes]) -> list[bytes]:
+    for one in stored:
+        if one[:1] != _HEAD:
+            raise CorruptFile(f"a row begins with {one[:1].hex() or 'nothing'}, and not with 00")
+    return [one[1:] for one in stored]
