@@ -23,6 +23,13 @@ pytestmark = pytest.mark.slow
 
 SCHEMA = "k string, l string, n int, at timestamp"
 STREAMING = "spark.sql.streaming."
+ROCKSDB = {"providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
+STORES = {
+    "default": {},
+    "rocksdb": ROCKSDB,
+    "rocksdb, changelogs, format 2": ROCKSDB
+    | {"rocksdb.changelogCheckpointing.enabled": "true", "checkpointFormatVersion": "2", "rowChecksum.enabled": "true"},
+}
 
 
 def row(number, *, k=None, minute=0):
@@ -126,7 +133,10 @@ def more_by_l_and_k(s):
     )
 
 
-def test_an_aggregation_goes_on_with_a_new_aggregate_a_wider_one_and_exchanged_keys(queries, facts_of):
+@pytest.mark.parametrize("store", sorted(STORES))
+def test_an_aggregation_goes_on_with_a_new_aggregate_a_wider_one_and_exchanged_keys(queries, facts_of, setting, store):
+    for name, value in STORES[store].items():
+        setting(STREAMING + "stateStore." + name, value)
     queries.feed(FIRST, SECOND)
     queries.run(sums, "old")
     before = facts_of(queries.folder / "old")
@@ -197,7 +207,10 @@ def late(s):
     return s.withWatermark("at", "10 minutes")
 
 
-def test_a_dedup_goes_on_with_fewer_columns(queries):
+@pytest.mark.parametrize("store", sorted(STORES))
+def test_a_dedup_goes_on_with_fewer_columns(queries, setting, store):
+    for name, value in STORES[store].items():
+        setting(STREAMING + "stateStore." + name, value)
     queries.feed(FIRST)
     queries.run(lambda s: s.dropDuplicates(["k", "l", "n"]), "old", "append")
     fewer = lambda s: s.dropDuplicates(["l", "k"])  # noqa: E731 - as the old query
@@ -329,8 +342,10 @@ def states():
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("version", ["1", "2"])
-def test_pandas_state_with_fields_added_moved_and_widened_also_nested_ones(queries, setting, version):
+@pytest.mark.parametrize(("version", "store"), [("1", "default"), ("2", "default"), ("2", "rocksdb")])
+def test_pandas_state_with_fields_added_moved_and_widened_also_nested_ones(queries, setting, version, store):
+    for name, value in STORES[store].items():
+        setting(STREAMING + "stateStore." + name, value)
     setting(STREAMING + "flatMapGroupsWithState.stateFormatVersion", version)
     old_state, new_state = states()
 
