@@ -65,7 +65,12 @@ def numbered(rows, side):
 
 @pytest.mark.parametrize(
     ("name", "right"),
-    [("join-inner", RIGHT), ("join-outer", RIGHT), ("join-semi", [one for one in RIGHT if one["name"] != "l2"])],
+    [
+        ("join-inner", RIGHT),
+        ("join-outer", RIGHT),
+        ("join-semi", [one for one in RIGHT if one["name"] != "l2"]),
+        ("rocksdb-join", RIGHT),
+    ],
 )
 def test_rows_of_a_join_change_on_both_sides_and_all_stores_stay_consistent(tmp_path, name, right):
     left = fields(at="timestamp", note="string", amount="long", k="string", matched="boolean")
