@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-stream test slow warm lint types interop oldest fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-spark demo-stream test slow warm lint types interop oldest fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -19,6 +19,9 @@ OF_OLD_SPARK := ignore::pytest.PytestUnraisableExceptionWarning
 demo: $(INSTALLED) ## a savepoint of real Flink migrated; then, on Spark, 336,776 flights from history to a new job
 	@$(PY) examples/demo.py
 	@$(PY) examples/flights_demo.py
+
+demo-spark: $(INSTALLED) ## a plain PySpark query that changes: what Spark gets wrong in silence, and what it refuses, migrated
+	@$(PY) examples/spark_demo.py
 
 demo-stream: $(INSTALLED) ## the same flights as a stream on Spark, whose class changes in the middle; then in Flink, if it is at hand
 	@$(PY) examples/stream_demo.py

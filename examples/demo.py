@@ -69,10 +69,10 @@ def say(*lines: str) -> None:
     print("\n".join(lines), flush=True)
 
 
-def run(*arguments: str, expected: int = 0) -> None:
-    """Show a command and run it; what it prints is seen as it comes."""
+def run(*arguments: str, expected: int = 0, folder: str | Path = HERE) -> None:
+    """Show a command and run it in a folder; what it prints is seen as it comes."""
     say(f"$ {shlex.join(['stateshift', *arguments])}")
-    status = subprocess.run([*STATESHIFT, *arguments], cwd=HERE, check=False).returncode
+    status = subprocess.run([*STATESHIFT, *arguments], cwd=folder, check=False).returncode
     if status != expected:
         raise SystemExit(f"\nNOT PROVEN: the command above ended with status {status} instead of {expected}")
 
