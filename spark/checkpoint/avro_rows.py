@@ -63,7 +63,7 @@ def decode_avro(rows: Sequence[bytes], writers: Iterable[SparkType], of: SparkTy
     for row, writer in zip(rows, writers, strict=True):
         source = DataInputView(row)
         try:
-            values.append(read(_record(writer), source))
+            values.append(read(record_of(writer), source))
         except CorruptSavepoint as error:
             raise CorruptFile(f"a row in avro is damaged: {error.what}") from error
         if source.remaining():
@@ -75,7 +75,12 @@ def decode_avro(rows: Sequence[bytes], writers: Iterable[SparkType], of: SparkTy
 
 
 @lru_cache(maxsize=256)
-def _record(of: SparkType) -> Node:
+def record_of(of: SparkType) -> Node:
+    """Return the schema of a struct in avro.
+
+    Raises:
+        UnsupportedFormat: Spark encodes a type of it otherwise, or not at all.
+    """
     fields = tuple(AvroField(field.name, _optional(_node(field.type))) for field in of.fields)
     return Node("record", fields=fields, least_bytes=len(fields))
 
@@ -86,7 +91,7 @@ def _optional(node: Node) -> Node:
 
 def _node(of: SparkType) -> Node:
     if of.word == "struct":
-        return _optional(_record(of))
+        return _optional(record_of(of))
     if of.word == "array" or (of.word == "map" and of.fields[0].type.word == "string"):
         return _optional(Node(of.word, items=_node(of.fields[-1].type), least_bytes=1))
     if of.word == "decimal":

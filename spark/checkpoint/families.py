@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .operators import OperatorFacts, StoreFacts
     from .spark_types import SparkType
 
-_SCHEMAS = "_stateSchema"
+SCHEMAS = "_stateSchema"
 _INTERNAL = "$"
 _TIMERS = {"$procTimers_keyToTimestamp", "$eventTimers_keyToTimestamp"}
 _KINDS = {"ValueState": "value", "ListState": "list", "MapState": "map"}
@@ -65,9 +65,9 @@ def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tupl
     """
     latest: dict[str, ColumnFamily] = {}
     writers: dict[str, dict[int, SparkType]] = {}
-    place = folder.folder(_SCHEMAS).folder(store.name)
+    place = folder.folder(SCHEMAS).folder(store.name)
     for name in store.schemas:
-        label = f"state/{facts.number}/{_SCHEMAS}/{store.name}/{name}"
+        label = f"state/{facts.number}/{SCHEMAS}/{store.name}/{name}"
         if not place.exists(name):
             raise SavepointNotFound(
                 "a schema file that the operator's metadata names is missing", file=label,
@@ -78,6 +78,11 @@ def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tupl
             writers.setdefault(one.name, {})[one.value_id] = one.schema.value
     found = (_family(one, facts.variables, writers[one.name]) for one in latest.values())
     return tuple(sorted(found, key=lambda one: (one.kind == "index", one.name.startswith(_INTERNAL), one.name)))
+
+
+def is_internal(name: str) -> bool:
+    """Whether Spark made a column family for itself: of timers, or an index."""
+    return name.startswith(_INTERNAL)
 
 
 def _family(one: ColumnFamily, variables: Mapping[str, str], writers: Mapping[int, SparkType]) -> Family:

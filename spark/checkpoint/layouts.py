@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _SIZE, _ID = struct.Struct("<i"), struct.Struct("<h")
 _TIME_BYTES = 8
 _DAMAGED = "take another copy of the checkpoint"
-_SORTED = {"tinyint": ">i1", "smallint": ">i2", "int": ">i4", "bigint": ">i8", "float": ">f4", "double": ">f8"}
+SORTED = {"tinyint": ">i1", "smallint": ">i2", "int": ">i4", "bigint": ">i8", "float": ">f4", "double": ">f8"}
+"""The numbers that may be sorted by, and how their bytes are."""
 _BINARY = SparkType("binary")
 
 
@@ -85,15 +86,15 @@ class RowEncoding:
         if layout.kind.startswith("time"):
             return self._with_times(stored, of, is_first=layout.kind == "time first")
         first, others = zip(*map(_parted, stored), strict=True) if stored else ((), ())
-        apart = _struct(of, layout.columns)
+        apart = struct_of(of, layout.columns)
         rest = [index for index in range(len(of.fields)) if index not in layout.columns]
         if layout.kind == "prefix":
             found = self.decode(first, apart, has_id=False).flatten()
         else:
             found = self._sorted(first, apart)
         columns = dict(zip(layout.columns, found, strict=True))
-        columns |= zip(rest, self.decode(others, _struct(of, rest)).flatten(), strict=True) if rest else ()
-        return _joined([columns[index] for index in range(len(of.fields))], of)
+        columns |= zip(rest, self.decode(others, struct_of(of, rest)).flatten(), strict=True) if rest else ()
+        return joined([columns[index] for index in range(len(of.fields))], of)
 
     def _with_times(self, stored: Sequence[bytes], of: SparkType, *, is_first: bool) -> pa.StructArray:
         if any(len(one) < _TIME_BYTES for one in stored):
@@ -101,13 +102,13 @@ class RowEncoding:
         cut = slice(_TIME_BYTES) if is_first else slice(-_TIME_BYTES, None)
         rest = slice(_TIME_BYTES, None) if is_first else slice(-_TIME_BYTES)
         times = np.frombuffer(b"".join(one[cut] for one in stored), ">u8") ^ np.uint64(1 << 63)
-        others = self.decode([one[rest] for one in stored], _struct(of, range(len(of.fields) - 1)))
-        return _joined([*others.flatten(), pa.array(times.astype(np.uint64).view(np.int64))], of)
+        others = self.decode([one[rest] for one in stored], struct_of(of, range(len(of.fields) - 1)))
+        return joined([*others.flatten(), pa.array(times.astype(np.uint64).view(np.int64))], of)
 
     def _sorted(self, stored: Sequence[bytes], of: SparkType) -> list[pa.Array]:
         """Return columns whose bytes sort as their numbers do."""
         for field in of.fields:
-            if field.type.word not in _SORTED:
+            if field.type.word not in SORTED:
                 raise UnsupportedFormat(f"keys that are sorted by {field.type.describe()} are not read by this release")
         each = 1 if self.writers is None else 2
         parts = [SparkField(str(number), _BINARY, is_nullable=False) for number in range(each * len(of.fields))]
@@ -121,7 +122,7 @@ class RowEncoding:
 
 
 def _numbers(chunks: list[bytes], of: SparkType) -> pa.Array:
-    kind = np.dtype(_SORTED[of.word])
+    kind = np.dtype(SORTED[of.word])
     if any(len(one) != 1 + kind.itemsize or one[0] > 2 for one in chunks):
         raise CorruptFile(f"a key is damaged: a sorted {of.describe()} has another size", advice=_DAMAGED)
     raw = np.frombuffer(b"".join(chunks), np.uint8).reshape(len(chunks), 1 + kind.itemsize)
@@ -138,11 +139,13 @@ def _parted(key: bytes) -> tuple[bytes, bytes]:
     return key[_SIZE.size : _SIZE.size + size], key[_SIZE.size + size :]
 
 
-def _struct(of: SparkType, columns: Sequence[int]) -> SparkType:
+def struct_of(of: SparkType, columns: Sequence[int]) -> SparkType:
+    """Return a struct of some of the fields of another one."""
     return SparkType("struct", tuple(of.fields[index] for index in columns))
 
 
-def _joined(columns: list[Any], of: SparkType) -> pa.StructArray:
+def joined(columns: list[Any], of: SparkType) -> pa.StructArray:
+    """Return columns as rows of a struct."""
     return pa.StructArray.from_arrays(
         columns, fields=[pa.field(n, c.type) for n, c in zip(of.names, columns, strict=True)]
     )

@@ -50,11 +50,13 @@ class PlannedBatch:
         watermark_ms: The event-time watermark of the batch, in milliseconds since 1970; 0: none.
         settings: The settings of Spark SQL that are pinned for the query.
         sources: How far each source is read after the batch.
+        time_ms: The time of the batch, in milliseconds since 1970.
     """
 
     watermark_ms: int
     settings: Mapping[str, str] = attrs.field(repr=False)
     sources: tuple[SourceOffset, ...]
+    time_ms: int = 0
 
     @property
     def provider(self) -> str:
@@ -166,7 +168,8 @@ def _planned(folder: Folder, batch: int) -> PlannedBatch:
         pairs = [(str(number), line) for number, line in enumerate(lines)]
     sources = tuple(SourceOffset(name, "" if offset == "-" else offset) for name, offset in pairs)
     pinned = {str(name): str(value) for name, value in settings.items()}
-    return PlannedBatch(_integer(facts, "batchWatermarkMs", file), pinned, sources)
+    time_ms = _integer(facts, "batchTimestampMs", file)
+    return PlannedBatch(_integer(facts, "batchWatermarkMs", file), pinned, sources, time_ms)
 
 
 def _text(folder: Folder, name: str) -> str:

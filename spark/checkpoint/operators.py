@@ -83,6 +83,12 @@ class OperatorFacts:
         return {str(one.get("stateName")): str(one.get("stateVariableType")) for one in said}
 
     @property
+    def expiring(self) -> frozenset[str]:
+        """The variables of transformWithState whose entries have a time to live."""
+        said = self.properties.get("stateVariables") or ()
+        return frozenset(str(one.get("stateName")) for one in said if one.get("ttlEnabled"))
+
+    @property
     def kind(self) -> str:
         """The kind of the operator, as a query's author calls it."""
         return _KINDS.get(self.name, self.name) or UNKNOWN

@@ -40,11 +40,14 @@ class FieldChanges:
         renames: The old paths of fields by their new paths.
         fills: The values of new fields by path; None is null.
         merges: How the values of keys that become equal are merged: `sum`, `min` or `max` by path.
+        ttls: Times to live of what variables have stored, by variable: milliseconds from the last committed batch, or
+            with a sign, by how much later or earlier than now each entry expires.
     """
 
     renames: Mapping[str, str] = attrs.field(factory=dict)
     fills: Mapping[str, Any] = attrs.field(factory=dict)
     merges: Mapping[str, str] = attrs.field(factory=dict)
+    ttls: Mapping[str, str] = attrs.field(factory=dict)
 
     def paths(self) -> set[str]:
         """Return the paths of all fields of which something is said."""
@@ -72,17 +75,21 @@ class Conversion:
     paths: set[str] = attrs.field(factory=set)
 
 
-def conversion(old: SparkType, new: SparkType, path: str, changes: FieldChanges) -> Conversion:
+def conversion(
+    old: SparkType, new: SparkType, path: str, changes: FieldChanges, *, old_path: str | None = None
+) -> Conversion:
     """Return the conversion of rows.
 
     Args:
         old: The stored type, a struct.
         new: The new type, a struct.
-        path: What the paths of fields begin with: `key`, `value`, or the latter behind the name of a side.
+        path: What the paths of fields begin with: `key`, `value`, or the latter behind the name of a side; of a variable
+            its name, with `[]`, `{}` or `{key}` behind it.
         changes: What the types do not say.
+        old_path: The path that the rows had before; None: the same.
     """
     found = Conversion()
-    found.convert = _Builder(changes, found).convert(old, new, path, path)
+    found.convert = _Builder(changes, found).convert(old, new, path if old_path is None else old_path, path)
     return found
 
 

@@ -16,6 +16,7 @@ from ..operators import METADATA, with_prefixes
 from .entries import EntryCopy
 from .providers import target_of
 from .report import StoreReport
+from .variable_entries import VariableCopy
 
 if TYPE_CHECKING:
     from ....state.storage.files import Folder
@@ -45,7 +46,11 @@ class Copy:
             self._begin()
             try:
                 self._copy_logs()
-                reports = tuple(map(self._store, self.plan.stores))
+                reports = [self._store(one) for one in self.plan.stores]
+                for plan in self.plan.processors:
+                    with located(operator=plan.operator.number):
+                        reports += VariableCopy(self.plan, plan, self.folder).run()
+                reports.sort(key=lambda one: one.operator)
                 self._publish(claim)
             except Exception as error:
                 if hasattr(error, "written"):
@@ -54,7 +59,7 @@ class Copy:
                         " migration again, or delete it. The source was only read."
                     )
                 raise
-        return reports
+        return tuple(reports)
 
     @property
     def _marker(self) -> bytes:

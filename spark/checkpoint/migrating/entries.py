@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     Numbers = NDArray[Any]
 
 _PART_BYTES = 32 << 20
+MISPLACED = (
+    "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where changed keys belong"
+)
 
 
 @attrs.define
@@ -135,8 +138,7 @@ class EntryCopy:
             column = decode_rows(keys, old.key)
             if (partitions_of(column, self.plan.grouping(old.key), store.partitions) != source).any():
                 raise UnsupportedFormat(
-                    "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where"
-                    " changed keys belong",
+                    MISPLACED,
                     advice="keep the keys as they are; a Spark before 3.3 may have placed them by fewer columns",
                 )
             column = self.plan.key.convert(column)

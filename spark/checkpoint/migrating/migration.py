@@ -19,7 +19,7 @@ from ....state.storage.files import Folder
 from ..reader import PREFIX, SparkCheckpoint
 from .copying import Copy
 from .plan import plan_migration
-from .report import CheckpointReport, StoreReport
+from .report import CheckpointReport, planned_reports
 
 if TYPE_CHECKING:
     import os
@@ -59,7 +59,7 @@ def migrate_checkpoint(
     with located(savepoint=old.place):
         plan = plan_migration(old, SparkCheckpoint.open(like), changes=changes or {}, drop_uncommitted=drop_uncommitted)
     folder = Folder.at(str(target).removeprefix(PREFIX))
-    reports = tuple(map(StoreReport.of, plan.stores)) if dry_run else Copy(plan, folder).run()
+    reports = planned_reports(plan) if dry_run else Copy(plan, folder).run()
     return CheckpointReport(
         old.place,
         folder.place,

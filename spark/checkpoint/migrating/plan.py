@@ -13,6 +13,7 @@ from ..operators import METADATA, UNKNOWN
 from ..reader import PROVIDERS
 from .conversion import Conversion, FieldChanges, conversion
 from .merging import missing_rules
+from .variables import KINDS, ProcessorPlan, plan_processor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -100,12 +101,14 @@ class MigrationPlan:
         stores: What is done with each store.
         dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
         batch: The last committed batch.
+        processors: What is done with the variables of each transformWithState.
     """
 
     source: SparkCheckpoint
     stores: tuple[StorePlan, ...]
     batch: int
     dropped_batch: int | None = None
+    processors: tuple[ProcessorPlan, ...] = ()
 
     @property
     def settings(self) -> PlannedBatch:
@@ -119,6 +122,10 @@ class MigrationPlan:
         log = self.source.log
         facts = [self.source.place, log.query_id, self.batch, self.dropped_batch]
         facts += [[one.store.operator, one.store.name, one.schema_file.hex(), repr(one.changes)] for one in self.stores]
+        facts += [
+            [one.operator.number, one.files.schema.hex(), json.dumps(one.files.facts), repr(one.changes)]
+            for one in self.processors
+        ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
@@ -133,9 +140,15 @@ def plan_migration(
     batch = _require_committed(old, drop_uncommitted=drop_uncommitted)
     _require_same_query(old, new)
     stores: list[StorePlan] = []
+    processors: list[ProcessorPlan] = []
     problems: list[str] = []
     for was, now in zip(old.operators, new.operators, strict=True):
         of_operator = changes.get(was.number, FieldChanges())
+        if was.kind in KINDS:
+            found: list[str] = []
+            processors.append(plan_processor(was, now, of_operator, found))
+            problems += (f"operator {was.title}: {problem}" for problem in found)
+            continue
         plans = [_store_plan(store, was.kind, now.store(store.name), of_operator) for store in was.stores]
         problems += (f"operator {was.title}: {problem}" for problem in dict.fromkeys(_problems(plans, of_operator)))
         stores += plans
@@ -149,7 +162,7 @@ def plan_migration(
             " OPERATOR:OLD=NEW, or --merge-field OPERATOR:PATH=sum|min|max; such as --fill 0:value.count=0",
             written="Nothing was written.",
         )
-    return MigrationPlan(old, tuple(stores), batch, old.log.unfinished)
+    return MigrationPlan(old, tuple(stores), batch, old.log.unfinished, tuple(processors))
 
 
 def _require_committed(old: SparkCheckpoint, *, drop_uncommitted: bool) -> int:

@@ -1,0 +1,98 @@
+"""What the copy of a transformWithState says of its types and variables: a schema file, and the metadata of its operator.
+
+    state/OPERATOR/_stateSchema/STORE/NAME    as the probe has it
+    state/OPERATOR/_metadata/v2/BATCH         v2, JSON: that of the probe, with the partitions of the old query, and the
+                                              URI of the schema file
+
+Spark opens schema files by their absolute URIs, so that these name the copy. A local one is `file:/folder/…`; on a store
+the scheme is that of the old query, such as `s3a`, if it had one of a store.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ....serializers.errors import UnsupportedFormat
+from ..families import SCHEMAS
+from ..operators import DEFAULT_STORE, METADATA
+from ..schema_files import read_families
+
+if TYPE_CHECKING:
+    from ....state.storage.files import Folder
+    from ..reader import SparkOperator
+
+_FRESH = "let the new query write a new checkpoint as its probe, on a little data"
+
+
+@attrs.frozen
+class OperatorFiles:
+    """The files of an operator.
+
+    Attributes:
+        schema_name: The name of the schema file.
+        schema: Its bytes.
+        facts: The metadata of the operator, without the URI.
+        scheme: The scheme of the old query's URIs.
+    """
+
+    schema_name: str
+    schema: bytes = attrs.field(repr=False)
+    facts: dict[str, Any] = attrs.field(repr=False)
+    scheme: str
+
+    @classmethod
+    def of(cls, new: SparkOperator, old: SparkOperator) -> OperatorFiles:
+        """Return the files for a copy of the old operator with the types of the new one.
+
+        Raises:
+            UnsupportedFormat: The probe is none of one version of the query.
+        """
+        folder, (name, *others) = new.stores[0].folder, new.facts.stores[0].schemas
+        schema = folder.folder(SCHEMAS).folder(DEFAULT_STORE).read(name)
+        ids = {number for one in read_families(schema, name) for number in (one.key_id, one.value_id)}
+        if others or ids != {0}:
+            raise UnsupportedFormat(
+                "the probe was written by several versions of the query, one after the other",
+                operator=new.title, advice=_FRESH, written="Nothing was written.",
+            )  # fmt: skip
+        facts = _said(folder)
+        (store,) = facts["stateStoreInfo"]
+        store["numPartitions"] = old.facts.stores[0].partitions
+        (was,) = _said(old.stores[0].folder)["stateStoreInfo"]
+        return cls(name, schema, facts, str(was["stateSchemaFilePaths"][0]).partition(":")[0])
+
+    def write(self, folder: Folder, number: int, batch: int) -> None:
+        """Write the files into a copy.
+
+        Args:
+            folder: The folder of the copy.
+            number: The number of the operator.
+            batch: The last committed batch, which has these variables.
+        """
+        below = f"state/{number}/{SCHEMAS}/{DEFAULT_STORE}"
+        schemas = folder.folder(below)
+        schemas.create()
+        schemas.write(self.schema_name, self.schema)
+        (store,) = self.facts["stateStoreInfo"]
+        store = store | {"stateSchemaFilePaths": [f"{self._root(folder)}/{below}/{self.schema_name}"]}
+        text = json.dumps(self.facts | {"stateStoreInfo": [store]}, separators=(",", ":"), ensure_ascii=False)
+        metadata = folder.folder(f"state/{number}/{METADATA}/v2")
+        metadata.create()
+        metadata.write(str(batch), f"v2\n{text}".encode())
+
+    def _root(self, folder: Folder) -> str:
+        if folder.is_local:
+            return f"file:{folder.place}"
+        scheme, _, rest = folder.place.partition("?")[0].partition(":")
+        return f"{scheme if self.scheme == 'file' else self.scheme}:{rest}"
+
+
+def _said(operator: Folder) -> dict[str, Any]:
+    """Return the metadata of an operator, which was read before, as it stands."""
+    versions = operator.folder(METADATA).folder("v2")
+    latest = max(int(one) for one in versions.names() if one.isdigit())
+    said: dict[str, Any] = json.loads(versions.read(str(latest)).partition(b"\n")[2])
+    return said

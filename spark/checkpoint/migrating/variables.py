@@ -1,0 +1,319 @@
+"""What a migration does with the variables of a transformWithState, decided before anything is written.
+
+Variables pair by name. A path begins with `key.` for a column of the grouping key; else with the name of a variable:
+
+    count.n            a field of a value
+    log[].n            one of the elements of a list
+    seen{key}.n        one of the keys of a map
+    seen{}.n           one of its values
+
+Beside a variable Spark keeps what follows from it: keys by the end of their time to live, the lengths of lists, timers
+by time. These families are made anew of the variable's entries. Source: `TTLState`, `ListStateMetricsImpl` and
+`TimerStateImpl` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ....serializers.errors import UnsupportedFormat
+from ..spark_types import SparkType
+from .conversion import Conversion, conversion
+from .operator_files import OperatorFiles
+
+if TYPE_CHECKING:
+    from ..reader import SparkOperator, SparkStore
+    from .conversion import FieldChanges
+
+KINDS = frozenset({"transformWithState", "transformWithStateInPandas", "transformWithState (Scala)"})
+_BY_COLUMNS = KINDS - {"transformWithState (Scala)"}
+_STEPS = {"value": "", "list": "[]", "map": "{}"}
+_TTL = re.compile(r"[+-]?\d+")
+_MOST_TTL_DIGITS = 15
+
+
+@attrs.frozen
+class Deadlines:
+    """What is done with the times at which entries expire, in milliseconds since 1970.
+
+    Attributes:
+        were: Whether stored entries have one.
+        are: Whether the new ones do.
+        at_ms: The deadline of entries that had none.
+        later_ms: By how much the others are later.
+    """
+
+    were: bool = False
+    are: bool = False
+    at_ms: int = 0
+    later_ms: int = 0
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether entries get others."""
+        return self.were is not self.are or self.later_ms != 0
+
+
+@attrs.frozen
+class VariablePlan:
+    """What is done with a variable, or with the timers.
+
+    Attributes:
+        was: The stored entries.
+        now: The new variable: its name, and the types of its entries.
+        indexes: The families that follow from it in the new query, by the word in their names.
+        user_key: The conversion of the keys of a map.
+        value: The conversion of values, without their deadlines.
+        deadlines: What is done with these.
+        is_same: Whether the bytes of all entries stay as they are, also those of its indexes.
+    """
+
+    was: SparkStore = attrs.field(repr=False)
+    now: SparkStore = attrs.field(repr=False)
+    indexes: dict[str, SparkStore] = attrs.field(repr=False)
+    user_key: Conversion = attrs.field(repr=False)
+    value: Conversion = attrs.field(repr=False)
+    deadlines: Deadlines = Deadlines()
+    is_same: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def may_collide(self) -> bool:
+        """Whether keys of a map may become equal."""
+        return bool(self.user_key.dropped)
+
+
+@attrs.frozen
+class ProcessorPlan:
+    """What is done with the variables of an operator.
+
+    Attributes:
+        operator: The operator of the old query.
+        key: The conversion of the grouping key.
+        key_types: The grouping key before and after.
+        variables: What is done with each variable that has entries, and with timers.
+        added: The names of the variables that are new.
+        dropped: The variables, and timers, that the new query does not have.
+        families: The families of the new query.
+        files: What the copy says of types and variables.
+        changes: What the types do not say.
+    """
+
+    operator: SparkOperator
+    key: Conversion = attrs.field(repr=False)
+    key_types: tuple[SparkType, SparkType] = attrs.field(repr=False)
+    variables: tuple[VariablePlan, ...]
+    added: tuple[str, ...]
+    dropped: tuple[SparkStore, ...]
+    families: tuple[SparkStore, ...] = attrs.field(repr=False)
+    files: OperatorFiles = attrs.field(repr=False)
+    changes: FieldChanges
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return self.operator.facts.stores[0].partitions
+
+
+def plan_processor(
+    was: SparkOperator, now: SparkOperator, changes: FieldChanges, problems: list[str]
+) -> ProcessorPlan:
+    """Return what is done with an operator's variables; why it cannot be done is added to the problems.
+
+    Raises:
+        UnsupportedFormat: Entries cannot be read, or the probe is none of one version of the query.
+    """
+    for store in (*was.stores, *now.stores):
+        if store.unsupported:
+            raise UnsupportedFormat(
+                store.unsupported, operator=was.title, state=store.name,
+                advice="start the new query with a new checkpoint", written="Nothing was written.",
+            )  # fmt: skip
+    plans = _Plans(was, now, changes, problems)
+    plan = plans.run()
+    changed = plan.key.convert is not None or any(not one.is_same for one in plan.variables)
+    if was.kind not in _BY_COLUMNS and changed:
+        problems.append(f"its types change, and this release changes none of {was.kind}")
+    return plan
+
+
+@attrs.define
+class _Plans:
+    was: SparkOperator
+    now: SparkOperator
+    changes: FieldChanges
+    problems: list[str]
+    key: Conversion = attrs.field(factory=Conversion)
+    known: list[str] = attrs.field(factory=list)
+
+    def run(self) -> ProcessorPlan:
+        old, new = _variables(self.was), _variables(self.now)
+        groups = _group_of(self.was.stores), _group_of(self.now.stores)
+        self.key = self._converted(*groups, "key")
+        if self.key.dropped:
+            dropped = ", ".join(self.key.dropped)
+            self.problems.append(f"without {dropped} keys become equal, and the states of two keys are not merged")
+        renames = {name: said for name, said in self.changes.renames.items() if name in new}
+        taken = {*renames.values()}
+        variables, added, used = [], [], set()
+        for name, store in new.items():
+            source = renames.get(name, None if name in taken else name)
+            if name in renames and source not in old:
+                self.problems.append(f"{name}: there is no variable {source!r} that it could be renamed from")
+            if source not in old:
+                added.append(name)
+                continue
+            used.add(source)
+            variables.append(self._variable(old[source], store))
+        dropped = tuple(store for name, store in old.items() if name not in used)
+        dropped += tuple(one for one in self.was.stores if _is_forgotten(one, self.was))
+        self._refuse_unknown({*new})
+        files = OperatorFiles.of(self.now, self.was)
+        key_types = groups
+        return ProcessorPlan(
+            self.was, self.key, key_types, tuple(variables), tuple(one for one in added if not one.startswith("$")),
+            dropped, self.now.stores, files, self.changes,
+        )  # fmt: skip
+
+    def _converted(self, old: SparkType, new: SparkType, path: str, old_path: str | None = None) -> Conversion:
+        found = conversion(old, new, path, self.changes, old_path=old_path)
+        self.known.append(f"{path}.")
+        self.problems += found.problems
+        self.problems += (f"{name}: the new types have no such field" for name in sorted(found.unused))
+        return found
+
+    def _variable(self, was: SparkStore, now: SparkStore) -> VariablePlan:
+        name, indexes = now.name, _indexes(self.now, now)
+        if was.kind != now.kind:
+            self.problems.append(f"{name}: a {was.kind} becomes a {now.kind}, and entries of one are none of the other")
+            return VariablePlan(was, now, indexes, Conversion(), Conversion())
+        if was.kind == "timers":
+            is_same = self.key.convert is None and self._has_same_ids(was)
+            return VariablePlan(was, now, indexes, Conversion(), Conversion(), is_same=is_same)
+        notes = [] if was.name == name else [f"{was.name} is called {name} now"]
+        user_key = Conversion()
+        if was.kind == "map":
+            keys = (_schema(one)[0].fields[1].type for one in (was, now))
+            user_key = self._converted(*keys, f"{name}{{key}}", f"{was.name}{{key}}")
+        deadlines = self._deadlines(was, now, notes)
+        step = _STEPS[was.kind]
+        values = _value_of(was, self.was), _value_of(now, self.now)
+        value = self._converted(*values, f"{name}{step}", f"{was.name}{step}")
+        if user_key.dropped:
+            self._require_rules(f"{name}{step}", values[1], user_key)
+        notes += (*user_key.notes, *value.notes)
+        notes += (f"{path} is dropped" for part in (user_key, value) for path in part.dropped)
+        is_same = (
+            all(one.convert is None for one in (self.key, user_key, value))
+            and not deadlines.is_changed and self._has_same_ids(was)
+        )  # fmt: skip
+        return VariablePlan(was, now, indexes, user_key, value, deadlines, is_same, tuple(notes))
+
+    def _require_rules(self, path: str, value: SparkType, user_key: Conversion) -> None:
+        for name in value.names:
+            if f"{path}.{name}" not in self.changes.merges:
+                gone = ", ".join(user_key.dropped)
+                self.problems.append(
+                    f"{path}.{name}: keys may become equal without {gone}: say how their values are merged"
+                )
+
+    def _has_same_ids(self, was: SparkStore) -> bool:
+        """Whether stored rows have the ids of types that those of a copy have."""
+        planned = was.log.last
+        if planned is None or planned.encoding != "avro":
+            return True
+        stores = (was, *_indexes(self.was, was).values())
+        return all(one.family is not None and {*one.family.writers} == {0} for one in stores)
+
+    def _deadlines(self, was: SparkStore, now: SparkStore, notes: list[str]) -> Deadlines:
+        name, planned = now.name, was.log.last
+        were, are = was.name in self.was.facts.expiring, name in self.now.facts.expiring
+        said = self.changes.ttls.get(name, "")
+        problem = ""
+        if said and (not _TTL.fullmatch(said) or len(said) > _MOST_TTL_DIGITS):
+            problem = f"{said!r} is no number of milliseconds"
+        elif said and not are:
+            problem = "the new variable has no time to live"
+        elif were and said and said[0] not in "+-":
+            problem = "its entries expire already: say by how much later, such as +60000; without it they keep their time"
+        elif are and not were and (not said or said[0] in "+-"):
+            problem = "its entries had no time to live: say after how many milliseconds stored ones expire (--ttl)"
+        if problem:
+            self.problems.append(f"{name}: {problem}")
+            return Deadlines(were, are)
+        if were and not are:
+            notes.append(f"{name}: its entries have no time to live now; those that had not been removed stay")
+        if not said or planned is None:
+            return Deadlines(were, are)
+        if were:
+            notes.append(f"{name}: each entry expires {int(said):+,} ms from when it did")
+            return Deadlines(were, are, later_ms=int(said))
+        at_ms = planned.time_ms + int(said)
+        notes.append(f"{name}: stored entries expire {_time_text(at_ms)}, {int(said):,} ms after the last batch")
+        if at_ms <= dt.datetime.now(dt.UTC).timestamp() * 1000:
+            self.problems.append(
+                f"{name}: {int(said):,} ms after the last batch, which was {_time_text(planned.time_ms)}, have passed:"
+                " the first batch would remove every entry; say a longer time for what is stored"
+            )
+        return Deadlines(were, are, at_ms=at_ms)
+
+    def _refuse_unknown(self, names: set[str]) -> None:
+        """Refuse what is said of variables that the new query does not have, or that have no entries."""
+        said = {*self.changes.renames, *self.changes.fills, *self.changes.merges, *self.changes.ttls}
+        for name in sorted(said):
+            if name not in names and not name.startswith(tuple(self.known)):
+                self.problems.append(f"{name}: the new query has no such variable with stored entries")
+
+
+def _time_text(milliseconds: int) -> str:
+    return dt.datetime.fromtimestamp(milliseconds // 1000, dt.UTC).isoformat(sep=" ")
+
+
+def _variables(operator: SparkOperator) -> dict[str, SparkStore]:
+    """Return the variables of an operator, and its timers, by name."""
+    names = {*operator.facts.variables}
+    return {one.name: one for one in operator.stores if one.name in names and not one.is_index}
+
+
+def _is_forgotten(store: SparkStore, operator: SparkOperator) -> bool:
+    """Whether it is a variable that an older version of the query had."""
+    return not store.is_index and store.name not in operator.facts.variables
+
+
+def _indexes(operator: SparkOperator, store: SparkStore) -> dict[str, SparkStore]:
+    """Return the families that follow from a variable or from timers, by the word in their names."""
+    if store.kind == "timers":
+        name = store.name.replace("_keyToTimestamp", "_timestampToKey")
+        return {"timers": one for one in operator.stores if one.name == name}
+    expires = store.name in operator.facts.expiring
+    words = {"value": [], "map": [], "list": ["rowCounter"]}[store.kind]
+    if expires:
+        words = ["ttl", "min", "count"] if store.kind == "list" else ["ttl"]
+    found = {one.name: one for one in operator.stores}
+    return {word: found[name] for word in words if (name := f"${word}_{store.name}") in found}
+
+
+def _schema(store: SparkStore) -> tuple[SparkType, SparkType]:
+    assert store.schema is not None  # noqa: S101 - a column family has one
+    return store.schema.key, store.schema.value
+
+
+def _value_of(store: SparkStore, operator: SparkOperator) -> SparkType:
+    """Return the type of values without their deadlines."""
+    _, value = _schema(store)
+    return value.fields[0].type if store.name in operator.facts.expiring else value
+
+
+def _group_of(stores: tuple[SparkStore, ...]) -> SparkType:
+    """Return the type of the grouping key."""
+    for store in stores:
+        key, _ = _schema(store)
+        if store.kind in {"value", "list"}:
+            return key
+        if store.kind in {"map", "timers"}:
+            return key.fields[0].type
+    return SparkType("struct")
