@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _TAKEN = {"source", "target_place", "like", "dry_run", "with_json", "redact"}
-_OWN = {"rename_field", "fill", "merge_field", "drop_uncommitted"}
+_OWN = {"rename_field", "fill", "merge_field", "ttl", "drop_uncommitted"}
 _COLUMNS = (
     Column("operator", is_name=True),
     Column("store", is_name=True),
@@ -71,6 +71,13 @@ def spark_change_options(function: F) -> F:
         "times.",
     )
     @click.option(
+        "--ttl",
+        multiple=True,
+        metavar="OPERATOR:VARIABLE=MS",
+        help="spark: only. When stored entries of a variable expire: so many milliseconds after the last batch, or with"
+        " a sign, later or earlier than before, such as 0:count=+60000. Can be given several times.",
+    )
+    @click.option(
         "--drop-uncommitted",
         is_flag=True,
         help="spark: only. Leave out a batch that is planned and not committed; sinks may then see rows twice.",
@@ -81,11 +88,12 @@ def spark_change_options(function: F) -> F:
         rename_field: tuple[str, ...],
         fill: tuple[str, ...],
         merge_field: tuple[str, ...],
+        ttl: tuple[str, ...],
         drop_uncommitted: bool,
         **rest: Any,
     ) -> Any:
         parsed: dict[int, dict[str, dict[str, Any]]] = {}
-        for kind, texts in (("renames", rename_field), ("fills", fill), ("merges", merge_field)):
+        for kind, texts in (("renames", rename_field), ("fills", fill), ("merges", merge_field), ("ttls", ttl)):
             for text in texts:
                 operator, path, said = _parted(text)
                 if kind == "renames":
@@ -204,7 +212,7 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
 
 
 def _cells(one: StoreReport, *, dry_run: bool) -> list[str]:
-    done = "converted" if one.is_converted else "copied as files"
+    done = one.done or ("converted" if one.is_converted else "copied as files")
     counted = one.is_converted and not dry_run
     numbers = [f"{number:,}" for number in (sum(one.read), sum(one.written), one.merged)] if counted else ["", "", ""]
     return [f"{one.operator} ({one.kind})", one.store, done, *numbers]

@@ -159,7 +159,8 @@ def plan_migration(
             "the state cannot be taken over as it stands",
             details=[f"  {problem}" for problem in problems],
             advice="for each field: --fill OPERATOR:PATH=VALUE (JSON; null for none), or --rename-field"
-            " OPERATOR:OLD=NEW, or --merge-field OPERATOR:PATH=sum|min|max; such as --fill 0:value.count=0",
+            " OPERATOR:OLD=NEW, or --merge-field OPERATOR:PATH=sum|min|max, or --ttl OPERATOR:VARIABLE=MS; such as"
+            " --fill 0:value.count=0",
             written="Nothing was written.",
         )
     return MigrationPlan(old, tuple(stores), batch, old.log.unfinished, tuple(processors))

@@ -43,7 +43,7 @@ _HEAD = b"\0"
 def target_of(folder: Folder, store: SparkStore, partition: int) -> Folder:
     """Return the folder of a partition of a store in a copy."""
     of_partition = folder.folder(f"state/{store.operator}/{partition}")
-    return of_partition if store.name == DEFAULT_STORE else of_partition.folder(store.name)
+    return of_partition if store.facts.name == DEFAULT_STORE else of_partition.folder(store.facts.name)
 
 
 @attrs.frozen

@@ -1,0 +1,204 @@
+"""Processors of transformWithState that change: Spark goes on from a migrated copy, with every variable and timer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+
+import attrs
+import pytest
+from pyspark.errors import StreamingQueryException
+from spark_queries import settings
+
+from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
+from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.checkpoint.reader import SparkCheckpoint
+
+pytestmark = pytest.mark.slow
+
+STORE = "spark.sql.streaming.stateStore."
+SCHEMA = "k string, g int, l string, n int"
+HOUR_MS = 3_600_000
+LONG_MS = 10**12
+OUTPUT = "k string, n bigint, names string, seen string, brief boolean, lasting boolean, last string, timer boolean"
+ROWS = [{"k": f"k{one % 7}", "g": one % 7 - 3, "l": f"ö{one % 3}", "n": one} for one in range(40)]
+KEYS = sorted({one["k"] for one in ROWS})
+
+
+def processors():
+    """The old and the new processor; as local ones they are sent to workers whole."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class Old(StatefulProcessor):
+        def init(self, handle):
+            self.handle = handle
+            self.count = handle.getValueState("count", "n int, low float, parts struct<a: int, b: string>")
+            self.names = handle.getListState("names", "l string, n int")
+            self.seen = handle.getMapState("seen", "n int", "l string")
+            self.brief = handle.getValueState("brief", "l string", 1)
+            self.lasting = handle.getListState("lasting", "l string", HOUR_MS)
+            self.last = handle.getValueState("last", "l string", HOUR_MS)
+            self.gone = handle.getValueState("gone", "l string")
+
+        def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803 - Spark's names
+            (n, low, parts) = self.count.get() or (0, 0.0, (1, "one"))
+            for row in rows:
+                n += row.n
+                self.names.appendValue((row.l, row.n))
+                self.seen.updateValue((row.n % 4,), (row.l,))
+                self.lasting.appendValue((row.l,))
+                self.last.update((row.l,))
+            self.count.update((n, 0.5, parts))
+            self.brief.update(("x",))
+            self.gone.update(("x",))
+            self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 1)
+            yield Row(k=key[0], n=n, names="", seen="", brief=True, lasting=True, last="", timer=False)
+
+        def close(self):
+            pass
+
+    class New(StatefulProcessor):
+        def init(self, handle):
+            self.handle = handle
+            self.total = handle.getValueState(
+                "total", "note string, parts struct<b: string, c: int, a: bigint>, low double, n bigint", LONG_MS
+            )
+            self.names = handle.getListState("names", "n bigint, l string, note string", HOUR_MS)
+            self.seen = handle.getMapState("seen", "n bigint", "l string, m int", HOUR_MS)
+            self.brief = handle.getValueState("brief", "l string", 1)
+            self.lasting = handle.getListState("lasting", "name string", 2 * HOUR_MS)
+            self.last = handle.getValueState("last", "l string")
+            self.more = handle.getValueState("more", "l string")
+
+        def seen_now(self, key, *, is_timer):
+            note, parts, low, n = self.total.get() or ("new", ("", 0, 0), 0.0, 0)
+            names = "".join(f"{one[1]}{one[0]}{one[2]}" for one in self.names.get())
+            seen = " ".join(sorted(f"{at[0]}{one[0]}{one[1]}" for at, one in self.seen.iterator()))
+            brief = self.brief.exists()
+            lasting = len(list(self.lasting.get())) > 0
+            last = self.last.get()
+            facts = f"{note} {parts[0]} {parts[1]} {parts[2]} {low} {last[0] if last else None} {self.more.exists()}"
+            return Row(
+                k=key[1], n=n, names=names, seen=seen, brief=brief, lasting=lasting, last=facts, timer=is_timer
+            )
+
+        def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803 - Spark's names
+            for _ in rows:
+                pass
+            yield self.seen_now(key, is_timer=False)
+
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # noqa: N802, N803 - Spark's names
+            yield self.seen_now(key, is_timer=True)
+
+        def close(self):
+            pass
+
+    return Old(), New()
+
+
+@attrs.define
+class Queries:
+    """Runs the old and the new query on files, a batch for each run."""
+
+    spark: object
+    folder: object
+    files: int = 0
+
+    def feed(self, rows):
+        self.folder.joinpath("in").mkdir(parents=True, exist_ok=True)
+        file = self.folder.joinpath("in", f"{self.files}.json")
+        file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        self.files += 1
+        os.utime(file, (self.files, self.files))
+
+    def run(self, which, checkpoint):
+        found = []
+        stream = self.spark.readStream.schema(SCHEMA).json(str(self.folder / "in"))
+        old, new = processors()
+        if which == "old":
+            grouped, processor = stream.groupBy("k", "g"), old
+        else:
+            grouped, processor = stream.selectExpr("bigint(g) g", "k as user").groupBy("g", "user"), new
+        query = grouped.transformWithState(processor, OUTPUT, "update", "processingTime")
+        writer = query.writeStream.outputMode("update").foreachBatch(lambda frame, _: found.extend(frame.collect()))
+        writer = writer.option("checkpointLocation", str(self.folder / checkpoint)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+        return found
+
+
+CHANGES = FieldChanges(
+    renames={
+        "key.user": "key.k", "total": "count", "lasting[].name": "lasting[].l",
+    },
+    fills={"total.note": "old", "total.parts.c": 5, "names[].note": "!", "seen{}.m": 3},
+    ttls={"total": str(LONG_MS), "names": str(LONG_MS), "seen": str(LONG_MS), "lasting": f"+{HOUR_MS}"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("encoding", "version"), [("unsaferow", "1"), pytest.param("avro", "2", marks=pytest.mark.faults)]
+)
+def test_a_processor_goes_on_with_every_variable_and_timer(spark, tmp_path, monkeypatch, facts_of, encoding, version):
+    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    given = {
+        STORE + "providerClass": provider,
+        STORE + "encodingFormat": encoding,
+        STORE + "checkpointFormatVersion": version,
+        STORE + "rocksdb.changelogCheckpointing.enabled": "true" if version == "2" else "false",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.shuffle.partitions": "5",
+    }
+    with settings(spark, **given):
+        queries, probes = Queries(spark, tmp_path), Queries(spark, tmp_path / "probe")
+        queries.feed(ROWS)
+        queries.run("old", "old")
+        before = facts_of(tmp_path / "old")
+        probes.feed(ROWS[:1])
+        probes.run("new", "checkpoint")
+        places = tmp_path / "old", tmp_path / "new"
+        how = {"like": tmp_path / "probe" / "checkpoint", "changes": {0: CHANGES}}
+        queries.feed([{"k": one["k"], "g": one["g"], "l": "", "n": 0} for one in ROWS[:7]])
+        with monkeypatch.context() as patch:
+            patch.setattr("stateshift.spark.checkpoint.migrating.copying.read_logs", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                migrate_checkpoint(*places, **how)
+        shutil.copytree(places[1], tmp_path / "unfinished")
+        with pytest.raises(Exception, match=UNFINISHED):
+            queries.run("new", "unfinished")
+        shutil.copytree(places[0], tmp_path / "alone")
+        with pytest.raises(StreamingQueryException, match="STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"):
+            queries.run("new", "alone")
+
+        report = migrate_checkpoint(*places, **how)
+
+        assert facts_of(places[0]) == before
+        stores = {one.store: one for one in report.stores}
+        assert stores["gone"].done == "dropped"
+        assert stores["more"].done == "new"
+        assert sum(stores["names"].read) == sum(stores["names"].written) == len(ROWS)
+        assert len(stores["names"].written) == 5
+        shutil.rmtree(tmp_path / "probe")
+        time.sleep(0.1)  # the timers of the old query end a millisecond after its batch
+        found = queries.run("new", "new")
+        queries.feed([{"k": one["k"], "g": one["g"], "l": "", "n": 0} for one in ROWS[:7]])
+        again = queries.run("new", "new")
+
+    assert sorted(one.k for one in found if one.timer) == KEYS
+    assert not [one for one in again if one.timer]
+    for rows in (found, again):
+        assert sorted(one.k for one in rows if not one.timer) == KEYS
+        for one in rows:
+            of = [row for row in ROWS if row["k"] == one.k]
+            last = {row["n"] % 4: row["l"] for row in of}
+            assert one.n == sum(row["n"] for row in of)
+            assert one.names == "".join(f"{row['l']}{row['n']}!" for row in of)
+            assert one.seen == " ".join(sorted(f"{at}{l}3" for at, l in last.items()))
+            assert (one.brief, one.lasting) == (False, True)
+            assert one.last == f"old one 5 1 0.5 {of[-1]['l']} False"
+    kept = {one.name: one for one in SparkCheckpoint.open(tmp_path / "new").operators[0].stores}
+    assert sum(one.entries for one in kept["brief"].measure()) == 0
+    assert sum(one.entries for one in kept["lasting"].measure()) == len(ROWS)

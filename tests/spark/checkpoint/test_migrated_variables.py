@@ -1,0 +1,339 @@
+"""The variables of transformWithState, migrated without Spark: their entries, and the families that follow from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+
+import attrs
+import pytest
+from spark_checkpoints import place
+
+from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
+from stateshift.spark.checkpoint.json_values import json_values
+from stateshift.spark.checkpoint.migrating import variable_entries
+from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.checkpoint.reader import SparkCheckpoint
+
+FRESH = ["transform", "transform-avro", "transform-checksums", "transform-event-time", "transform-pandas"]
+
+
+def families(data):
+    """The column families of a schema file: name, key, value, layout and user key, as JSON."""
+    at = 4
+
+    def text():
+        nonlocal at
+        size = int.from_bytes(data[at : at + 2], "big")
+        at += 2 + size
+        return data[at - size : at].decode()
+
+    def number(size):
+        nonlocal at
+        at += size
+        return int.from_bytes(data[at - size : at], "big")
+
+    def chunks():
+        return json.loads("".join(text() for _ in range(number(4))))
+
+    found = {}
+    for _ in range(number(4)):
+        name, _, key, _, value, layout, user = text(), number(2), chunks(), number(2), chunks(), chunks(), chunks()
+        found[name] = [key, value, layout, user]
+    return found
+
+
+def schema_bytes(found):
+    def text(said):
+        return struct.pack(">H", len(said.encode())) + said.encode()
+
+    def chunks(said):
+        return struct.pack(">i", 1) + text(json.dumps(said))
+
+    parts = [
+        text(name) + b"\0\0" + chunks(key) + b"\0\0" + chunks(value) + chunks(layout) + chunks(user)
+        for name, (key, value, layout, user) in found.items()
+    ]
+    return text("v3") + struct.pack(">i", len(parts)) + b"".join(parts)
+
+
+def field(name, of):
+    return {"name": name, "type": of, "nullable": True, "metadata": {}}
+
+
+def struct_of(**types):
+    return {"type": "struct", "fields": [field(*one) for one in types.items()]}
+
+
+@attrs.define
+class Probe:
+    """A copy of a fixture whose types a new query could have written."""
+
+    folder: object
+
+    @classmethod
+    def of(cls, name, folder):
+        return cls(shutil.copytree(place(name), folder))
+
+    @property
+    def schema(self):
+        (file,) = self.folder.glob("state/0/_stateSchema/default/*")
+        return file
+
+    def change(self, function):
+        """Call a function with the families, and keep what it makes of them."""
+        found = families(self.schema.read_bytes())
+        function(found)
+        self.schema.write_bytes(schema_bytes(found))
+        return self
+
+    def variables(self, **changed):
+        """Add, drop (None) or change variables in the metadata: their kinds, and whether they expire."""
+        (file,) = self.folder.glob("state/0/_metadata/v2/*")
+        said = json.loads(file.read_text().partition("\n")[2])
+        properties = json.loads(said["operatorPropertiesJson"])
+        kept = [one for one in properties["stateVariables"] if one["stateName"] not in changed]
+        for name, of in changed.items():
+            if of is not None:
+                kept.append({"stateName": name, "stateVariableType": of[0], "ttlEnabled": of[1]})
+        properties["stateVariables"] = kept
+        file.write_text("v2\n" + json.dumps(said | {"operatorPropertiesJson": json.dumps(properties)}))
+        return self
+
+
+@pytest.fixture
+def migrated(tmp_path):
+    """`migrated("transform", probe, …)`: the copy of a fixture, and the report."""
+
+    def run(name, probe, **changes):
+        target = tmp_path / "target"
+        report = migrate_checkpoint(place(name), target, like=probe.folder, changes={0: FieldChanges(**changes)})
+        return target, {one.store: one for one in report.stores}
+
+    return run
+
+
+def entries(folder, partitions=True):
+    """All families with their entries: partition, key, value."""
+    found = {}
+    for store in SparkCheckpoint.open(folder).operators[0].stores:
+        rows = found[store.name] = []
+        for block in store.blocks():
+            keys, values = json_values(block.key, store.schema.key), json_values(block.value, store.schema.value)
+            rows += ([block.partition if partitions else 0, *pair] for pair in zip(keys, values, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+@pytest.mark.parametrize("name", FRESH)
+def test_what_follows_from_entries_is_what_spark_made_of_them(tmp_path, monkeypatch, name, is_same):
+    probe = Probe.of(name, tmp_path / "probe")
+    plan = variable_entries._Converting.entries
+    if not is_same:
+        monkeypatch.setattr(
+            variable_entries._Converting, "entries",
+            lambda self, source: plan(attrs.evolve(self, variable=attrs.evolve(self.variable, is_same=False)), source),
+        )  # fmt: skip
+    report = migrate_checkpoint(place(name), tmp_path / "target", like=probe.folder)
+
+    assert entries(tmp_path / "target") == entries(place(name))
+    assert all(sum(one.read) == sum(one.written) > 0 for one in report.stores)
+    (metadata,) = (tmp_path / "target").glob("state/0/_metadata/v2/*")
+    said = json.loads(metadata.read_text().partition("\n")[2])
+    (uri,) = said["stateStoreInfo"][0]["stateSchemaFilePaths"]
+    assert uri.removeprefix("file:") == str(next((tmp_path / "target").glob("state/0/_stateSchema/default/*")))
+
+
+@pytest.mark.parametrize("name", ["transform", "transform-avro", "transform-checksums"])
+def test_fields_of_values_lists_and_maps_change(tmp_path, migrated, name):
+    def change(found):
+        found["total"][1] = struct_of(d="double", note="string", n="double")
+        found["names"][1] = struct_of(number="long", l="string")
+        found["by_name"][1] = struct_of(part="string")
+        for family in ("seen", "$ttl_seen"):
+            key = found[family][0] if family == "seen" else found[family][0]["fields"][1]["type"]
+            key["fields"][1]["type"] = struct_of(d="double", n="long")
+        found["last"][1]["fields"][0]["type"] = struct_of(l="string", more=struct_of(a="integer"))
+
+    probe = Probe.of(name, tmp_path / "probe").change(change)
+    with pytest.raises(IncompatibleState, match=r"total\.n: bigint -> double"):
+        migrated(name, probe)
+    probe.change(lambda found: found["total"].__setitem__(1, struct_of(d="double", note="string", n="decimal(20,0)")))
+    before = entries(place(name))
+
+    target, reports = migrated(
+        name, probe,
+        fills={"total.note": "ü", "last.more": {"a": 5}}, renames={"names[].number": "names[].n"},
+    )  # fmt: skip
+
+    after = entries(target)
+    assert after["total"] == [
+        [p, key, {"d": one["d"], "note": "ü", "n": {"$bigdec": [str(one["n"]), 0]}}] for p, key, one in before["total"]
+    ]
+    assert after["names"] == [[p, key, {"number": one["n"], "l": one["l"]}] for p, key, one in before["names"]]
+    assert after["by_name"] == [[p, key, {"part": one["part"]}] for p, key, one in before["by_name"]]
+    assert {json.dumps(key["userKey"]) for _, key, _ in after["seen"]} == {
+        json.dumps({"d": key["userKey"]["d"], "n": key["userKey"]["n"]}) for _, key, _ in before["seen"]
+    }
+    assert [one["value"] for _, _, one in after["last"]] == [
+        {"l": one["value"]["l"], "more": {"a": 5}} for _, _, one in before["last"]
+    ]
+    for kept in ("$ttl_last", "$ttl_recent", "$min_recent", "$count_recent", "$rowCounter_names", "recent"):
+        assert after[kept] == before[kept]
+    assert "by_name{}.n is dropped" in reports["by_name"].notes
+
+
+def test_a_grouping_key_that_changes_takes_its_variables_and_timers_along(tmp_path, migrated):
+    def renamed(one):
+        if isinstance(one, dict):
+            if one.get("name") == "k":
+                one["name"] = "user"
+            for inner in one.values():
+                renamed(inner)
+        elif isinstance(one, list):
+            for inner in one:
+                renamed(inner)
+
+    def change(found):
+        for key, *_ in found.values():
+            renamed(key)
+            for of in (key, *(one["type"] for one in key["fields"])):
+                if isinstance(of, dict) and [one["name"] for one in of["fields"]] == ["user"]:
+                    of["fields"].insert(0, field("shop", "integer"))
+                elif isinstance(of, dict):
+                    for one in of["fields"]:
+                        if isinstance(one["type"], dict) and [x["name"] for x in one["type"]["fields"]] == ["user"]:
+                            one["type"]["fields"].insert(0, field("shop", "integer"))
+
+    probe = Probe.of("transform", tmp_path / "probe").change(change)
+    before = entries(place("transform"), partitions=False)
+
+    target, reports = migrated("transform", probe, renames={"key.user": "key.k"}, fills={"key.shop": 7})
+
+    after = entries(target, partitions=False)
+    assert {name: len(rows) for name, rows in after.items()} == {name: len(rows) for name, rows in before.items()}
+    assert sorted(map(json.dumps, after["total"])) == sorted(
+        json.dumps([0, {"shop": 7, "user": key["k"]}, one]) for _, key, one in before["total"]
+    )
+    assert any(one.read != one.written for one in reports.values())
+    timers = {json.dumps([key["expiryTimestampMs"], key["key"]]) for _, key, _ in after["$procTimers_keyToTimestamp"]}
+    assert timers == {json.dumps([key["expiryTimestampMs"], key["key"]]) for _, key, _ in after["$procTimers_timestampToKey"]}
+
+
+def expiring(found, name, value):
+    """Make a value of a variable that expires, with its index."""
+    found[name][1] = {"type": "struct", "fields": [field("value", value), field("ttlExpirationMs", "long")]}
+    key = {"type": "struct", "fields": [field("expirationMs", "long"), field("elementKey", found[name][0])]}
+    found[f"$ttl_{name}"] = [key, *found["$ttl_last"][1:]]
+
+
+def test_times_to_live_are_turned_on_and_off_and_moved(tmp_path, migrated):
+    later = str(10**12)
+
+    def change(found):
+        expiring(found, "total", found["total"][1])
+        expiring(found, "by_name", found["by_name"][1])
+        found["names"][1] = {"type": "struct", "fields": [field("value", found["names"][1]), field("ttlExpirationMs", "long")]}
+        for word in ("ttl", "min", "count"):
+            found[f"${word}_names"] = found[f"${word}_recent"]
+        found["recent"][1] = struct_of(l="string")
+        for name in ("$ttl_recent", "$min_recent", "$count_recent", "$ttl_last"):
+            del found[name]
+        found["last"][1] = struct_of(l="string")
+
+    probe = Probe.of("transform", tmp_path / "probe").change(change).variables(
+        total=("ValueState", True), by_name=("MapState", True), names=("ListState", True),
+        recent=("ListState", False), last=("ValueState", False),
+    )  # fmt: skip
+    with pytest.raises(IncompatibleState, match="say after how many milliseconds") as raised:
+        migrated("transform", probe, ttls={"last": "5", "seen": "60", "names": "10"})
+    assert "last: the new variable has no time to live" in str(raised.value)
+    assert "seen: its entries expire already" in str(raised.value)
+    assert "names: 10 ms after the last batch" in str(raised.value)
+    before = entries(place("transform"))
+    at_ms = SparkCheckpoint.open(place("transform")).log.last.time_ms + int(later)
+
+    target, _ = migrated("transform", probe, ttls={"total": later, "by_name": later, "names": later, "seen": "+60000"})
+
+    after = entries(target)
+    for name in ("total", "by_name", "names"):
+        assert after[name] == [
+            [p, key, {"value": one, "ttlExpirationMs": at_ms}] for p, key, one in before[name]
+        ]
+    for name in ("total", "by_name"):
+        assert sorted(map(json.dumps, after[f"$ttl_{name}"])) == sorted(
+            json.dumps([p, {"expirationMs": at_ms, "elementKey": key}, {"__empty__": None}])
+            for p, key, _ in before[name]
+        )
+    assert after["$count_names"] == before["$rowCounter_names"]
+    assert after["$rowCounter_recent"] == before["$count_recent"]
+    assert after["recent"] == [[p, key, one["value"]] for p, key, one in before["recent"]]
+    assert after["last"] == [[p, key, one["value"]] for p, key, one in before["last"]]
+    assert [one["ttlExpirationMs"] for *_, one in after["seen"]] == [
+        one["ttlExpirationMs"] + 60_000 for *_, one in before["seen"]
+    ]
+    assert len(after["$ttl_seen"]) == len(before["$ttl_seen"])
+
+
+def test_variables_are_renamed_added_and_dropped(tmp_path, migrated):
+    def change(found):
+        found["sum"] = found.pop("total")
+        found["events"] = found.pop("names")
+        found["$rowCounter_events"] = found.pop("$rowCounter_names")
+        del found["by_name"]
+        found["more"] = found["sum"]
+
+    probe = Probe.of("transform", tmp_path / "probe").change(change).variables(
+        total=None, names=None, by_name=None, sum=("ValueState", False), events=("ListState", False),
+        more=("ValueState", False),
+    )  # fmt: skip
+    before = entries(place("transform"))
+
+    target, reports = migrated("transform", probe, renames={"sum": "total", "events": "names"})
+
+    after = entries(target)
+    assert (after["sum"], after["events"], after["more"]) == (before["total"], before["names"], [])
+    assert after["$rowCounter_events"] == before["$rowCounter_names"]
+    assert (reports["by_name"].done, reports["more"].done) == ("dropped", "new")
+    assert "by_name" not in after
+
+
+def test_keys_of_a_map_that_become_equal_are_refused_or_merged(tmp_path, migrated):
+    def change(found):
+        for family in ("seen", "$ttl_seen"):
+            key = found[family][0] if family == "seen" else found[family][0]["fields"][1]["type"]
+            key["fields"][1]["type"] = struct_of(none="string")
+
+    probe = Probe.of("transform", tmp_path / "probe").change(change)
+    with pytest.raises(IncompatibleState, match=r"seen\{\}\.l: keys may become equal without seen\{key\}\.n, seen\{key\}\.d"):
+        migrated("transform", probe, fills={"seen{key}.none": "x"})
+
+    target, reports = migrated("transform", probe, fills={"seen{key}.none": "x"}, merges={"seen{}.l": "max"})
+
+    seen, before = entries(target)["seen"], entries(place("transform"))["seen"]
+    assert len(seen) == 4 == len(entries(target)["$ttl_seen"])
+    assert reports["seen"].merged == len(before) - 4
+    latest = {}
+    for _, key, one in before:
+        latest[key["key"]["k"]] = max(one["ttlExpirationMs"], latest.get(key["key"]["k"], 0))
+    assert {key["key"]["k"]: one["ttlExpirationMs"] for _, key, one in seen} == latest
+
+
+def test_what_cannot_be_taken_over_is_said(tmp_path, migrated):
+    probe = Probe.of("transform", tmp_path / "probe").variables(total=("ListState", False))
+    with pytest.raises(IncompatibleState, match="total: a value becomes a list"):
+        migrated("transform", probe, renames={"totl": "total"}, fills={"names.x": 1})
+    with pytest.raises(UnsupportedFormat, match="several versions of the query"):
+        migrate_checkpoint(place("transform-evolved"), tmp_path / "other", like=place("transform-evolved"))
+
+
+def test_values_of_several_versions_become_those_of_one(tmp_path):
+    probe = Probe.of("transform-avro", tmp_path / "probe")
+    old = families(max(place("transform-evolved").glob("state/0/_stateSchema/default/*")).read_bytes())
+    probe.change(lambda found: found.update(old))
+
+    migrate_checkpoint(place("transform-evolved"), tmp_path / "target", like=probe.folder)
+
+    assert entries(tmp_path / "target") == entries(place("transform-evolved"))
