@@ -1,12 +1,14 @@
-"""Arrow arrays encoded as rows in avro by columns, as Spark encodes state of transformWithState: inverse of `avro_rows`.
+"""Arrow arrays encoded as rows in avro by columns, as Spark encodes state of transformWithState: the inverse of
+`avro_rows`.
 
-Each column becomes the bytes of its values, and a row is its columns one after another. A field that may be null has the
-number of its branch in front, as `avro_rows` has it; a list or a map is one block.
+Each column becomes the bytes of its values, and a row is its columns one after another. A field that may be null has
+the number of its branch in front, as `avro_rows` has it; a list or a map is one block.
 """
 
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -95,7 +97,7 @@ def _nested(column: pa.Array, of: SparkType, node: Node) -> list[bytes]:
         found = _values(values, of.fields[1].type, node.inner)
         items = [_chunk(key) + one for key, one in zip(keys.view(pa.binary()).to_pylist(), found, strict=True)]
     ends: Sequence[int] = (offsets - offsets[0]).tolist()
-    return [_block(items[start:end]) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    return [_block(items[start:end]) for start, end in pairwise(ends)]
 
 
 def _block(items: list[bytes]) -> bytes:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _PART_BYTES = 32 << 20
 MISPLACED = (
-    "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where changed keys belong"
+    "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where changed keys"
+    " belong"
 )
 
 

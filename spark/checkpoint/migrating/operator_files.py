@@ -1,11 +1,11 @@
-"""What the copy of a transformWithState says of its types and variables: a schema file, and the metadata of its operator.
+"""What the copy of a transformWithState says of its types and variables: a schema file, and its operator's metadata.
 
     state/OPERATOR/_stateSchema/STORE/NAME    as the probe has it
     state/OPERATOR/_metadata/v2/BATCH         v2, JSON: that of the probe, with the partitions of the old query, and the
                                               URI of the schema file
 
-Spark opens schema files by their absolute URIs, so that these name the copy. A local one is `file:/folder/…`; on a store
-the scheme is that of the old query, such as `s3a`, if it had one of a store.
+Spark opens schema files by their absolute URIs, so that these name the copy. A local one is `file:/folder/…`; on a
+store the scheme is that of the old query, such as `s3a`, if it had one of a store.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The entries of variables, converted by columns and written to RocksDB, with the families that follow from them.
 
-    $ttl_NAME           the end of the time to live and the key, of each entry; of a list, of the element that ends first
-    $min_NAME           of a list that expires: when its first element does, by key
-    $count_NAME         of a list that expires: the number of its elements, by key
-    $rowCounter_NAME    of another list: the same
-    $…_timestampToKey   the time and the key of each timer
+$ttl_NAME           the end of the time to live and the key, of each entry; of a list, of the element that ends first
+$min_NAME           of a list that expires: when its first element does, by key
+$count_NAME         of a list that expires: the number of its elements, by key
+$rowCounter_NAME    of another list: the same
+$…_timestampToKey   the time and the key of each timer
 """
 
 from __future__ import annotations
@@ -135,9 +135,7 @@ class VariableCopy:
         target, settings = self._target(partition), self.migration.settings
         lists = frozenset(name for name, one in self._families.items() if one.is_list)
         version = self.migration.batch + 1
-        return DatabaseFiles(
-            target, target.place, version, ids, settings.has_row_checksums, settings.delimiter, lists
-        )
+        return DatabaseFiles(target, target.place, version, ids, settings.has_row_checksums, settings.delimiter, lists)
 
     def _counted(self, report: StoreReport, plan: VariablePlan, files: list[DatabaseFiles]) -> StoreReport:
         """Count the entries of a variable in the copy, and compare."""
@@ -322,7 +320,12 @@ class _Converting:
             keys, value = columns[word]()
             values = joined([pa.nulls(len(key)) if value is None else value], _value_of(store))
             whole = joined(keys, of_key) if isinstance(keys, list) else keys
-            yield store.name, encoder.encode_keys(whole, of_key, layout), encoder.encode(values, _value_of(store)), partition
+            yield (
+                store.name,
+                encoder.encode_keys(whole, of_key, layout),
+                encoder.encode(values, _value_of(store)),
+                partition,
+            )
 
 
 def _known(deadline: Numbers | None) -> Numbers:

@@ -119,9 +119,7 @@ class ProcessorPlan:
         return self.operator.facts.stores[0].partitions
 
 
-def plan_processor(
-    was: SparkOperator, now: SparkOperator, changes: FieldChanges, problems: list[str]
-) -> ProcessorPlan:
+def plan_processor(was: SparkOperator, now: SparkOperator, changes: FieldChanges, problems: list[str]) -> ProcessorPlan:
     """Return what is done with an operator's variables; why it cannot be done is added to the problems.
 
     Raises:
@@ -239,7 +237,9 @@ class _Plans:
         elif said and not are:
             problem = "the new variable has no time to live"
         elif were and said and said[0] not in "+-":
-            problem = "its entries expire already: say by how much later, such as +60000; without it they keep their time"
+            problem = (
+                "its entries expire already: say by how much later, such as +60000; without it they keep their time"
+            )
         elif are and not were and (not said or said[0] in "+-"):
             problem = "its entries had no time to live: say after how many milliseconds stored ones expire (--ttl)"
         if problem:
@@ -288,7 +288,7 @@ def _indexes(operator: SparkOperator, store: SparkStore) -> dict[str, SparkStore
     """Return the families that follow from a variable or from timers, by the word in their names."""
     if store.kind == "timers":
         name = store.name.replace("_keyToTimestamp", "_timestampToKey")
-        return {"timers": one for one in operator.stores if one.name == name}
+        return {"timers": next(one for one in operator.stores if one.name == name)}
     expires = store.name in operator.facts.expiring
     words = {"value": [], "map": [], "list": ["rowCounter"]}[store.kind]
     if expires:

@@ -45,7 +45,7 @@ def processors():
             self.gone = handle.getValueState("gone", "l string")
 
         def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803 - Spark's names
-            (n, low, parts) = self.count.get() or (0, 0.0, (1, "one"))
+            n, _, parts = self.count.get() or (0, 0.0, (1, "one"))
             for row in rows:
                 n += row.n
                 self.names.appendValue((row.l, row.n))
@@ -82,9 +82,7 @@ def processors():
             lasting = len(list(self.lasting.get())) > 0
             last = self.last.get()
             facts = f"{note} {parts[0]} {parts[1]} {parts[2]} {low} {last[0] if last else None} {self.more.exists()}"
-            return Row(
-                k=key[1], n=n, names=names, seen=seen, brief=brief, lasting=lasting, last=facts, timer=is_timer
-            )
+            return Row(k=key[1], n=n, names=names, seen=seen, brief=brief, lasting=lasting, last=facts, timer=is_timer)
 
         def handleInputRows(self, key, rows, timerValues):  # noqa: N802, N803 - Spark's names
             for _ in rows:
@@ -196,7 +194,7 @@ def test_a_processor_goes_on_with_every_variable_and_timer(spark, tmp_path, monk
             last = {row["n"] % 4: row["l"] for row in of}
             assert one.n == sum(row["n"] for row in of)
             assert one.names == "".join(f"{row['l']}{row['n']}!" for row in of)
-            assert one.seen == " ".join(sorted(f"{at}{l}3" for at, l in last.items()))
+            assert one.seen == " ".join(sorted(f"{at}{text}3" for at, text in last.items()))
             assert (one.brief, one.lasting) == (False, True)
             assert one.last == f"old one 5 1 0.5 {of[-1]['l']} False"
     kept = {one.name: one for one in SparkCheckpoint.open(tmp_path / "new").operators[0].stores}

@@ -1,4 +1,4 @@
-"""The variables of transformWithState, migrated without Spark: their entries, and the families that follow from them."""
+"""Variables of transformWithState, migrated without Spark: their entries, and the families that follow from them."""
 
 from __future__ import annotations
 
@@ -219,7 +219,9 @@ def test_a_grouping_key_that_changes_takes_its_variables_and_timers_along(tmp_pa
     )
     assert any(one.read != one.written for one in reports.values())
     timers = {json.dumps([key["expiryTimestampMs"], key["key"]]) for _, key, _ in after["$procTimers_keyToTimestamp"]}
-    assert timers == {json.dumps([key["expiryTimestampMs"], key["key"]]) for _, key, _ in after["$procTimers_timestampToKey"]}
+    assert timers == {
+        json.dumps([key["expiryTimestampMs"], key["key"]]) for _, key, _ in after["$procTimers_timestampToKey"]
+    }
 
 
 def expiring(found, name, value):
@@ -235,7 +237,10 @@ def test_times_to_live_are_turned_on_and_off_and_moved(tmp_path, migrated):
     def change(found):
         expiring(found, "total", found["total"][1])
         expiring(found, "by_name", found["by_name"][1])
-        found["names"][1] = {"type": "struct", "fields": [field("value", found["names"][1]), field("ttlExpirationMs", "long")]}
+        found["names"][1] = {
+            "type": "struct",
+            "fields": [field("value", found["names"][1]), field("ttlExpirationMs", "long")],
+        }
         for word in ("ttl", "min", "count"):
             found[f"${word}_names"] = found[f"${word}_recent"]
         found["recent"][1] = struct_of(l="string")
@@ -259,9 +264,7 @@ def test_times_to_live_are_turned_on_and_off_and_moved(tmp_path, migrated):
 
     after = entries(target)
     for name in ("total", "by_name", "names"):
-        assert after[name] == [
-            [p, key, {"value": one, "ttlExpirationMs": at_ms}] for p, key, one in before[name]
-        ]
+        assert after[name] == [[p, key, {"value": one, "ttlExpirationMs": at_ms}] for p, key, one in before[name]]
     for name in ("total", "by_name"):
         assert sorted(map(json.dumps, after[f"$ttl_{name}"])) == sorted(
             json.dumps([p, {"expirationMs": at_ms, "elementKey": key}, {"__empty__": None}])
@@ -307,7 +310,9 @@ def test_keys_of_a_map_that_become_equal_are_refused_or_merged(tmp_path, migrate
             key["fields"][1]["type"] = struct_of(none="string")
 
     probe = Probe.of("transform", tmp_path / "probe").change(change)
-    with pytest.raises(IncompatibleState, match=r"seen\{\}\.l: keys may become equal without seen\{key\}\.n, seen\{key\}\.d"):
+    with pytest.raises(
+        IncompatibleState, match=r"seen\{\}\.l: keys may become equal without seen\{key\}\.n, seen\{key\}\.d"
+    ):
         migrated("transform", probe, fills={"seen{key}.none": "x"})
 
     target, reports = migrated("transform", probe, fills={"seen{key}.none": "x"}, merges={"seen{}.l": "max"})
