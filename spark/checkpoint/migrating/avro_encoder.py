@@ -1,5 +1,4 @@
-"""Arrow arrays encoded as rows in avro by columns, as Spark encodes state of transformWithState: the inverse of
-`avro_rows`.
+"""Arrow arrays encoded by columns as rows in avro, the inverse of `avro_rows`: state of transformWithState.
 
 Each column becomes the bytes of its values, and a row is its columns one after another. A field that may be null has
 the number of its branch in front, as `avro_rows` has it; a list or a map is one block.
