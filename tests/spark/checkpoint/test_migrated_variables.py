@@ -342,3 +342,39 @@ def test_values_of_several_versions_become_those_of_one(tmp_path):
     migrate_checkpoint(place("transform-evolved"), tmp_path / "target", like=probe.folder)
 
     assert entries(tmp_path / "target") == entries(place("transform-evolved"))
+
+
+@pytest.mark.parametrize("name", ["transform", "transform-checksums"])
+def test_a_run_that_died_is_resumed_and_complete_partitions_are_not_written_again(tmp_path, monkeypatch, name):
+    probe, target = Probe.of(name, tmp_path / "probe"), tmp_path / "target"
+    write = variable_entries.VariableCopy._write
+
+    def die_at_the_second(self, sources, targets):
+        if targets == [1]:
+            raise KeyboardInterrupt
+        write(self, sources, targets)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(variable_entries.VariableCopy, "_write", die_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            migrate_checkpoint(place(name), target, like=probe.folder)
+    before = {file: file.stat().st_mtime_ns for file in target.glob("state/0/0/**/*") if file.is_file()}
+    assert before
+
+    migrate_checkpoint(place(name), target, like=probe.folder)
+
+    assert entries(target) == entries(place(name))
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_a_dry_run_says_what_is_done_of_each_variable(tmp_path):
+    probe = Probe.of("transform", tmp_path / "probe").change(
+        lambda found: found["total"].__setitem__(1, struct_of(n="long"))
+    )
+
+    report = migrate_checkpoint(place("transform"), tmp_path / "target", like=probe.folder, dry_run=True)
+
+    notes = {one.store: one.notes for one in report.stores}
+    assert set(notes) == {"by_name", "last", "names", "recent", "seen", "total", "$procTimers_keyToTimestamp"}
+    assert notes["total"] == ("total.d is dropped",)
+    assert not (tmp_path / "target").exists()
