@@ -83,8 +83,8 @@ def conversion(
     Args:
         old: The stored type, a struct.
         new: The new type, a struct.
-        path: What the paths of fields begin with: `key`, `value`, or the latter behind the name of a side; of a variable
-            its name, with `[]`, `{}` or `{key}` behind it.
+        path: What the paths of fields begin with: `key`, `value`, or the latter behind the name of a side; or the name
+            of a variable, with `[]`, `{}` or `{key}` behind it.
         changes: What the types do not say.
         old_path: The path that the rows had before; None: the same.
     """

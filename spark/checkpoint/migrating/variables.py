@@ -146,7 +146,7 @@ class _Plans:
     changes: FieldChanges
     problems: list[str]
     key: Conversion = attrs.field(factory=Conversion)
-    known: list[str] = attrs.field(factory=list)
+    known: set[str] = attrs.field(factory=set)
 
     def run(self) -> ProcessorPlan:
         old, new = _variables(self.was), _variables(self.now)
@@ -179,9 +179,8 @@ class _Plans:
 
     def _converted(self, old: SparkType, new: SparkType, path: str, old_path: str | None = None) -> Conversion:
         found = conversion(old, new, path, self.changes, old_path=old_path)
-        self.known.append(f"{path}.")
+        self.known |= found.paths
         self.problems += found.problems
-        self.problems += (f"{name}: the new types have no such field" for name in sorted(found.unused))
         return found
 
     def _variable(self, was: SparkStore, now: SparkStore) -> VariablePlan:
@@ -262,11 +261,11 @@ class _Plans:
         return Deadlines(were, are, at_ms=at_ms)
 
     def _refuse_unknown(self, names: set[str]) -> None:
-        """Refuse what is said of variables that the new query does not have, or that have no entries."""
-        said = {*self.changes.renames, *self.changes.fills, *self.changes.merges, *self.changes.ttls}
-        for name in sorted(said):
-            if name not in names and not name.startswith(tuple(self.known)):
-                self.problems.append(f"{name}: the new query has no such variable with stored entries")
+        """Refuse what is said of variables and fields that are not in the new query, or have no stored entries."""
+        said = {*self.changes.paths(), *self.changes.ttls} - names - self.known
+        self.problems += (
+            f"{name}: the new query has no such field or variable with stored entries" for name in sorted(said)
+        )
 
 
 def _time_text(milliseconds: int) -> str:
