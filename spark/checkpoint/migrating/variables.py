@@ -153,8 +153,8 @@ class _Plans:
         groups = _group_of(self.was.stores), _group_of(self.now.stores)
         self.key = self._converted(*groups, "key")
         if self.key.dropped:
-            dropped = ", ".join(self.key.dropped)
-            self.problems.append(f"without {dropped} keys become equal, and the states of two keys are not merged")
+            gone = ", ".join(self.key.dropped)
+            self.problems.append(f"without {gone} keys become equal, and the states of two keys are not merged")
         renames = {name: said for name, said in self.changes.renames.items() if name in new}
         taken = {*renames.values()}
         variables, added, used = [], [], set()
@@ -171,9 +171,8 @@ class _Plans:
         dropped += tuple(one for one in self.was.stores if _is_forgotten(one, self.was))
         self._refuse_unknown({*new})
         files = OperatorFiles.of(self.now, self.was)
-        key_types = groups
         return ProcessorPlan(
-            self.was, self.key, key_types, tuple(variables), tuple(one for one in added if not one.startswith("$")),
+            self.was, self.key, groups, tuple(variables), tuple(one for one in added if not one.startswith("$")),
             dropped, self.now.stores, files, self.changes,
         )  # fmt: skip
 
@@ -194,8 +193,8 @@ class _Plans:
         notes = [] if was.name == name else [f"{was.name} is called {name} now"]
         user_key = Conversion()
         if was.kind == "map":
-            keys = (_schema(one)[0].fields[1].type for one in (was, now))
-            user_key = self._converted(*keys, f"{name}{{key}}", f"{was.name}{{key}}")
+            keys, new_keys = (_schema(one)[0].fields[1].type for one in (was, now))
+            user_key = self._converted(keys, new_keys, f"{name}{{key}}", f"{was.name}{{key}}")
         deadlines = self._deadlines(was, now, notes)
         step = _STEPS[was.kind]
         values = _value_of(was, self.was), _value_of(now, self.now)
