@@ -310,7 +310,7 @@ class _Converting:
             partition = None if partition is None else partition[firsts]
         for word, store in self.variable.indexes.items():
             of_key, layout = _key_of(store)
-            columns = {
+            columns: dict[str, Callable[[], tuple[Any, Any]]] = {
                 "ttl": lambda: ([longs_of(_known(deadline)), key], None),
                 "min": lambda: (key, longs_of(_known(deadline))),
                 "count": lambda: (key, longs_of(counts)),
