@@ -14,6 +14,7 @@ from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
+from .plan_operators import FILTER_ON_KEYS
 from .rules import resolve
 from .spark_types import SparkField, SparkType
 
@@ -34,7 +35,8 @@ _KNOWN = {
     "transformWithState (Scala)",
 }  # fmt: skip
 _WITH_FUNCTION = {kind for kind in _KNOWN if "WithState" in kind}
-_ROWS = ("filters", "rows")
+_OF_VARIABLES = {kind for kind in _KNOWN if kind.startswith("transformWithState")}
+_ROWS = ("filters", "rows", FILTER_ON_KEYS)
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _HIDDEN = {
     "aggregation": "what each aggregate and key is computed from (two aggregates of one function exchanged), the length"
@@ -334,6 +336,10 @@ def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Find
 def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_position: bool) -> Iterator[Finding]:
     """Yield what is found on a store of an operator."""
     old, new = was.stores.get(store), becomes.stores.get(store)
+    if old is None and was.kind in _OF_VARIABLES and not store.startswith("$"):
+        told = "the variable is new, and has nothing for any key; Spark starts with it so"
+        yield Finding(f"$<{store}>", "SPK-19", _FINE, "", store, told)
+        return
     if old is None or new is None:
         yield Finding(
             f"$<{store}>", "SPK-14", _REFUSED, store if old else "", store if new else "",
@@ -435,8 +441,8 @@ def _of_key(finding: Finding) -> Finding:
 def _facts(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
     for name in sorted({*was.facts, *becomes.facts}):
         before, after = was.facts.get(name, ""), becomes.facts.get(name, "")
-        if before == after:
-            continue
+        if before == after or (name.startswith(FILTER_ON_KEYS) and after):
+            continue  # a new condition on keys: the state of a key has all of its rows, or is no longer asked for
         is_rows = name.startswith(_ROWS)
         rule = "SPK-13" if is_rows else "SPK-12"
         told = (

@@ -27,6 +27,8 @@ _WITH_FUNCTION = {
 _SOURCES = {"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "StreamingDataSourceV2Relation"}
 _PLAIN = {"SubqueryAlias", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
 _FACTS = {"timeout": "timeout", "timeMode": "time mode"}
+_DELAY = "spark.watermarkDelayMs"
+FILTER_ON_KEYS = "filter on keys"
 _WIDENED = {"byte", "short", "integer", "long", "float"}
 
 
@@ -74,7 +76,7 @@ class _Rows:
     Attributes:
         columns: Name and id of each column.
         texts: What each attribute is computed from, by its id.
-        conditions: The conditions that the rows meet, since the last stateful operator.
+        conditions: The conditions that the rows meet, since the last stateful operator, and the columns of each.
         steps: What else happened to them.
         delay: The delay of their watermark, or "".
         unseen: What the plan does not show.
@@ -83,7 +85,7 @@ class _Rows:
 
     columns: tuple[tuple[str, int], ...]
     texts: dict[int, str]
-    conditions: frozenset[str] = frozenset()
+    conditions: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     steps: tuple[str, ...] = ()
     delay: str = ""
     unseen: frozenset[str] = frozenset()
@@ -92,8 +94,12 @@ class _Rows:
     def kept(self) -> tuple[Column, ...]:
         return tuple(Column(name, self.texts.get(of, name)) for name, of in self.columns)
 
-    def facts(self, side: str = "") -> dict[str, str]:
-        told = {"filters": " and ".join(sorted(self.conditions)), "rows": "; ".join(self.steps)}
+    def facts(self, side: str = "", keys: Iterable[Column] = ()) -> dict[str, str]:
+        """Return what decides which rows there are; a condition on keys alone lets all rows of a key pass, or none."""
+        of_keys = {key.text for key in keys}
+        on_keys = {text for text, columns in self.conditions.items() if columns and columns <= of_keys}
+        told = {"filters": " and ".join(sorted(self.conditions.keys() - on_keys)), "rows": "; ".join(self.steps)}
+        told |= {f"{FILTER_ON_KEYS}: {text}": text for text in on_keys}
         return {name + side: text for name, text in told.items() if text}
 
 
@@ -160,8 +166,8 @@ class _Reader:
             rows = attrs.evolve(rows, columns=_columns(listed), texts=rows.texts | _named(listed, texts))
         elif node.name == "Filter":
             (condition,) = node.expressions("condition")
-            met = {texts.of(one) for one in conjuncts(condition)}
-            rows = attrs.evolve(rows, conditions=rows.conditions | met)
+            met = {texts.of(one): frozenset(map(texts.of, one.attributes())) for one in conjuncts(condition)}
+            rows = attrs.evolve(rows, conditions={**rows.conditions, **met})
         elif node.name == "EventTimeWatermark":
             (time,) = node.expressions("eventTime")
             delay = f"{texts.of(time)}, {self.delays.get(str(node.arguments.get('nodeId')), 'unknown')}"
@@ -197,7 +203,6 @@ class _Reader:
     def _stateful(self, node: Node, rows: _Rows, place: int) -> _Rows:
         unseen = set[str]()
         texts = Texts(rows.texts, unseen)
-        facts = rows.facts()
         columns, known = rows.columns, rows.texts
         values: tuple[str, ...] = ()
         if node.name == "Aggregate":
@@ -208,12 +213,13 @@ class _Reader:
             is_session = any(key.text.startswith("session_window(") for key in keys)
             kind = SESSION if is_session else AGGREGATION
             columns, known = _columns(listed), rows.texts | _named(listed, texts)
+            facts = _facts_of_keys(rows, keys, grouping)
         elif node.name in _DEDUPLICATIONS:
-            kind, keys = _DEDUPLICATIONS[node.name], _keys(node.expressions("keys"), texts)
-            if kind == WITHIN_WATERMARK:
-                facts["watermark"] = rows.delay
+            kind, listed = _DEDUPLICATIONS[node.name], node.expressions("keys")
+            keys = _keys(listed, texts)
+            facts = _facts_of_keys(rows, keys, listed, by_time=kind == WITHIN_WATERMARK)
         elif node.name == "GlobalLimit":
-            kind, keys = LIMIT, ()
+            kind, keys, facts = LIMIT, (), rows.facts()
             facts["limit"] = ", ".join(map(texts.of, node.expressions("limitExpr")))
         else:
             kind, keys, facts = self._with_function(node, rows, texts)
@@ -221,8 +227,9 @@ class _Reader:
             columns, known = made, rows.texts | {of: f"{name} of {kind}" for name, of in made}
         self.found[place] = PlannedOperator(kind, keys, values, facts=facts, unseen=tuple(sorted(rows.unseen | unseen)))
         step = f"after {kind} of {', '.join(key.text for key in keys) or 'all rows'}"
+        step += "".join(f" where {text}" for name, text in sorted(facts.items()) if name.startswith(FILTER_ON_KEYS))
         return attrs.evolve(
-            rows, columns=columns, texts=known, conditions=frozenset(), steps=(step,),
+            rows, columns=columns, texts=known, conditions={}, steps=(step,),
             unseen=rows.unseen | frozenset(unseen),
         )  # fmt: skip
 
@@ -234,9 +241,8 @@ class _Reader:
             keys = rows.kept()[: int(node.arguments.get("groupingAttributesLen") or 0)]
         for function in node.expressions("functionExpr"):
             texts.of(function)
-        facts = rows.facts() | {
-            words: words_of(node.arguments[name]) for name, words in _FACTS.items() if name in node.arguments
-        }
+        told = {words: words_of(node.arguments[name]) for name, words in _FACTS.items() if name in node.arguments}
+        facts = told | _facts_of_keys(rows, keys, (), by_time=any("EventTime" in word for word in told.values()))
         return _WITH_FUNCTION[node.name], keys, facts
 
     def _buffers(self, listed: Iterable[Node], texts: Texts) -> Iterator[str]:
@@ -277,7 +283,7 @@ class _Reader:
         columns = left.columns if how in {"LeftSemi", "LeftAnti"} else (*left.columns, *right.columns)
         step = f"after {how} join on {', '.join(key.text for key in keys)}"
         return attrs.evolve(
-            _merged([left, right]), columns=columns, conditions=frozenset(), steps=(step,),
+            _merged([left, right]), columns=columns, conditions={}, steps=(step,),
             unseen=left.unseen | right.unseen | frozenset(unseen),
         )  # fmt: skip
 
@@ -292,6 +298,16 @@ def _named(listed: Iterable[Node], texts: Texts) -> dict[int, str]:
 
 def _keys(nodes: Iterable[Node], texts: Texts) -> tuple[Column, ...]:
     return tuple(Column(str(node.arguments.get("name", "")), texts.of(node)) for node in nodes)
+
+
+def _facts_of_keys(
+    rows: _Rows, keys: tuple[Column, ...], listed: Iterable[Node], *, by_time: bool = False
+) -> dict[str, str]:
+    """Return the facts of an operator that keeps rows by keys; with a time among them it forgets by the watermark."""
+    by_time |= any(_DELAY in str(one.arguments.get("metadata")) for key in listed for one in key.attributes())
+    if not rows.delay or not by_time:
+        return rows.facts(keys=keys)
+    return rows.facts() | {"watermark": rows.delay}  # which a condition on keys moves, too
 
 
 def _made(node: Node) -> Iterator[int]:
@@ -321,6 +337,8 @@ def _of_average(aggregate: Node, texts: Texts) -> list[str]:
     """Return both buffers of an aggregate; those of an average are a sum of doubles and a count."""
     function, text = aggregate.children[0], texts.of(aggregate)
     of = function.children[0] if function.children else function
+    if of.name == "Cast" and of.arguments.get("dataType") == "double":
+        of = of.children[0]
     kind = of.arguments.get("dataType")
     is_plain = len(aggregate.children) == 1 and not aggregate.arguments.get("isDistinct")
     if (
@@ -351,11 +369,11 @@ def _united(inputs: list[_Rows]) -> _Rows:
     first, known = inputs[0], {}
     for index, (_, of) in enumerate(first.columns):
         known[of] = " or ".join(dict.fromkeys(one.kept()[index].text for one in inputs))
-    conditions = {one.conditions for one in inputs}
+    conditions = {frozenset(one.conditions) for one in inputs}
     merged = _merged(inputs)
     if len(conditions) > 1:
         told = " or ".join(" and ".join(sorted(one.conditions)) or "all" for one in inputs)
-        merged = attrs.evolve(merged, conditions=frozenset([f"({told})"]))
+        merged = attrs.evolve(merged, conditions={f"({told})": frozenset()})
     return attrs.evolve(merged, columns=first.columns, texts=merged.texts | known, steps=(*merged.steps, "union"))
 
 
@@ -365,7 +383,7 @@ def _merged(inputs: list[_Rows]) -> _Rows:
         rows = attrs.evolve(
             rows,
             texts=rows.texts | other.texts,
-            conditions=rows.conditions | other.conditions,
+            conditions={**rows.conditions, **other.conditions},
             steps=(*rows.steps, *other.steps),
             delay="; ".join(filter(None, (rows.delay, other.delay))),
             unseen=rows.unseen | other.unseen,

@@ -32,6 +32,14 @@ _UNORDERED = {"EqualTo": "=", "EqualNullSafe": "<=>", "Add": "+", "Multiply": "*
 _FUNCTIONS = {"PythonUDF": "func", "PythonUDAF": "func", "ScalaUDF": "function", "PythonUDTF": "func"}
 OUTPUTS = ("output", "outputAttrs", "generatorOutput", "resultAttrs")
 """The arguments of a node of a plan that list the columns it makes."""
+_GREENWICH = {"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "Etc/UCT", "UCT", "Universal", "Zulu", "+00:00"}
+_SMALL = ("byte", "short", "integer")
+_NUMBERS = {*_SMALL, "long", "float", "double"}
+_TO_LONG, _TO_DOUBLE = (
+    {(one, to) for one in (*_SMALL, *more)} for to, more in (("long", ()), ("double", ("long", "float")))
+)
+_WIDENED_BY = {"Sum": _TO_LONG | {("float", "double")}, "Count": _TO_LONG | _TO_DOUBLE, "Average": _TO_DOUBLE}
+"""Casts of a column that Spark itself makes before it adds, by the function."""
 _ADDRESS = re.compile(r"@[0-9a-f]+$")
 _UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
 
@@ -61,6 +69,10 @@ class Node:
         yield self
         for child in self.children:
             yield from child.within()
+
+    def attributes(self) -> Iterator[Node]:
+        """Yield the attributes that an expression is computed from."""
+        return (one for one in self.within() if one.name == "AttributeReference")
 
     @property
     def expression_id(self) -> int:
@@ -139,11 +151,21 @@ class Texts:
         return repr(text) if kind == "string" else text
 
     def _cast(self, node: Node) -> str:
-        zone = node.arguments.get("timeZoneId")
-        parts = [_type(child) for child in node.children]
-        to = node.arguments["dataType"]
-        needs_zone = zone and any("timestamp" in str(one) or one == "" for one in (*parts, to))
-        return f"cast({self.of(node.children[0])} as {words_of(to)}{f' in {zone}' if needs_zone else ''})"
+        zone = _zone(node.arguments.get("timeZoneId"))
+        of, to = _type(node.children[0]), _type(node)
+        is_of_time = any("timestamp" in one or one == "" for one in (of, to))
+        needs_zone = zone and is_of_time and not {of, to} & _NUMBERS
+        word = words_of(node.arguments["dataType"])
+        return f"cast({self.of(node.children[0])} as {word}{f' in {zone}' if needs_zone else ''})"
+
+    def _of_numbers(self, node: Node) -> str:
+        """Return the text of a sum, a count or an average, without a cast that Spark itself makes."""
+        first, *rest = node.children
+        if (_type(first.children[0]) if first.name == "Cast" else "", _type(first)) in _WIDENED_BY[node.name]:
+            first = first.children[0]
+        if node.name == "Average":
+            return f"avg({self.of(first)})"
+        return f"{node.name.lower()}({', '.join([self.of(first), *map(self.of, rest), *self._arguments(node)])})"
 
     def _named_struct(self, node: Node) -> str:
         texts = [self.of(child) for child in node.children]
@@ -175,6 +197,7 @@ class Texts:
             if value is None:
                 self.unseen.add(f"{name} of {node.name}")
                 continue
+            value = _zone(value) if name == "timeZoneId" else value  # noqa: PLW2901
             inner = node.expressions(name) if _has_expressions(value) else ()
             text = ", ".join(map(self.of, inner)) if inner else words_of(value)
             if text not in {"", "false"}:
@@ -201,6 +224,11 @@ def words_of(value: Any) -> str:
             return str(value["object"]).rstrip("$").rpartition(".")[2].rpartition("$")[2]
         return json.dumps({name: one for name, one in value.items() if name != "metadata"}, sort_keys=True)
     return json.dumps(value) if isinstance(value, bool | list) else str(value)
+
+
+def _zone(said: Any) -> str:
+    """Return a time zone; that of Greenwich has many names."""
+    return "UTC" if said in _GREENWICH else str(said or "")
 
 
 def _type(node: Node) -> str:
@@ -245,7 +273,7 @@ _WRITTEN: dict[str, Callable[[Texts, Node], str]] = {
     "In": Texts._in,  # noqa: SLF001
     "And": _all,
     "Or": _any,
-    "Average": lambda texts, node: f"avg({texts.of(node.children[0])})",
+    **dict.fromkeys(_WIDENED_BY, Texts._of_numbers),  # noqa: SLF001
     "IsNotNull": lambda texts, node: f"{texts.of(node.children[0])} is not null",
     "IsNull": lambda texts, node: f"{texts.of(node.children[0])} is null",
     "TimestampAddInterval": lambda texts, node: f"({' + '.join(map(texts.of, node.children))})",

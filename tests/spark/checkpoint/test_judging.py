@@ -74,6 +74,26 @@ def test_other_rows_are_refused_unless_that_is_meant_spk_13():
     assert judged(was, now, accept=("SPK-13",))[0] == "start"
 
 
+def test_a_new_filter_on_keys_leaves_the_state_of_each_key_whole_spk_13():
+    plain, some = query(SUM), query(operator(facts={"filter on keys: (k = 'a')": "(k = 'a')"}))
+
+    assert judged(plain, some) == ("start", [])
+    assert judged(some, some) == ("start", [])
+    assert judged(some, plain) == ("refuse", [("SPK-13", "$<filter on keys: (k = 'a')>")])
+
+
+def test_a_new_variable_begins_empty_and_one_that_is_gone_is_refused_spk_14_and_19():
+    fewer = operator(kind="transformWithState", columns={})
+    more = attrs.evolve(fewer, stores={**fewer.stores, "seen": StoreSchema(struct(k="string"), struct(v="int"))})
+    with_index = attrs.evolve(
+        fewer, stores={**fewer.stores, "$index": StoreSchema(struct(k="string"), struct(v="int"))}
+    )
+
+    assert judged(query(fewer), query(more)) == ("start", [("SPK-19", "$<seen>")])
+    assert judged(query(more), query(fewer)) == ("refuse", [("SPK-14", "$<seen>")])
+    assert judged(query(fewer), query(with_index)) == ("refuse", [("SPK-14", "$<$index>")])
+
+
 def test_operators_are_paired_by_what_they_are_spk_14():
     users, shops = (
         operator(number, "dropDuplicates", key={name: "string"}, columns={f"key.{name}": name})

@@ -20,6 +20,7 @@ from pathlib import Path
 import attrs
 import pyspark
 import pytest
+from seeds import chosen_seeds
 
 from stateshift import Savepoint
 from stateshift.state.savepoint.verify import verify
@@ -55,17 +56,7 @@ spark.stop()
 
 def pytest_generate_tests(metafunc):
     if "seed" in metafunc.fixturenames:
-        told = os.environ.get("STATESHIFT_FAULT_SEEDS") or metafunc.module.SEEDS[metafunc.function.__name__]
-        metafunc.parametrize("seed", seeds_of(told))
-
-
-def seeds_of(told):
-    """Give the seeds of `0-19` or `3,7`."""
-    seeds = []
-    for part in told.replace(" ", ",").split(","):
-        first, _, last = part.partition("-")
-        seeds += range(int(first), int(last or first) + 1) if part else []
-    return seeds
+        metafunc.parametrize("seed", chosen_seeds(metafunc.module.SEEDS[metafunc.function.__name__]))
 
 
 @attrs.frozen
