@@ -120,6 +120,7 @@ class Recorder:
         if committed is None or committed == self.last:
             return
         if self.last is None:
+            self._folder.create()
             for name in self._folder.names():  # an earlier batch was restored: these are of batches that do not count
                 found = _NAME.fullmatch(name)
                 if found and int(found[1]) > self.first:
