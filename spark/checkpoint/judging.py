@@ -337,8 +337,8 @@ def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_posi
     """Yield what is found on a store of an operator."""
     old, new = was.stores.get(store), becomes.stores.get(store)
     if old is None and was.kind in _OF_VARIABLES and not store.startswith("$"):
-        told = "the variable is new, and has nothing for any key; Spark starts with it so"
-        yield Finding(f"$<{store}>", "SPK-19", _FINE, "", store, told)
+        reason = "the variable is new, and has nothing for any key; Spark starts with it so"
+        yield Finding(f"$<{store}>", "SPK-19", _FINE, "", store, reason)
         return
     if old is None or new is None:
         yield Finding(

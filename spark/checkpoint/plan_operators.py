@@ -103,15 +103,18 @@ class _Rows:
         return {name + side: text for name, text in told.items() if text}
 
 
-def read_plan(plan: Node, *, buffers: Mapping[int, int], delays: Mapping[str, str]) -> PlannedQuery:
+def read_plan(
+    plan: Node, *, buffers: Mapping[int, int], delays: Mapping[str, str], is_complete: bool = False
+) -> PlannedQuery:
     """Return the stateful operators and the sources of an optimized plan.
 
     Args:
         plan: The plan.
         buffers: The number of buffers of each aggregate, by the id of its result.
         delays: The delay of each watermark, by the id of its node.
+        is_complete: Whether every batch yields the whole state.
     """
-    reader = _Reader(buffers, delays)
+    reader = _Reader(buffers, delays, is_complete)
     reader.rows(plan)
     operators = tuple(reader.found[place] for place in sorted(reader.found))
     return PlannedQuery(operators, tuple(name for name, _ in reader.sources))
@@ -121,6 +124,7 @@ def read_plan(plan: Node, *, buffers: Mapping[int, int], delays: Mapping[str, st
 class _Reader:
     buffers: Mapping[int, int]
     delays: Mapping[str, str]
+    is_complete: bool
     found: dict[int, PlannedOperator] = attrs.field(factory=dict)
     sources: list[tuple[str, tuple[int, ...]]] = attrs.field(factory=list)
     statics: int = 0
@@ -213,7 +217,7 @@ class _Reader:
             is_session = any(key.text.startswith("session_window(") for key in keys)
             kind = SESSION if is_session else AGGREGATION
             columns, known = _columns(listed), rows.texts | _named(listed, texts)
-            facts = _facts_of_keys(rows, keys, grouping)
+            facts = rows.facts() if self.is_complete else _facts_of_keys(rows, keys, grouping)
         elif node.name in _DEDUPLICATIONS:
             kind, listed = _DEDUPLICATIONS[node.name], node.expressions("keys")
             keys = _keys(listed, texts)
@@ -241,8 +245,9 @@ class _Reader:
             keys = rows.kept()[: int(node.arguments.get("groupingAttributesLen") or 0)]
         for function in node.expressions("functionExpr"):
             texts.of(function)
-        told = {words: words_of(node.arguments[name]) for name, words in _FACTS.items() if name in node.arguments}
-        facts = told | _facts_of_keys(rows, keys, (), by_time=any("EventTime" in word for word in told.values()))
+        facts = rows.facts() | {
+            words: words_of(node.arguments[name]) for name, words in _FACTS.items() if name in node.arguments
+        }
         return _WITH_FUNCTION[node.name], keys, facts
 
     def _buffers(self, listed: Iterable[Node], texts: Texts) -> Iterator[str]:
@@ -303,11 +308,14 @@ def _keys(nodes: Iterable[Node], texts: Texts) -> tuple[Column, ...]:
 def _facts_of_keys(
     rows: _Rows, keys: tuple[Column, ...], listed: Iterable[Node], *, by_time: bool = False
 ) -> dict[str, str]:
-    """Return the facts of an operator that keeps rows by keys; with a time among them it forgets by the watermark."""
+    """Return the facts of an operator that keeps rows by keys; with a time among them it forgets by the watermark.
+
+    Then rows come out of the state for keys that no row asks for, and a condition on keys is one as any other.
+    """
     by_time |= any(_DELAY in str(one.arguments.get("metadata")) for key in listed for one in key.attributes())
     if not rows.delay or not by_time:
         return rows.facts(keys=keys)
-    return rows.facts() | {"watermark": rows.delay}  # which a condition on keys moves, too
+    return rows.facts() | {"watermark": rows.delay}
 
 
 def _made(node: Node) -> Iterator[int]:

@@ -164,6 +164,7 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
             parse_plan(optimized.toJSON()),
             buffers=dict(_buffers(optimized)),
             delays=dict(_WATERMARK.findall(shown_plan)),
+            is_complete=query.output_mode == "complete",
         )
         plan = attrs.evolve(plan, operators=tuple(_with_times(plan.operators, times_to_live(optimized))))
         yield Planned(plan, SparkCheckpoint.open(folder), pinned)
