@@ -19,8 +19,6 @@ from .reader import SparkCheckpoint
 from .recording import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -37,7 +35,7 @@ def start(
 ) -> StreamingQuery:
     """Start a streaming query, unless it cannot go on from the state in its checkpoint.
 
-    The check is that of `check_query`. From its start a description of the query is kept beside the checkpoint, in the
+    The check is that of `check_query`. While the query runs, a description of it is kept beside the checkpoint, in the
     folder `_stateshift`, which Spark ignores: the next check then knows what is computed, too.
 
     Args:
@@ -107,17 +105,16 @@ def _require_start(report: QueryReport, *, needs_recording: bool) -> None:
 def _keep_recording(query: StreamingQuery, recorder: Recorder) -> None:
     """Record a query until it ends. What cannot be recorded is missing in the next check, which says so."""
 
-    def record(step: Callable[[], None] = recorder.record) -> None:
+    def record() -> None:
         with suppress(StateShiftError, OSError):
-            step()
+            recorder.record()
 
     def run() -> None:
         with suppress(Exception):  # Java is gone, or the query failed, which its user learns from the query
             while not query.awaitTermination(1):
                 record()
-        record(recorder.end)
+        record()
         atexit.unregister(record)
 
-    record(recorder.begin)
     atexit.register(record)  # the process may end with the query, before the thread looks again
     threading.Thread(target=run, name="stateshift recording", daemon=True).start()

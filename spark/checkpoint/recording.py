@@ -2,10 +2,8 @@
 
     _stateshift/queries/FIRST.json    the query that ran the batches FIRST to LAST, in a folder that Spark ignores
 
-A recording is written when the query starts, and counts once its first batch is committed; a start that failed takes
-it back. It counts for the batches that it names, and for one more if the query ended without a word: a process that
-dies between a commit and the note of it leaves no gap. If an earlier batch is restored, the recording of that batch is
-the right one.
+A recording is written when its first batch is committed, so that a start that failed leaves none. It counts for the
+batches that it names: if an earlier batch is restored, the recording of that batch is the right one.
 """
 
 from __future__ import annotations
@@ -82,8 +80,6 @@ def _read(folder: Folder, name: str) -> dict[str, Any]:
 def _recording(data: dict[str, Any], first: int, committed: int, folder: Folder) -> Recording:
     try:
         last = int(data["last_batch"])
-        if data.get("is_open") and last + 1 == committed:
-            last = committed
         origin = f"the recording of batches {first} to {last}"
         return Recording(from_data(data["query"], origin), first, last, is_whole=last >= committed)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -110,51 +106,26 @@ class Recorder:
     first: int
     last: int | None = None
 
-    def begin(self) -> None:
-        """Write the recording of a query that has started, and has no committed batch yet."""
-        self._write(self.first - 1)
-
     def record(self) -> None:
         """Write the recording if a batch was committed since the last time."""
-        committed = self._committed()
-        if committed is None or committed == self.last:
+        committed = last_committed(self.checkpoint)
+        if committed is None or committed < self.first or committed == self.last:
             return
+        folder = self.checkpoint.folder(_FOLDER)
         if self.last is None:
-            self._folder.create()
-            for name in self._folder.names():  # an earlier batch was restored: these are of batches that do not count
+            folder.create()
+            for name in folder.names():  # an earlier batch was restored: these are of batches that no longer count
                 found = _NAME.fullmatch(name)
                 if found and int(found[1]) > self.first:
                     with suppress(StateShiftError):
-                        self._folder.delete(name)
-        self._write(committed)
-        self.last = committed
-
-    def end(self) -> None:
-        """Close the recording of a query that has ended; without a committed batch there is none."""
-        if (committed := self._committed()) is not None:
-            self.record()
-            self._write(committed, is_open=False)
-        elif self._folder.exists(f"{self.first}.json"):
-            self._folder.delete(f"{self.first}.json")
-
-    @property
-    def _folder(self) -> Folder:
-        return self.checkpoint.folder(_FOLDER)
-
-    def _committed(self) -> int | None:
-        """Return the last committed batch, if the query ran it."""
-        committed = last_committed(self.checkpoint)
-        return None if committed is None or committed < self.first else committed
-
-    def _write(self, last: int, *, is_open: bool = True) -> None:
+                        folder.delete(name)
         data = {
             "format": FORMAT,
             "version": VERSION,
             "query_id": self.query_id,
             "first_batch": self.first,
-            "last_batch": last,
-            "is_open": is_open,
+            "last_batch": committed,
             "query": to_data(self.query),
         }
-        self._folder.create()
-        self._folder.write(f"{self.first}.json", json.dumps(data, indent=1, ensure_ascii=False).encode())
+        folder.write(f"{self.first}.json", json.dumps(data, indent=1, ensure_ascii=False).encode())
+        self.last = committed

@@ -98,6 +98,48 @@ def test_two_ways_to_write_one_query_are_described_alike(stream):
     assert ours[0].facts == {"filters": "(1 = v) and (3 < w) and v is not null and w is not null"}
 
 
+def test_a_cast_that_spark_makes_anyway_is_not_told(stream):
+    def told(*texts):
+        found = columns(stream.source().groupBy("a").agg(*map(F.expr, texts)))
+        return [text for name, text in found.items() if name.startswith("value.")]
+
+    assert told("sum(cast(v as bigint))", "avg(cast(v as double))", "count(cast(v as double))") == told(
+        "sum(v)", "avg(v)", "count(v)"
+    )
+    assert told("sum(cast(w as int))") != told("sum(w)")
+    assert told("max(cast(v as bigint))") != told("max(v)")
+
+
+def test_the_time_zone_is_told_where_a_cast_depends_on_it(stream):
+    def told(text, zone):
+        with settings(stream.spark, spark__sql__session__timeZone=zone):
+            return columns(stream.source().groupBy("a").agg(F.expr(f"max({text})")))
+
+    by_day, by_second = "cast(at as date)", "cast(at as bigint)"
+    assert told(by_day, "UTC") != told(by_day, "Asia/Tokyo")
+    assert told(by_day, "UTC") == told(by_day, "Etc/UTC")
+    assert told(by_second, "UTC") == told(by_second, "Asia/Tokyo")
+
+
+def test_the_delay_is_told_where_an_operator_forgets_by_it(stream):
+    def facts(query):
+        return describe(query, output_mode="append").operators[0].facts
+
+    def delayed(delay):
+        return stream.source().where("a <> 'x'").withWatermark("at", delay)
+
+    by_time = [facts(delayed(delay).dropDuplicates(["a", "at"])) for delay in ("1 minute", "2 minutes")]
+    windows = [facts(delayed(delay).groupBy("a", F.window("at", "1 hour")).count()) for delay in ("1 minute", "1 hour")]
+    by_key = [facts(delayed(delay).dropDuplicates(["a"])) for delay in ("1 minute", "2 minutes")]
+
+    assert [[one["watermark"], "filters" in one] for one in by_time] == [
+        ["at, 1 minute", True], ["at, 2 minutes", True]
+    ]  # fmt: skip
+    assert windows[0] != windows[1]
+    assert by_key[0] == by_key[1]
+    assert all("filter on keys" in name for name in by_key[0])
+
+
 def test_the_code_of_functions_is_told_to_be_unseen(stream):
     upper = F.udf(lambda text: text.upper(), "string")
 

@@ -31,9 +31,9 @@ def total(rows, column="w", name="total"):
 
 
 def recorded(stream, query):
-    """Record a query as `start` does until it has ended."""
+    """Record a query as `start` does once the last batch is committed."""
     log = SparkCheckpoint.open(stream.checkpoint).log
-    Recorder(Folder.at(stream.checkpoint), describe(query), log.query_id, log.committed).end()
+    Recorder(Folder.at(stream.checkpoint), describe(query), log.query_id, log.committed).record()
 
 
 def rules(report):
