@@ -27,7 +27,6 @@ _WITH_FUNCTION = {
 _SOURCES = {"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "StreamingDataSourceV2Relation"}
 _PLAIN = {"SubqueryAlias", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
 _FACTS = {"timeout": "timeout", "timeMode": "time mode"}
-_DELAY = "spark.watermarkDelayMs"
 FILTER_ON_KEYS = "filter on keys"
 _WIDENED = {"byte", "short", "integer", "long", "float"}
 
@@ -79,6 +78,7 @@ class _Rows:
         conditions: The conditions that the rows meet, since the last stateful operator, and the columns of each.
         steps: What else happened to them.
         delay: The delay of their watermark, or "".
+        times: What the times of their watermarks are computed from.
         unseen: What the plan does not show.
         is_streaming: Whether they come from a stream.
     """
@@ -88,6 +88,7 @@ class _Rows:
     conditions: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     steps: tuple[str, ...] = ()
     delay: str = ""
+    times: frozenset[str] = frozenset()
     unseen: frozenset[str] = frozenset()
     is_streaming: bool = False
 
@@ -175,7 +176,9 @@ class _Reader:
         elif node.name == "EventTimeWatermark":
             (time,) = node.expressions("eventTime")
             delay = f"{texts.of(time)}, {self.delays.get(str(node.arguments.get('nodeId')), 'unknown')}"
-            rows = attrs.evolve(rows, delay="; ".join(filter(None, (rows.delay, delay))))
+            rows = attrs.evolve(
+                rows, delay="; ".join(filter(None, (rows.delay, delay))), times=rows.times | {texts.of(time)}
+            )
         elif node.name == "Expand":
             rows = _expanded(node, rows, texts)
         elif node.name == "Union":
@@ -210,18 +213,16 @@ class _Reader:
         columns, known = rows.columns, rows.texts
         values: tuple[str, ...] = ()
         if node.name == "Aggregate":
-            grouping = node.expressions("groupingExpressions")
-            keys = _keys(grouping, texts)
+            keys = _keys(node.expressions("groupingExpressions"), texts)
             listed = node.expressions("aggregateExpressions")
             values = tuple(self._buffers(listed, texts))
             is_session = any(key.text.startswith("session_window(") for key in keys)
             kind = SESSION if is_session else AGGREGATION
             columns, known = _columns(listed), rows.texts | _named(listed, texts)
-            facts = rows.facts() if self.is_complete else _facts_of_keys(rows, keys, grouping)
+            facts = rows.facts() if self.is_complete else _facts_of_keys(rows, keys)
         elif node.name in _DEDUPLICATIONS:
-            kind, listed = _DEDUPLICATIONS[node.name], node.expressions("keys")
-            keys = _keys(listed, texts)
-            facts = _facts_of_keys(rows, keys, listed, by_time=kind == WITHIN_WATERMARK)
+            kind, keys = _DEDUPLICATIONS[node.name], _keys(node.expressions("keys"), texts)
+            facts = _facts_of_keys(rows, keys, by_time=kind == WITHIN_WATERMARK)
         elif node.name == "GlobalLimit":
             kind, keys, facts = LIMIT, (), rows.facts()
             facts["limit"] = ", ".join(map(texts.of, node.expressions("limitExpr")))
@@ -305,17 +306,20 @@ def _keys(nodes: Iterable[Node], texts: Texts) -> tuple[Column, ...]:
     return tuple(Column(str(node.arguments.get("name", "")), texts.of(node)) for node in nodes)
 
 
-def _facts_of_keys(
-    rows: _Rows, keys: tuple[Column, ...], listed: Iterable[Node], *, by_time: bool = False
-) -> dict[str, str]:
+def _facts_of_keys(rows: _Rows, keys: tuple[Column, ...], *, by_time: bool = False) -> dict[str, str]:
     """Return the facts of an operator that keeps rows by keys; with a time among them it forgets by the watermark.
 
     Then rows come out of the state for keys that no row asks for, and a condition on keys is one as any other.
     """
-    by_time |= any(_DELAY in str(one.arguments.get("metadata")) for key in listed for one in key.attributes())
+    by_time |= any(_is_time(key.text, time) for key in keys for time in rows.times)
     if not rows.delay or not by_time:
         return rows.facts(keys=keys)
     return rows.facts() | {"watermark": rows.delay}
+
+
+def _is_time(text: str, time: str) -> bool:
+    """Whether a text is that of a time, or of a window of it; plans as JSON do not show Spark's own mark of these."""
+    return text == time or (text.startswith(("window(", "session_window(")) and time in text)
 
 
 def _made(node: Node) -> Iterator[int]:
@@ -394,6 +398,7 @@ def _merged(inputs: list[_Rows]) -> _Rows:
             conditions={**rows.conditions, **other.conditions},
             steps=(*rows.steps, *other.steps),
             delay="; ".join(filter(None, (rows.delay, other.delay))),
+            times=rows.times | other.times,
             unseen=rows.unseen | other.unseen,
             is_streaming=rows.is_streaming or other.is_streaming,
         )
