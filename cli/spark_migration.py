@@ -10,21 +10,28 @@ import attrs
 import click
 from click.core import ParameterSource
 
+from ..serializers.errors import StateShiftError
 from ..serializers.wording import many
 from .failures import Status
+from .options import search_here
 from .output import Column, Line, Table, print_json, print_styled
 from .spark_checkpoints import is_spark, time_text
+from .spark_queries import built
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..spark.checkpoint.migrating.conversion import FieldChanges
     from ..spark.checkpoint.migrating.report import CheckpointReport, StoreReport
+    from .spark_queries import QueryOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _TAKEN = {"source", "target_place", "like", "dry_run", "with_json", "redact"}
-_OWN = {"rename_field", "fill", "merge_field", "ttl", "drop_uncommitted"}
+_OWN = {
+    "rename_field", "fill", "merge_field", "ttl", "convert_field", "operator_map", "drop_uncommitted", "new_query_id",
+    "query", "was", "accept", "require_recording",
+}  # fmt: skip
 _COLUMNS = (
     Column("operator", is_name=True),
     Column("store", is_name=True),
@@ -40,12 +47,31 @@ class SparkChanges:
     """The options that only a checkpoint of Spark takes.
 
     Attributes:
-        fields: What types do not say, by the number of the operator.
+        fields: What types do not say, by the number of the operator: renames, fills, merges, converters by path.
+        operators: The new numbers of old operators; None: the state is dropped.
         drop_uncommitted: Whether a batch that is not committed is left out.
+        new_query_id: Whether the copy gets a query id of its own.
     """
 
-    fields: dict[int, FieldChanges]
+    fields: dict[int, dict[str, dict[str, Any]]]
+    operators: dict[int, int | None]
     drop_uncommitted: bool
+    new_query_id: bool
+
+    def of_fields(self) -> dict[int, FieldChanges]:
+        """Return what types do not say; the functions of converters are imported.
+
+        Raises:
+            JobNotFound: There is no such function.
+        """
+        from ..spark.checkpoint.migrating.conversion import FieldChanges  # it needs numpy, which comes with an extra
+
+        found = {}
+        for operator, changes in self.fields.items():
+            places = changes.get("converters", {})
+            functions = {path: _function(place) for path, place in places.items()}
+            found[operator] = FieldChanges(**changes | {"converters": functions})
+        return found
 
 
 def spark_change_options(function: F) -> F:
@@ -78,6 +104,26 @@ def spark_change_options(function: F) -> F:
         " a sign, later or earlier than before, such as 0:count=+60000. Can be given several times.",
     )
     @click.option(
+        "--convert-field",
+        multiple=True,
+        metavar="OPERATOR:PATH=MODULE:FUNCTION",
+        help="spark: only. A function that makes the new values of a field from the old ones, both as Arrow arrays. "
+        "Can be given several times.",
+    )
+    @click.option(
+        "--map",
+        "operator_map",
+        multiple=True,
+        metavar="OLD:NEW",
+        help="spark: only. The number that an operator has in the new query, where it is not clear; 0: drops the "
+        "state of operator 0. Can be given several times.",
+    )
+    @click.option(
+        "--new-query-id",
+        is_flag=True,
+        help="spark: only. The copy gets a query id of its own, for a query that runs beside the old one.",
+    )
+    @click.option(
         "--drop-uncommitted",
         is_flag=True,
         help="spark: only. Leave out a batch that is planned and not committed; sinks may then see rows twice.",
@@ -89,25 +135,25 @@ def spark_change_options(function: F) -> F:
         fill: tuple[str, ...],
         merge_field: tuple[str, ...],
         ttl: tuple[str, ...],
+        convert_field: tuple[str, ...],
+        operator_map: tuple[str, ...],
         drop_uncommitted: bool,
+        new_query_id: bool,
         **rest: Any,
     ) -> Any:
         parsed: dict[int, dict[str, dict[str, Any]]] = {}
-        for kind, texts in (("renames", rename_field), ("fills", fill), ("merges", merge_field), ("ttls", ttl)):
+        said_of = {
+            "renames": rename_field, "fills": fill, "merges": merge_field, "ttls": ttl, "converters": convert_field,
+        }  # fmt: skip
+        for kind, texts in said_of.items():
             for text in texts:
                 operator, path, said = _parted(text)
                 if kind == "renames":
                     path, said = said, path
                 value = _json(text, said) if kind == "fills" else said
                 parsed.setdefault(operator, {}).setdefault(kind, {})[path] = value
-        fields: dict[int, FieldChanges] = {}
-        if parsed:
-            from ..spark.checkpoint.migrating.conversion import (
-                FieldChanges,  # it needs numpy, which comes with an extra
-            )
-
-            fields = {operator: FieldChanges(**changes) for operator, changes in parsed.items()}
-        return function(*args, spark_changes=SparkChanges(fields, drop_uncommitted), **rest)
+        changes = SparkChanges(parsed, dict(map(_numbers, operator_map)), drop_uncommitted, new_query_id)
+        return function(*args, spark_changes=changes, **rest)
 
     return cast("F", with_changes)
 
@@ -118,6 +164,31 @@ def _parted(text: str) -> tuple[int, str, str]:
     if not operator.isdigit() or not path or not said:
         raise click.UsageError(f"{text!r} is not OPERATOR:PATH=…, such as 0:value.count=0")
     return int(operator), path, said
+
+
+def _numbers(text: str) -> tuple[int, int | None]:
+    old, colon, new = text.partition(":")
+    if not (old.isdigit() and colon and (new.isdigit() or not new)):
+        raise click.UsageError(
+            f"{text!r} is not OLD:NEW, two numbers of operators, such as 0:1, or 0: to drop its state"
+        )
+    return int(old), int(new) if new else None
+
+
+def _function(place: str) -> Any:
+    from ..serializers.errors import JobNotFound
+    from ..state.job import import_user_module
+
+    module, _, name = place.rpartition(":")
+    if not module or not name:
+        raise JobNotFound(
+            f"{place!r} does not name a function", advice="write module:function, such as clicks:to_total"
+        )
+    search_here()
+    function = getattr(import_user_module(module), name, None)
+    if not callable(function):
+        raise JobNotFound(f"{module} has no function {name!r}", advice="name a function of the module")
+    return function
 
 
 def _json(text: str, said: str) -> Any:
@@ -150,37 +221,64 @@ def refuse_other_options(context: click.Context, source: str) -> None:
         raise click.UsageError(f"a migration {kind} does not take {names}")
 
 
-def migrate_spark(source: str, target: str, like: str, changes: SparkChanges, *, dry_run: bool, with_json: bool) -> int:
+def migrate_spark(
+    source: str,
+    target: str,
+    like: str,
+    of_query: QueryOptions,
+    changes: SparkChanges,
+    *,
+    dry_run: bool,
+    with_json: bool,
+) -> int:
     """Migrate a checkpoint, and print what was done; return the exit status.
 
     Raises:
-        UsageError: The target or the probe is no checkpoint of Spark.
+        UsageError: The target or the probe is no checkpoint of Spark, or not one new side is given.
     """
     if not is_spark(target):
         raise click.UsageError(f"the copy of a Spark query's checkpoint is one, too: write spark:{target}")
-    if not is_spark(like):
+    if bool(like) is bool(of_query.query) or (like and not is_spark(like)):
         raise click.UsageError(
-            "specify the new types: --like spark:PROBE, a checkpoint that the new query wrote on a little data"
+            "specify the new query: either --query MODULE:FUNCTION, or --like spark:PROBE, a checkpoint that it wrote"
+            " on a little data"
         )
+    if like and of_query:
+        raise click.UsageError("--was, --accept and --require-recording apply with --query: a probe shows types alone")
     from ..spark.checkpoint.migrating.migration import migrate_checkpoint
+    from ..spark.checkpoint.migrating.ways_out import WayOut
+    from ..spark.checkpoint.reader import SparkCheckpoint
 
-    report = migrate_checkpoint(
-        source,
-        target,
-        like=like,
-        changes=changes.fields,
-        drop_uncommitted=changes.drop_uncommitted,
-        dry_run=dry_run,
-    )
+    SparkCheckpoint.open(source)  # before Spark, which takes seconds to start
+    with built(of_query) as (query, was):
+        try:
+            report = migrate_checkpoint(
+                source,
+                target,
+                query=query,
+                like=like or None,
+                was=was,
+                changes=changes.of_fields(),
+                operators=changes.operators,
+                accept=of_query.accept,
+                drop_uncommitted=changes.drop_uncommitted,
+                new_query_id=changes.new_query_id,
+                require_recording=of_query.require_recording,
+                dry_run=dry_run,
+            )
+        except StateShiftError as error:
+            if isinstance(error.advice, WayOut):
+                error.advice = error.advice.command
+            raise
     if with_json:
-        print_json(attrs.asdict(report) | {"warnings": list(report.warnings)})
+        print_json(attrs.asdict(report) | {"warnings": list(report.warnings), "going_back": report.going_back})
     else:
         print_styled(_lines(report))
     return Status.DONE
 
 
 def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
-    converted = [one for one in report.stores if one.is_converted]
+    converted = [one for one in report.stores if one.is_converted and one.was is not None]
     if report.dry_run:
         yield [(f"plan: {many(len(converted), 'store')} of {len(report.stores)} converted, the others copied", "bold")]
     elif not converted:
@@ -197,17 +295,19 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
     for warning in report.warnings:
         yield [(f"  {warning}", "yellow")]
     watermark = f", watermark {time_text(report.watermark_ms)}" if report.watermark_ms else ""
-    yield [(f"  kept: query {report.query_id}, batch {report.batch}, offsets{watermark}", "")]
-    yield [
-        ("  not compared: what types do not show, such as which column is aggregated, or the length of windows", "dim")
-    ]
+    query = f"query {report.query_id}, " * (not report.has_new_id)
+    yield [(f"  kept: {query}batch {report.batch}, offsets{watermark}", "")]
+    if report.has_new_id:
+        yield [(f"  new: query {report.query_id or 'id'}", "")]
+    if report.known_from:
+        yield [(f"  what is computed was compared: known from {report.known_from}", "")]
+    for line in report.not_compared:
+        yield [(f"  not compared: {line}", "dim")]
     if report.dry_run:
         yield [("dry run: nothing was written", "")]
     else:
         yield []
-        yield [
-            ("the source is untouched: the old query can go on from it until the new one has written to its sink", "")
-        ]
+        yield [("the source is untouched", "bold"), (f": {report.going_back}", "")]
         yield [(f"start the new query with checkpointLocation {report.target}", "bold")]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 import click
@@ -17,8 +17,13 @@ from .spark_checkpoints import PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
     from ..compat.policy import Policy
     from ..spark.checkpoint.judging import OperatorVerdict, QueryReport
+
+    Query = DataFrame | DataStreamWriter
 
 F = TypeVar("F", bound="Callable[..., Any]")
 _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
@@ -87,19 +92,13 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
     if not options.query:
         raise click.UsageError("specify the new query of the checkpoint: --query MODULE:FUNCTION")
     from ..spark.checkpoint.checking import check_query as check
-    from ..spark.checkpoint.checking import load_query
     from ..spark.checkpoint.judging import report_data
     from ..spark.checkpoint.reader import SparkCheckpoint
-    from ..spark.session import own_session
 
     SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
-    search_here()
-    with ExitStack() as until_end:
-        spark = until_end.enter_context(own_session("local[1]"))
-        new = load_query(options.query, spark)
-        was = load_query(options.was, spark) if options.was else None
+    with built(options) as (new, was):
         report = check(
-            place.removeprefix(PREFIX), new, was=was, accept=options.accept, policy=policy,
+            place.removeprefix(PREFIX), cast("DataFrame", new), was=was, accept=options.accept, policy=policy,
             origin=f"query {options.query}",
         )  # fmt: skip
     status = report.exit_status(
@@ -112,6 +111,25 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
         if options.require_recording and was is None and not report.is_recorded:
             print_lines(["", "no recording says which query wrote the whole state (--require-recording)"])
     return status
+
+
+@contextmanager
+def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
+    """Build the new and the old query in a session of Spark, which ends with the `with` block; None: it is not named.
+
+    Raises:
+        JobNotFound: A function cannot be imported, or fails.
+    """
+    if not options.query:
+        yield None, None
+        return
+    from ..spark.checkpoint.checking import load_query
+    from ..spark.session import own_session
+
+    search_here()
+    with own_session("local[1]") as spark:
+        new = load_query(options.query, spark)
+        yield new, load_query(options.was, spark) if options.was else None
 
 
 def _blocks(report: QueryReport) -> Iterator[Line | Table]:

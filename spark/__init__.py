@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from ..state.streaming.rewinding import rewind as rewind
     from .checkpoint.checking import check_query as check_query
     from .checkpoint.guard import start as start
+    from .checkpoint.migrating.backfill import Backfill as Backfill
+    from .checkpoint.migrating.conversion import FieldChanges as FieldChanges
+    from .checkpoint.migrating.migration import migrate_checkpoint as migrate_checkpoint
     from .checkpoint.query import describe as describe
     from .streaming.job import StreamJob as StreamJob
     from .streaming.progress import print_progress as print_progress
@@ -17,14 +20,17 @@ if TYPE_CHECKING:
     from .streaming.side_outputs import split_outputs as split_outputs
 
 __all__ = [
-    "StreamJob", "check_query", "describe", "print_progress", "register", "rewind", "split_outputs", "start",
-    "take_savepoint",
+    "Backfill", "FieldChanges", "StreamJob", "check_query", "describe", "migrate_checkpoint", "print_progress",
+    "register", "rewind", "split_outputs", "start", "take_savepoint",
 ]  # fmt: skip
 
 _PLACES = {
+    "Backfill": ".checkpoint.migrating.backfill",
+    "FieldChanges": ".checkpoint.migrating.conversion",
     "StreamJob": ".streaming.job",
     "check_query": ".checkpoint.checking",
     "describe": ".checkpoint.query",
+    "migrate_checkpoint": ".checkpoint.migrating.migration",
     "print_progress": ".streaming.progress",
     "rewind": "..state.streaming.rewinding",
     "split_outputs": ".streaming.side_outputs",

@@ -7,7 +7,7 @@ from decimal import Context, Decimal
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from stateshift.spark.checkpoint.migrating.conversion import arrow_type
+from stateshift.spark.checkpoint.rows import arrow_type
 from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
 
 EXACT = Context(prec=50)

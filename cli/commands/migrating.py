@@ -26,6 +26,7 @@ from ..progress import watched
 from ..revisions import recorded_job
 from ..spark_checkpoints import is_spark
 from ..spark_migration import migrate_spark, refuse_other_options, spark_change_options
+from ..spark_queries import query_options
 from .planned_runs import planned_run
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ...state.migration.options import MigrationOptions
     from ...state.migration.report import MigrationReport
     from ..spark_migration import SparkChanges
+    from ..spark_queries import QueryOptions
 
 _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
             Column("read", is_number=True), Column("written", is_number=True),
@@ -62,7 +64,7 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-m1000 --repartition --max-parallelism 1000
   stateshift migrate /data/sp-1 /data/sp-1-keys --job accounts:job --repartition --merge total=operator:add
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
-  stateshift migrate spark:/data/old spark:/data/new --like spark:build/probe --fill 0:value.count=0
+  stateshift migrate spark:/data/old spark:/data/new --query clicks:build_query --fill 0:value.count=0
 
 \b
 SOURCE is a savepoint, or a checkpoint: a native one becomes canonical, with a job or without.
@@ -99,6 +101,7 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
 )
 @migration_options
 @spark_change_options
+@query_options
 @common_options
 def command(
     source: str,
@@ -114,17 +117,19 @@ def command(
     target_exists: str,
     options: MigrationOptions,
     spark_changes: SparkChanges,
+    of_query: QueryOptions,
     with_json: bool,
 ) -> int:
     r"""Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint.
 
     \b
-    spark:OLD spark:NEW --like spark:PROBE does the same with the checkpoint of a Spark query: PROBE is one that the new
+    spark:OLD spark:NEW --query MODULE:FUNCTION does the same with the checkpoint of a Spark query: the function builds
+    the new query, which is planned and not started. Instead of it, --like spark:PROBE names a checkpoint that the new
     query wrote on a little data. Spark does not start a query on NEW before it is complete.
     """
     refuse_other_options(click.get_current_context(), source)
     if is_spark(source):
-        return migrate_spark(source, target_place, like, spark_changes, dry_run=dry_run, with_json=with_json)
+        return migrate_spark(source, target_place, like, of_query, spark_changes, dry_run=dry_run, with_json=with_json)
     from ...spark.migrate import migrate
     from ...state.storage.publish import IfTargetExists
 

@@ -84,16 +84,38 @@ def compare(
     stored = describe_stored(checkpoint)
     if checkpoint.log.committed is None:  # there is no state yet, whatever is planned
         return judge(*(attrs.evolve(one, operators=(), sources=()) for one in (stored, new)))
+    known = what_is_known(checkpoint, stored, was)
+    return judge(
+        stored, new, known=known.query, accept=accept, policy=policy, is_recorded=known.is_recorded, gap=known.gap
+    )
+
+
+@attrs.frozen
+class Known:
+    """What is known of the query that wrote a checkpoint, beyond the checkpoint.
+
+    Attributes:
+        query: The query; None: nothing is known.
+        is_recorded: Whether a recording says it of all batches.
+        gap: What is not known of it, in a sentence, or "".
+    """
+
+    query: QueryDescription | None = None
+    is_recorded: bool = False
+    gap: str = ""
+
+
+def what_is_known(
+    checkpoint: SparkCheckpoint, stored: QueryDescription, was: DataFrame | DataStreamWriter | None
+) -> Known:
+    """Return what is known of the query that wrote a checkpoint: from the old code, else from a recording."""
     if was is not None:
-        known = describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code")
-        return judge(stored, new, known=known, accept=accept, policy=policy)
+        return Known(describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code"))
     recording = find_recording(checkpoint)
     if recording is None or difference(stored, recording.query):  # a checkpoint that was rewritten since
-        return judge(stored, new, accept=accept, policy=policy)
+        return Known()
     gap = "" if recording.is_whole else f"{recording.query.origin} ends there, and it is not known what ran since"
-    return judge(
-        stored, new, known=recording.query, accept=accept, policy=policy, is_recorded=recording.is_whole, gap=gap
-    )
+    return Known(recording.query, recording.is_whole, gap)
 
 
 def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:

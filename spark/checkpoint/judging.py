@@ -152,8 +152,8 @@ def judge(
             )
     origin = known.origin if known is not None else ""
     is_by_position = old.settings.get(_ENCODING, "unsaferow") == "unsaferow"
-    stored = _with_plans(old, known)
-    whole = list(_whole(old, new, known))
+    stored = with_plans(old, known)
+    whole = list(sources_changed(old, new, known))
     if gap:
         whole.append(Finding("$", "SPK-17", _FINE, "", "", gap, flags=(Flag.UNVERIFIED,)))
     verdicts = [OperatorVerdict(None, None, tuple(whole), origin)]
@@ -198,7 +198,7 @@ def difference(old: QueryDescription, known: QueryDescription) -> str:
     return f"the checkpoint has no operator {', '.join(one.title for one in theirs.values())}" if theirs else ""
 
 
-def _with_plans(old: QueryDescription, known: QueryDescription | None) -> tuple[QueryOperator, ...]:
+def with_plans(old: QueryDescription, known: QueryDescription | None) -> tuple[QueryOperator, ...]:
     """Return the operators of a checkpoint with what is known of the query that wrote them.
 
     Raises:
@@ -261,7 +261,7 @@ def _identity(one: QueryOperator) -> tuple[object, ...]:
     return one.keys, repr(texts), repr(sorted(one.facts.items()))
 
 
-def _whole(old: QueryDescription, new: QueryDescription, known: QueryDescription | None) -> Iterator[Finding]:
+def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDescription | None) -> Iterator[Finding]:
     """Yield what is found on the sources of a query."""
     was = known.sources if known is not None else old.sources
     if old.sources and len(old.sources) != len(new.sources):
@@ -311,14 +311,15 @@ def _operator(was: QueryOperator | None, becomes: QueryOperator | None, *, is_by
     for store in sorted({*was.stores, *becomes.stores}):
         yield from _store(store, was, becomes, is_by_position=is_by_position)
     if was.is_planned:
-        yield from _facts(was, becomes)
+        yield from facts_changed(was, becomes)
     else:
-        hidden = _HIDDEN.get(was.kind, _HIDDEN_OF_FUNCTIONS)
-        yield Finding(
-            "$", "SPK-17", _FINE, "", "",
-            f"the checkpoint does not show {hidden}, and filters; name the old code with --was, or record the query",
-            flags=(Flag.UNVERIFIED,),
-        )  # fmt: skip
+        yield Finding("$", "SPK-17", _FINE, "", "", hidden_in(was.kind), flags=(Flag.UNVERIFIED,))
+
+
+def hidden_in(kind: str) -> str:
+    """Return what a checkpoint does not show of an operator of this kind, and how it would be known."""
+    hidden = _HIDDEN.get(kind, _HIDDEN_OF_FUNCTIONS)
+    return f"the checkpoint does not show {hidden}, and filters; name the old code with --was, or record the query"
 
 
 def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Finding:
@@ -438,7 +439,8 @@ def _of_key(finding: Finding) -> Finding:
     )
 
 
-def _facts(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
+def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
+    """Yield what decides what an operator keeps, and is another: filters, a time-out, a limit."""
     for name in sorted({*was.facts, *becomes.facts}):
         before, after = was.facts.get(name, ""), becomes.facts.get(name, "")
         if before == after or (name.startswith(FILTER_ON_KEYS) and after):

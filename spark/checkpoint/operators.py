@@ -112,6 +112,22 @@ def read_operators(checkpoint: Folder, committed: int | None) -> tuple[OperatorF
     return tuple(_operator(state.folder(str(number)), number, committed) for number in numbers)
 
 
+def numbered(metadata: bytes, number: int, partitions: int | None) -> bytes:
+    """Return the metadata of an operator under another number.
+
+    Args:
+        metadata: The metadata.
+        number: The new number.
+        partitions: The number of partitions of its stores; None: as it is.
+    """
+    version, _, text = metadata.decode().partition("\n")
+    said = json.loads(text)
+    said["operatorInfo"]["operatorId"] = number
+    for store in said["stateStoreInfo"] if partitions is not None else ():
+        store["numPartitions"] = partitions
+    return f"{version}\n{json.dumps(said, separators=(',', ':'))}".encode()
+
+
 def _operator(folder: Folder, number: int, committed: int | None) -> OperatorFacts:
     if not folder.exists(METADATA):
         return _found_in_folders(folder, number)

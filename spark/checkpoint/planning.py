@@ -53,11 +53,13 @@ class Planned:
         query: Its stateful operators and its sources.
         state: What Spark would write of its state: a checkpoint without a batch.
         settings: The settings under which it was planned, as an offset log pins them.
+        spark: The version of Spark that planned it.
     """
 
     query: PlannedQuery
     state: SparkCheckpoint
     settings: Mapping[str, str]
+    spark: str
 
 
 @attrs.frozen
@@ -167,7 +169,7 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
             is_complete=query.output_mode == "complete",
         )
         plan = attrs.evolve(plan, operators=tuple(_with_times(plan.operators, times_to_live(optimized))))
-        yield Planned(plan, SparkCheckpoint.open(folder), pinned)
+        yield Planned(plan, SparkCheckpoint.open(folder), pinned, query.frame.sparkSession.version)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

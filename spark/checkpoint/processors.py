@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NODE = "TransformWithStateInPySpark"
+TIME_TO_LIVE = "time to live of "
 UNSEEN = "times to live, which the processor did not declare to the check,"
 
 
@@ -36,7 +37,7 @@ class _Handle:
 
     def _declare(self, name: str, ttl_ms: int | None) -> None:
         if ttl_ms:
-            self.declared[f"time to live of {name}"] = f"{ttl_ms} ms"
+            self.declared[TIME_TO_LIVE + name] = f"{ttl_ms} ms"
 
 
 def times_to_live(plan: Any) -> Iterator[dict[str, str] | None]:

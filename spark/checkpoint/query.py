@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from .logs import PlannedBatch
+    from .planning import Planned
     from .reader import SparkOperator
 
 
@@ -116,8 +117,13 @@ def describe(
 def describe_under(query: UnstartedQuery, batch: PlannedBatch | None, origin: str = "query") -> QueryDescription:
     """Return the stateful operators of a query under the settings that a batch pins; see `describe`."""
     with planned(query, None if batch is None else batch.settings) as plan:
-        operators = tuple(starmap(_operator, _paired(plan.state.operators, plan.query.operators)))
-        return QueryDescription(origin, operators, plan.query.sources, plan.settings, query.frame.sparkSession.version)
+        return describe_planned(plan, origin)
+
+
+def describe_planned(plan: Planned, origin: str) -> QueryDescription:
+    """Return the stateful operators of a planned query; see `describe`."""
+    operators = tuple(starmap(_operator, _paired(plan.state.operators, plan.query.operators)))
+    return QueryDescription(origin, operators, plan.query.sources, plan.settings, plan.spark)
 
 
 def describe_stored(checkpoint: SparkCheckpoint) -> QueryDescription:

@@ -20,13 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from ...serializers.errors import CorruptFile, UnsupportedFormat
+from .spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
-
-    from .spark_types import SparkType
 
     Numbers = NDArray[Any]
 
@@ -79,6 +78,12 @@ def decode_rows(rows: Sequence[bytes], of: SparkType) -> pa.StructArray:
     joined = b"".join(rows)
     data = np.frombuffer(joined + bytes(8 + -len(joined) % 8), np.uint8)
     return _struct(_Things(data, starts, sizes), of)
+
+
+def arrow_type(of: SparkType) -> pa.DataType:
+    """Return the type that decoded values have in Arrow."""
+    row = decode_rows([b"\1" + bytes(15)], SparkType("struct", (SparkField("x", of),)))
+    return row.field(0).type
 
 
 def _struct(rows: _Things, of: SparkType) -> pa.StructArray:

@@ -8,6 +8,8 @@ import pytest
 from spark_checkpoints import place
 
 QUERIES = """
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 def rows(spark):
@@ -24,6 +26,15 @@ def other_column(spark):
 
 def started(spark):
     return same(spark).format("noop").option("checkpointLocation", "new").start()
+
+def counted(spark):
+    return rows(spark).groupBy("k", "l").agg(F.sum("n"), F.count("*")).writeStream.outputMode("update")
+
+def halves(spark):
+    return rows(spark).groupBy("k", "l").agg(F.sum(F.col("n") / 2)).writeStream.outputMode("update")
+
+def halved(column):
+    return pc.divide(column.cast(pa.float64()), 2.0)
 
 def broken():
     return 1 // 0
@@ -84,6 +95,59 @@ def test_json_has_the_documented_keys(check, root):
 )
 def test_what_cannot_be_checked_is_an_error_with_a_way_out(check, more, status, told):
     ran = check(*more)
+
+    assert ran.status == status
+    assert told in ran.stderr
+
+
+@pytest.fixture
+def migrate(run, job_folder, stateshift_spark):
+    """`migrate("--query", "queries:counted")`: the same checkpoint, to `spark:new`."""
+    assert stateshift_spark
+    (job_folder / "queries.py").write_text(QUERIES)
+    return lambda *more: run("migrate", f"spark:{place('checksums')}", "spark:new", *more)
+
+
+@pytest.mark.slow
+def test_a_query_is_the_new_side_of_a_migration(migrate, job_folder):
+    told = migrate("--query", "queries:counted")
+    done = migrate("--query", "queries:counted", "--fill", "0:value.count=0")
+
+    assert (told.status, done.status) == (1, 0)
+    assert "value.count: the field is new" in told.stderr
+    assert "--fill 0:value.count=0" in told.stderr
+    assert "FieldChanges" not in told.stderr
+    assert "not compared: operator 0 (aggregation): the checkpoint does not show" in done.stdout
+    assert (job_folder / "new" / "metadata").exists()
+
+
+@pytest.mark.slow
+def test_what_a_column_is_computed_from_counts_in_a_migration(migrate):
+    refused = migrate("--query", "queries:other_column", "--was", "queries:same")
+    converted = migrate(
+        "--query", "queries:halves", "--was", "queries:same", "--convert-field", "0:value.sum=queries:halved",
+        "--new-query-id", "--json",
+    )  # fmt: skip
+
+    assert refused.status == 1
+    assert "value.sum: it was sum(n), and is sum(length(k)) now" in refused.stderr
+    assert (converted.status, converted.data["known_from"], converted.data["has_new_id"]) == (0, "the old code", True)
+    assert converted.data["stores"][0]["notes"] == ["value.sum is converted by queries.halved"]
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "told"),
+    [
+        (["--query", "queries:same", "--like", "spark:x"], 2, "either --query MODULE:FUNCTION, or --like"),
+        (["--like", f"spark:{place('checksums')}", "--was", "queries:same"], 2, "apply with --query"),
+        (["--query", "queries:same", "--map", "x"], 2, "is not OLD:NEW"),
+        (["--query", "queries:same", "--map", "0:3"], 1, "the new query has no operator 3"),
+        (["--query", "queries:same", "--require-recording"], 1, "name the old code (--was MODULE:FUNCTION)"),
+        (["--query", "queries:same", "--convert-field", "0:value.sum=queries:none"], 2, "no function 'none'"),
+    ],
+)
+def test_a_migration_for_a_query_that_is_called_wrongly_says_how(migrate, more, status, told):
+    ran = migrate(*more)
 
     assert ran.status == status
     assert told in ran.stderr

@@ -104,7 +104,10 @@ PLACES = {
     "Bootstrapping": ("stateshift", "bootstrap StateSource BootstrapReport"),
     "Spark": (
         "stateshift.spark",
-        "register StreamJob split_outputs print_progress take_savepoint check_query describe start",
+        """
+        register StreamJob split_outputs print_progress take_savepoint check_query describe start migrate_checkpoint
+        FieldChanges Backfill
+        """,
     ),
     "Streams on Spark": ("stateshift.spark.streaming.job", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
     "Sessions": ("stateshift.spark.session", "session"),

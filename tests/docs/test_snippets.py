@@ -53,6 +53,9 @@ NOT_RUN = {
     "$ stateshift check spark:tests/fixtures/spark-4.3/checksums/checkpoint --query clicks:changed": (
         "each check starts Spark; the same is checked in Python"
     ),
+    "$ stateshift migrate spark:/data/clicks spark:/data/clicks-v2 --query clicks:with_a_count --dry-run": (
+        "it starts Spark; the same is run in Python below"
+    ),
     "$ flink run -s after/ …": "no Flink cluster here; make interop restores such savepoints in real Flink",
     "$ stateshift migrate s3://bucket/sp-1 s3://bucket/sp-1-v2 --job accounts:job --master spark://host:7077": (
         "needs a Spark cluster and a bucket"

@@ -20,14 +20,17 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ....serializers.errors import cause_text, shown
-from ..rows import bitmap_of, decode_rows
+from ....compat.fingerprint import fingerprint
+from ....serializers.errors import IncompatibleState, cause_text, shown
+from ..rows import arrow_type, bitmap_of
 from ..rules import holds_all
-from ..spark_types import SparkField, SparkType
+from .backfill import Backfill
 from .row_encoder import longs_of, offsets_of, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from ..spark_types import SparkField, SparkType
 
     Convert = Callable[[pa.Array], pa.Array]
 
@@ -38,20 +41,33 @@ class FieldChanges:
 
     Attributes:
         renames: The old paths of fields by their new paths.
-        fills: The values of new fields by path; None is null.
+        fills: The values of new fields by path; None is null, and a `Backfill` has them by key.
         merges: How the values of keys that become equal are merged: `sum`, `min` or `max` by path.
         ttls: Times to live of what variables have stored, by variable: milliseconds from the last committed batch, or
             with a sign, by how much later or earlier than now each entry expires.
+        converters: Functions by the path of a new field: each takes the old values of the field as an Arrow array, and
+            returns as many new ones. Of a field without an old one it takes the old struct that the field is to be in.
     """
 
     renames: Mapping[str, str] = attrs.field(factory=dict)
     fills: Mapping[str, Any] = attrs.field(factory=dict)
     merges: Mapping[str, str] = attrs.field(factory=dict)
     ttls: Mapping[str, str] = attrs.field(factory=dict)
+    converters: Mapping[str, Convert] = attrs.field(factory=dict)
+
+    def digest(self) -> list[Any]:
+        """Return what tells these changes from others, also in another process."""
+        functions = {path: fingerprint(function) for path, function in self.converters.items()}
+        return [repr(sorted(one.items())) for one in (self.renames, self.fills, self.merges, self.ttls, functions)]
+
+    @property
+    def backfills(self) -> Mapping[str, Backfill]:
+        """The fields of which a DataFrame has the values."""
+        return {path: value for path, value in self.fills.items() if isinstance(value, Backfill)}
 
     def paths(self) -> set[str]:
         """Return the paths of all fields of which something is said."""
-        return {*self.renames, *self.fills, *self.merges}
+        return {*self.renames, *self.fills, *self.merges, *self.converters}
 
 
 @attrs.define
@@ -89,14 +105,13 @@ def conversion(
         old_path: The path that the rows had before; None: the same.
     """
     found = Conversion()
-    found.convert = _Builder(changes, found).convert(old, new, path if old_path is None else old_path, path)
+    builder = _Builder(changes, found)
+    if path in changes.converters:
+        found.paths.add(path)
+        found.convert = builder.by_function(new, path)
+    else:
+        found.convert = builder.convert(old, new, path if old_path is None else old_path, path)
     return found
-
-
-def arrow_type(of: SparkType) -> pa.DataType:
-    """Return the type that decoded values have in Arrow."""
-    row = decode_rows([b"\1" + bytes(15)], SparkType("struct", (SparkField("x", of),)))
-    return row.field(0).type
 
 
 @attrs.define
@@ -157,7 +172,7 @@ class _Builder:
             self.found.paths.add(below)
             said = self.changes.renames.get(below)
             is_new = below in self.changes.fills
-            if said is None and not is_new and field.name in ambiguous:
+            if said is None and not is_new and below not in self.changes.converters and field.name in ambiguous:
                 self.found.problems.append(
                     f"{below}: several fields are called {field.name!r}, and their number changes: say which one it"
                     " was, or what it begins with"
@@ -171,6 +186,9 @@ class _Builder:
                 self.found.problems.append(f"{below}: there is no field {said!r} that it could be renamed from")
                 continue
             sources.append(index)
+            if below in self.changes.converters:
+                parts.append(self.by_function(field.type, below, is_nullable=field.is_nullable))
+                continue
             if index is None:
                 parts.append(self._filled(field, below))
                 continue
@@ -197,6 +215,35 @@ class _Builder:
 
         return convert
 
+    def by_function(self, of: SparkType, path: str, *, is_nullable: bool = False) -> Convert:
+        """Return the call of a user's function, whose result is checked."""
+        function = self.changes.converters[path]
+        if path.partition(".")[0] == "key" or "{key}" in path:
+            self.found.problems.append(f"{path}: keys may become equal by a function, and this release merges none so")
+        name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
+        self.found.notes.append(f"{path} is converted by {name}")
+        kind = arrow_type(of)
+
+        def convert(column: pa.Array) -> pa.Array:
+            try:
+                made: Any = function(column)
+                made = made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+                if not isinstance(made, pa.Array):
+                    raise TypeError(f"it returned {shown(made)}, and not an Arrow array")
+                if len(made) != len(column):
+                    raise ValueError(f"it returned {len(made):,} values for {len(column):,}")
+                if made.null_count and not is_nullable:
+                    raise ValueError(f"it returned {made.null_count:,} nulls, and the field may not be null")
+                return made.cast(kind)
+            except Exception as error:
+                raise IncompatibleState(
+                    f"{name} failed on the old values: {cause_text(error)}",
+                    path=path,
+                    advice=f"let the function take an array of {column.type}, and return one of {kind}",
+                ) from error
+
+        return convert
+
     def _filled(self, field: SparkField, path: str) -> Convert | None:
         """Return the function that returns as many values of a new field as a column has."""
         self.found.added.append(path)
@@ -206,6 +253,14 @@ class _Builder:
             )
             return None
         value = self.changes.fills[path]
+        if isinstance(value, Backfill):
+            if path.count(".") > 1 or not path.startswith("value."):
+                self.found.problems.append(f"{path}: a DataFrame fills whole fields of the value, as value.NAME")
+            if value.is_complete is False and not field.is_nullable:
+                self.found.problems.append(f"{path}: the field may not be null, so each key needs a row")
+            self.found.notes.append(f"{path} is new: from column {value.column!r} of a DataFrame")
+            kind = arrow_type(field.type)
+            return lambda column: pa.nulls(len(column), kind)
         self.found.notes.append(f"{path} is new: {'null' if value is None else shown(value)}")
         if value is None and not field.is_nullable and field.type.word != "void":
             self.found.problems.append(f"{path}: the field may not be null: say a value")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from typing import TYPE_CHECKING
 
 import attrs
@@ -12,7 +13,7 @@ from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists,
 from ....state.storage.source_guard import Read
 from ....state.storage.target_lock import claimed
 from ..logs import read_logs
-from ..operators import METADATA, with_prefixes
+from ..operators import METADATA, numbered, with_prefixes
 from .entries import EntryCopy
 from .providers import target_of
 from .report import StoreReport
@@ -21,7 +22,6 @@ from .variable_entries import VariableCopy
 if TYPE_CHECKING:
     from ....state.storage.files import Folder
     from ....state.storage.target_lock import Claim
-    from ..reader import SparkStore
     from .plan import MigrationPlan, StorePlan
 
 UNFINISHED = "stateshift_has_not_finished_this_copy_run_the_migration_again"
@@ -34,10 +34,17 @@ _OURS = re.compile(r"_(claim|run|late)-[0-9a-f]{12}")
 
 @attrs.define
 class Copy:
-    """A run that writes a copy."""
+    """A run that writes a copy.
+
+    Attributes:
+        plan: What it does.
+        folder: The folder of the copy.
+        new_id: The id of the query, if the copy gets one of its own.
+    """
 
     plan: MigrationPlan
     folder: Folder
+    new_id: str = attrs.field(factory=lambda: str(uuid.uuid4()))
 
     def run(self) -> tuple[StoreReport, ...]:
         """Write the copy, and publish it."""
@@ -99,23 +106,24 @@ class Copy:
                 continue
             _copied(source, name, self.folder)
         for plan in self.plan.stores:
-            number = plan.store.operator
-            metadata = source.folder(f"state/{number}")
-            if metadata.exists(METADATA):
-                for name in metadata.folder(METADATA).names_below():
-                    if not name.rpartition("/")[2].startswith("."):
-                        self._copy_metadata(plan, name)
+            self._copy_metadata(plan)
 
-    def _copy_metadata(self, plan: StorePlan, name: str) -> None:
-        """Copy what is said of an operator; keys with more columns, or fewer, have another prefix."""
-        store, path = plan.store, f"state/{plan.store.operator}/{METADATA}/{name}"
-        if plan.prefix_columns == (store.facts.prefix_columns or 0):
-            _copied(self.plan.source.folder, path, self.folder)
+    def _copy_metadata(self, plan: StorePlan) -> None:
+        """Copy what Spark says of an operator, with the number, partitions and prefixes that it has in the copy."""
+        store, target = plan.store, self.folder.folder(f"state/{plan.number}/{METADATA}")
+        if not store.folder.exists(METADATA):
             return
-        data = with_prefixes(self.plan.source.folder.read(path), {store.facts.name: plan.prefix_columns})
-        parent, _, last = path.rpartition("/")
-        self.folder.folder(parent).create()
-        self.folder.folder(parent).write(last, data)
+        metadata = store.folder.folder(METADATA)
+        has_prefix = plan.prefix_columns == (store.facts.prefix_columns or 0)
+        for name in metadata.names_below():
+            if name.rpartition("/")[2].startswith("."):
+                continue
+            if has_prefix and not plan.is_empty and plan.number == store.operator:
+                _copied(metadata, name, target)
+                continue
+            data = numbered(metadata.read(name), plan.number, store.facts.partitions if plan.is_empty else None)
+            target.folder(name.rpartition("/")[0]).create() if "/" in name else target.create()
+            target.write(name, data if has_prefix else with_prefixes(data, {store.facts.name: plan.prefix_columns}))
 
     def _is_kept(self, inner: list[str]) -> bool:
         return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch
@@ -124,15 +132,15 @@ class Copy:
         """Write the partitions of a store, and count what was written."""
         store = plan.store
         with located(operator=store.operator, state=store.name):
-            first = target_of(self.folder, store, 0).folder(METADATA)
+            first = target_of(self.folder, plan.number, plan.store, 0).folder(METADATA)
             first.create()
             first.write("schema", plan.schema_file)
             if not plan.is_converted:
                 for partition in range(store.partitions):
-                    self._copy_partition(store, partition)
+                    self._copy_partition(plan, partition)
                 return StoreReport.of(plan)
             read, merged = EntryCopy(self.plan, plan, self.folder).run()
-            written = tuple(self._count(store, partition) for partition in range(store.partitions))
+            written = tuple(self._count(plan, partition) for partition in range(store.partitions))
             if sum(read) != sum(written) + merged or (plan.key.convert is None and read != written):
                 raise MigrationFailed(
                     f"{sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were merged",
@@ -141,17 +149,24 @@ class Copy:
                 )
             return attrs.evolve(StoreReport.of(plan), read=read, written=written, merged=merged)
 
-    def _copy_partition(self, store: SparkStore, partition: int) -> None:
+    def _copy_partition(self, plan: StorePlan, partition: int) -> None:
         """Copy the files that are the last committed version of a partition."""
-        source, target = store._partition(partition), target_of(self.folder, store, partition)  # noqa: SLF001 - of this package
+        source = plan.store._partition(partition)  # noqa: SLF001 - of this package
+        target = target_of(self.folder, plan.number, plan.store, partition)
         target.create()
-        for name in store.files(partition):
+        for name in plan.store.files(partition):
             _copied(source, name, target)
 
-    def _count(self, store: SparkStore, partition: int) -> int:
+    def _count(self, plan: StorePlan, partition: int) -> int:
         """Read what was written, and count it."""
-        copy = store.copied_to(self.folder.folder(f"state/{store.operator}"))
+        store = attrs.evolve(plan.store, log=self.plan.source.log)  # one that starts empty has no batch of its own
+        copy = store.copied_to(self.folder.folder(f"state/{plan.number}"))
         return sum(len(keys) for keys, _ in copy.stored_blocks(partition))
+
+    def _metadata(self) -> bytes:
+        """Return what makes the copy a checkpoint: the id of its query."""
+        found = self.plan.source.folder.read("metadata")
+        return json.dumps(json.loads(found) | {"id": self.new_id}).encode() if self.plan.has_new_id else found
 
     def _publish(self, claim: Claim) -> None:
         """Check that the query has not gone on, and let Spark see the copy."""
@@ -167,7 +182,7 @@ class Copy:
         claim.require()
         if self.folder.read("metadata") != self._marker:
             raise MigrationFailed("something else has written to the target", advice="find out what, and migrate again")
-        self.folder.write("metadata", source.folder.read("metadata"))
+        self.folder.write("metadata", self._metadata())
         self.folder.sync()
 
 

@@ -147,5 +147,8 @@ class EntryCopy:
             new_keys = encode_rows(column, self.plan.schema.key)
         new_values = stored_rows(values)
         if self.plan.value.convert is not None:
-            new_values = encode_rows(self.plan.value.convert(decode_rows(values, old.value)), self.plan.schema.value)
+            column = self.plan.value.convert(decode_rows(values, old.value))
+            for fill in self.plan.filled:
+                column = fill.into(column, rows_of(new_keys))
+            new_values = encode_rows(column, self.plan.schema.value)
         return new_keys, new_values, partition

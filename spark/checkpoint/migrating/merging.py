@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....serializers.errors import IncompatibleState, cause_text
-from ..rows import decode_rows
-from .conversion import arrow_type
+from ..rows import arrow_type, decode_rows
 from .row_encoder import encode_rows, longs_of, rows_of
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The checkpoint of a query, copied for a query whose state has other types: HDFS-backed provider, Spark's default.
 
-    report = migrate_checkpoint("/data/checkpoints/clicks", "/data/checkpoints/clicks-v2", like="/data/probe",
+    report = migrate_checkpoint("/data/checkpoints/clicks", "/data/checkpoints/clicks-v2", query=build_query(spark),
                                 changes={0: FieldChanges(fills={"value.count": 0})})
 
 The source is only read. The state after its last committed batch becomes one snapshot for each partition; query id,
@@ -14,16 +14,23 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ....serializers.errors import located
+from ....serializers.errors import IncompatibleState, located
 from ....state.storage.files import Folder
+from ..checking import Known, what_is_known
+from ..query import describe_stored
 from ..reader import PREFIX, SparkCheckpoint
 from .copying import Copy
-from .plan import plan_migration
+from .new_side import new_side
+from .plan import Said, plan_migration
 from .report import CheckpointReport, planned_reports
+from .ways_out import WayOut
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from .conversion import FieldChanges
 
@@ -32,23 +39,42 @@ def migrate_checkpoint(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    like: str | os.PathLike[str],
+    query: DataFrame | DataStreamWriter | None = None,
+    like: str | os.PathLike[str] | None = None,
+    was: DataFrame | DataStreamWriter | None = None,
     changes: Mapping[int, FieldChanges] | None = None,
+    operators: Mapping[int, int | None] | None = None,
+    accept: tuple[str, ...] = (),
     drop_uncommitted: bool = False,
+    new_query_id: bool = False,
+    require_recording: bool = False,
     dry_run: bool = False,
 ) -> CheckpointReport:
-    """Copy a checkpoint, with the state of its last committed batch under new types.
+    """Copy a checkpoint, with the state of its last committed batch under the types of a new query.
+
+    With `query`, what stands in the columns is compared, too, as far as a recording or `was` says it: a column that is
+    computed from the same elsewhere is taken from there, and one that is computed from something else is refused.
 
     Args:
         source: The checkpoint; it is only read, and its query must not run.
         target: The folder of the copy; it must be missing or empty, or have what a run left that died.
-        like: A checkpoint that the new query wrote, for example on a little data, whose types are the new ones.
-        changes: What the types do not say, by the number of the operator.
+        query: The new query: a streaming DataFrame, or its writer before `start()`. Spark plans it under the settings
+            that the checkpoint pins; nothing is started, and no source is read.
+        like: Instead of it a checkpoint that the new query wrote, for example on a little data; its types alone are
+            compared.
+        was: With `query`: the query that wrote the checkpoint, from the old code; by default a recording says it.
+        changes: What the types do not say, by the number of the old operator.
+        operators: The new numbers of old operators; None: the state is dropped. Others are paired by kind, keys and
+            what they compute where that is unique, and a new one without an old one starts empty.
+        accept: Rules whose findings are accepted, as in `check_query`.
         drop_uncommitted: Whether a batch that is planned and not committed is left out; else it is an error.
+        new_query_id: Whether the copy gets a query id of its own; else it keeps that of the source.
+        require_recording: Whether it is an error that neither `was` nor a recording says what the old query computed.
         dry_run: Whether to plan only.
 
     Raises:
-        IncompatibleState: The new types cannot take over the state, or changes are missing.
+        DeclarationError: Neither `query` nor `like` is given, or both are; or `was` did not write the checkpoint.
+        IncompatibleState: The new query cannot take over the state, or changes are missing.
         UnsupportedFormat: The checkpoint is of a kind that this release does not migrate.
         TargetExists: The target is not empty.
         SourceChanged: The query has gone on in the meantime.
@@ -56,18 +82,33 @@ def migrate_checkpoint(
     """
     start = time.perf_counter()
     old = SparkCheckpoint.open(source)
-    with located(savepoint=old.place):
-        plan = plan_migration(old, SparkCheckpoint.open(like), changes=changes or {}, drop_uncommitted=drop_uncommitted)
+    said = Said(changes or {}, operators or {}, accept, drop_uncommitted, new_query_id)
     folder = Folder.at(str(target).removeprefix(PREFIX))
-    reports = planned_reports(plan) if dry_run else Copy(plan, folder).run()
+    with new_side(old, like, query) as new:
+        with located(savepoint=old.place):
+            known = what_is_known(old, describe_stored(old), was) if new.is_planned else Known()
+            if require_recording and not (known.is_recorded or was is not None):
+                raise IncompatibleState(
+                    "nothing says what the query computed that wrote the whole state",
+                    advice=WayOut.of("name the old code ({was}); or leave out {recording}"),
+                    written="Nothing was written.",
+                )
+            plan = plan_migration(old, new, known, said)
+        copy = Copy(plan, folder)
+        reports = planned_reports(plan) if dry_run else copy.run()
+    own_id = "" if dry_run else copy.new_id
     return CheckpointReport(
         old.place,
         folder.place,
-        old.log.query_id,
+        own_id if new_query_id else old.log.query_id,
+        new_query_id,
         plan.batch,
         old.log.watermark_ms,
         plan.dropped_batch,
         reports,
+        plan.dropped_operators,
+        plan.known_from,
+        plan.not_compared,
         dry_run,
         time.perf_counter() - start,
     )

@@ -61,6 +61,7 @@ class OperatorFiles:
         facts = _said(folder)
         (store,) = facts["stateStoreInfo"]
         store["numPartitions"] = old.facts.stores[0].partitions
+        del store["stateSchemaFilePaths"]  # of a query that is planned anew, the file has another place each time
         (was,) = _said(old.stores[0].folder)["stateStoreInfo"]
         return cls(name, schema, facts, str(was["stateSchemaFilePaths"][0]).partition(":")[0])
 
@@ -75,6 +76,8 @@ class OperatorFiles:
         below = f"state/{number}/{SCHEMAS}/{DEFAULT_STORE}"
         schemas = folder.folder(below)
         schemas.create()
+        for name in schemas.names():  # a run that died may have given it another name
+            schemas.delete(name)
         schemas.write(self.schema_name, self.schema)
         (store,) = self.facts["stateStoreInfo"]
         store = store | {"stateSchemaFilePaths": [f"{self._root(folder)}/{below}/{self.schema_name}"]}

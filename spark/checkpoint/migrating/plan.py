@@ -9,19 +9,29 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
+from ..judging import hidden_in, sources_changed, with_plans
 from ..operators import METADATA, UNKNOWN
-from ..reader import PROVIDERS
+from ..query import describe_stored
+from ..reader import PROVIDERS, ROCKSDB
+from .backfill import FilledColumn
 from .conversion import Conversion, FieldChanges, conversion
+from .meaning import meaning_of, path_of_values
 from .merging import missing_rules
+from .pairing import paired
 from .variables import KINDS, ProcessorPlan, plan_processor
+from .ways_out import WayOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from ..checking import Known
     from ..logs import PlannedBatch
-    from ..reader import SparkCheckpoint, SparkStore
+    from ..query import QueryOperator
+    from ..reader import SparkCheckpoint, SparkOperator, SparkStore
     from ..schema_files import StoreSchema
     from ..spark_types import SparkType
+    from .new_side import NewSide
+    from .pairing import Pair
 
 _STREAMING = "spark.sql.streaming."
 _SAME_SETTINGS = {
@@ -39,7 +49,6 @@ REPEATED = (
 """What follows where a batch is dropped."""
 _SESSION, _JOIN = "session window", "stream-stream join"
 _ROWS_OF_JOINS = ("-keyWithIndexToValue", "-keyWithTsToValues", "-tsWithKey")
-_NUMBERS_OF_JOINS = "-keyToNumValues"
 
 
 @attrs.frozen
@@ -47,7 +56,8 @@ class StorePlan:
     """What is done with a store.
 
     Attributes:
-        store: The store.
+        store: The store; of an operator that starts empty, the new one, without entries.
+        number: The number of the operator in the new query.
         kind: The kind of its operator.
         key: The conversion of its keys.
         value: The conversion of its values.
@@ -55,9 +65,12 @@ class StorePlan:
         schema_file: The schema file, as Spark wrote it for the new types.
         prefix_columns: How many columns of a new key RocksDB has apart, in front of the others.
         changes: What the types do not say.
+        is_empty: Whether the operator has no old one, and starts empty.
+        filled: The fields whose values a DataFrame has.
     """
 
     store: SparkStore = attrs.field(repr=False)
+    number: int
     kind: str
     key: Conversion = attrs.field(repr=False)
     value: Conversion = attrs.field(repr=False)
@@ -65,11 +78,13 @@ class StorePlan:
     schema_file: bytes = attrs.field(repr=False)
     prefix_columns: int
     changes: FieldChanges
+    is_empty: bool = False
+    filled: tuple[FilledColumn, ...] = ()
 
     @property
     def is_converted(self) -> bool:
         """Whether entries change; else the files are copied."""
-        return self.key.convert is not None or self.value.convert is not None
+        return self.is_empty or self.key.convert is not None or self.value.convert is not None
 
     @property
     def may_collide(self) -> bool:
@@ -88,8 +103,11 @@ class StorePlan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What changes, a line each."""
+        if self.is_empty:
+            return ("it has no old operator, and starts empty",)
         dropped = (f"{path} is dropped" for part in (self.key, self.value) for path in part.dropped)
-        return (*self.key.notes, *self.value.notes, *dropped)
+        moved = [f"it was operator {self.store.operator}"] if self.number != self.store.operator else []
+        return (*moved, *self.key.notes, *self.value.notes, *dropped)
 
 
 @attrs.frozen
@@ -99,9 +117,13 @@ class MigrationPlan:
     Attributes:
         source: The checkpoint to copy.
         stores: What is done with each store.
-        dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
         batch: The last committed batch.
+        dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
         processors: What is done with the variables of each transformWithState.
+        dropped_operators: The operators whose state the copy does not have.
+        has_new_id: Whether the copy gets a query id of its own.
+        known_from: From where it is known what the old query computed; "": it is not.
+        not_compared: What was not compared, a line each.
     """
 
     source: SparkCheckpoint
@@ -109,6 +131,10 @@ class MigrationPlan:
     batch: int
     dropped_batch: int | None = None
     processors: tuple[ProcessorPlan, ...] = ()
+    dropped_operators: tuple[str, ...] = ()
+    has_new_id: bool = False
+    known_from: str = ""
+    not_compared: tuple[str, ...] = ()
 
     @property
     def settings(self) -> PlannedBatch:
@@ -120,50 +146,197 @@ class MigrationPlan:
     def digest(self) -> str:
         """Return a digest of what the copy will contain; a run resumes only what has the same one."""
         log = self.source.log
-        facts = [self.source.place, log.query_id, self.batch, self.dropped_batch]
-        facts += [[one.store.operator, one.store.name, one.schema_file.hex(), repr(one.changes)] for one in self.stores]
+        facts = [self.source.place, log.query_id, self.batch, self.dropped_batch, self.has_new_id]
         facts += [
-            [one.operator.number, one.files.schema.hex(), json.dumps(one.files.facts), repr(one.changes)]
+            [
+                one.number,
+                one.is_empty or one.store.operator,
+                one.store.name,
+                one.schema_file.hex(),
+                *one.changes.digest(),
+                *(filled.digest for filled in one.filled),
+            ]
+            for one in self.stores
+        ]
+        facts += [
+            [one.operator.number, one.files.schema.hex(), json.dumps(one.files.facts), *one.changes.digest()]
             for one in self.processors
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
-def plan_migration(
-    old: SparkCheckpoint,
-    new: SparkCheckpoint,
-    *,
-    changes: Mapping[int, FieldChanges],
-    drop_uncommitted: bool = False,
-) -> MigrationPlan:
+@attrs.frozen
+class Said:
+    """What types do not say of a migration.
+
+    Attributes:
+        changes: The changes of rows, by the number of the old operator.
+        operators: The new numbers of old operators; None: the state is dropped.
+        accept: Rules whose findings are accepted, as in a check.
+        drop_uncommitted: Whether a batch that is not committed is left out.
+        new_query_id: Whether the copy gets a query id of its own.
+    """
+
+    changes: Mapping[int, FieldChanges] = attrs.field(factory=dict)
+    operators: Mapping[int, int | None] = attrs.field(factory=dict)
+    accept: tuple[str, ...] = ()
+    drop_uncommitted: bool = False
+    new_query_id: bool = False
+
+
+def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said) -> MigrationPlan:
     """Return what a migration does; nothing is written. Arguments and errors as in `migrate_checkpoint`."""
-    batch = _require_committed(old, drop_uncommitted=drop_uncommitted)
+    batch = _require_committed(old, drop_uncommitted=said.drop_uncommitted)
     _require_same_query(old, new)
+    stored = describe_stored(old)
+    were = with_plans(stored, known.query)
+    pairs, unclear = paired(were, new.query.operators, said.operators)
     stores: list[StorePlan] = []
     processors: list[ProcessorPlan] = []
-    problems: list[str] = []
-    for was, now in zip(old.operators, new.operators, strict=True):
-        of_operator = changes.get(was.number, FieldChanges())
+    fields: list[str] = []
+    meant: list[str] = []
+    for was, becomes in pairs:
+        if becomes is None:
+            continue
+        now = _operator(new.state, becomes.number)
+        if was is None or was.number != becomes.number:
+            _require_movable(old, becomes, starts_empty=was is None)
+        if was is None:
+            stores += (_empty_store(one, becomes.kind, old) for one in now.stores)
+            continue
+        meaning = meaning_of(was, becomes, said.changes.get(was.number, FieldChanges()), said.accept)
+        fields += (f"operator {was.title}: {problem}" for problem in meaning.problems)
+        meant += (f"operator {was.title}: {problem}" for problem in meaning.meant)
+        before = _operator(old, was.number)
         if was.kind in KINDS:
             found: list[str] = []
-            processors.append(plan_processor(was, now, of_operator, found))
-            problems += (f"operator {was.title}: {problem}" for problem in found)
+            processors.append(plan_processor(before, now, meaning.changes, found))
+            fields += (f"operator {was.title}: {problem}" for problem in found)
             continue
-        plans = [_store_plan(store, was.kind, now.store(store.name), of_operator) for store in was.stores]
-        problems += (f"operator {was.title}: {problem}" for problem in dict.fromkeys(_problems(plans, of_operator)))
+        plans = [_store_plan(store, was.kind, now.store(store.name), meaning.changes) for store in before.stores]
+        fields += (f"operator {was.title}: {problem}" for problem in _problems(plans, meaning.changes))
         stores += plans
-    unknown = set(changes) - {one.number for one in old.operators}
-    problems += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
-    if problems:
+    unknown = set(said.changes) - {one.number for one in old.operators}
+    fields += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
+    if new.is_planned and "SPK-15" not in said.accept:
+        changed = sources_changed(stored, new.query, known.query)
+        meant += (f"sources: {one.old} -> {one.new}: {one.reason} [{one.rule}]" for one in changed)
+    if problems := [*unclear, *fields, *meant]:
         raise IncompatibleState(
             "the state cannot be taken over as it stands",
-            details=[f"  {problem}" for problem in problems],
-            advice="for each field: --fill OPERATOR:PATH=VALUE (JSON; null for none), or --rename-field"
-            " OPERATOR:OLD=NEW, or --merge-field OPERATOR:PATH=sum|min|max, or --ttl OPERATOR:VARIABLE=MS; such as"
-            " --fill 0:value.count=0",
+            details=[f"  {problem}" for problem in dict.fromkeys(problems)],
+            advice=_ways_out(unclear, fields, meant),
             written="Nothing was written.",
         )
-    return MigrationPlan(old, tuple(stores), batch, old.log.unfinished, tuple(processors))
+    dropped = tuple(one.title for one in were if said.operators.get(one.number, 0) is None)
+    stores = [attrs.evolve(one, filled=_filled(one)) for one in stores]
+    return MigrationPlan(
+        old,
+        tuple(stores),
+        batch,
+        old.log.unfinished,
+        tuple(processors),
+        dropped,
+        said.new_query_id,
+        known.query.origin if known.query else "",
+        tuple(_not_compared(new, known, pairs)),
+    )
+
+
+def _ways_out(unclear: list[str], fields: list[str], meant: list[str]) -> WayOut:
+    """Return what a caller can do about problems of each kind."""
+    ways = ["for an operator, such as {map}"] if unclear else []
+    if fields:
+        ways.append("for a field, such as {fill}, {rename} or {convert}")
+    if any("merged" in one for one in fields):
+        ways.append("for values of keys that become equal, such as {merge}")
+    if any("time to live" in one for one in fields):
+        ways.append("for a variable that expires, such as {ttl}")
+    if meant:
+        ways.append("for a change that is meant, such as {accept}")
+    return WayOut.of("; ".join(ways))
+
+
+def _operator(checkpoint: SparkCheckpoint, number: int) -> SparkOperator:
+    return next(one for one in checkpoint.operators if one.number == number)
+
+
+def _not_compared(new: NewSide, known: Known, pairs: Iterable[Pair]) -> Iterator[str]:
+    """Yield what nobody compared: a line each."""
+    if not new.is_planned:
+        yield "what types do not show, such as which column is aggregated, or the length of windows"
+        return
+    if known.gap:
+        yield known.gap
+    for was, becomes in pairs:
+        if was is not None and becomes is not None:
+            title = f"operator {becomes.title}"
+            if was.is_planned:
+                yield from (f"{title}: {what}" for what in becomes.unseen)
+            else:
+                yield f"{title}: {hidden_in(was.kind)}"
+
+
+def _empty_store(store: SparkStore, kind: str, old: SparkCheckpoint) -> StorePlan:
+    """Return the plan of a store of an operator that has no old one."""
+    partitions = max((one.facts.partitions for each in old.operators for one in each.stores), default=0)
+    facts = attrs.evolve(store.facts, partitions=partitions or store.facts.partitions)
+    empty = attrs.evolve(store, log=attrs.evolve(old.log, committed=None), facts=facts)
+    schema, file = _schema(empty), _schema_file(store)
+    return StorePlan(
+        empty, store.operator, kind, Conversion(), Conversion(), schema, file, store.facts.prefix_columns or 0,
+        FieldChanges(), is_empty=True,
+    )  # fmt: skip
+
+
+def _require_movable(old: SparkCheckpoint, new: QueryOperator, *, starts_empty: bool) -> None:
+    """Refuse operators that start empty or get another number, where no test shows that Spark reads the copy.
+
+    Raises:
+        UnsupportedFormat: It is such a one.
+    """
+    planned = old.log.last
+    where = "transformWithState" if new.kind in KINDS else ""
+    if planned is not None and planned.provider == ROCKSDB:
+        where = where or "the RocksDB provider"
+    if old.log.format != 1:
+        where = where or f"checkpoint format {old.log.format}"
+    if where:
+        what = "starts empty beside the state of others" if starts_empty else "gets another number"
+        raise UnsupportedFormat(
+            f"operator {new.title} of the new query {what}, and this release does not do that with {where}",
+            advice="keep the operators of the old query and their numbers, or start with a new checkpoint",
+            written="Nothing was written.",
+        )
+
+
+def _schema(store: SparkStore) -> StoreSchema:
+    """Return the types of a store.
+
+    Raises:
+        UnsupportedFormat: It has none that this release writes.
+    """
+    if store.schema is None or store.family is not None:
+        raise UnsupportedFormat(
+            store.unsupported or "state in column families of RocksDB is not migrated by this release",
+            operator=store.operator,
+            state=store.name,
+            advice="start the new query with a new checkpoint",
+            written="Nothing was written.",
+        )
+    return store.schema
+
+
+def _schema_file(store: SparkStore) -> bytes:
+    return store._partition(0).read(f"{METADATA}/schema")  # noqa: SLF001 - of this package
+
+
+def _filled(plan: StorePlan) -> tuple[FilledColumn, ...]:
+    """Read the values that DataFrames have for fields of a store."""
+    schema = plan.schema
+    return tuple(
+        FilledColumn.of(fill, path, schema.key, schema.value) for path, fill in sorted(plan.changes.backfills.items())
+    )
 
 
 def _require_committed(old: SparkCheckpoint, *, drop_uncommitted: bool) -> int:
@@ -191,16 +364,18 @@ def _require_committed(old: SparkCheckpoint, *, drop_uncommitted: bool) -> int:
     if log.unfinished is not None and not drop_uncommitted:
         raise MigrationFailed(
             f"batch {log.unfinished} is planned and not committed: the query is running it, or died in it",
-            advice="start the old code once more, let it finish the batch and stop it; or drop the batch with"
-            f" --drop-uncommitted: {REPEATED}",
+            advice=WayOut.of(
+                f"start the old code once more, let it finish the batch and stop it; or drop the batch with {{drop}}:"
+                f" {REPEATED}"
+            ),
             written="Nothing was written.",
         )
     return log.committed
 
 
-def _require_same_query(old: SparkCheckpoint, new: SparkCheckpoint) -> None:
-    """Refuse checkpoints of queries with other operators, sources or settings, and other providers."""
-    for checkpoint in (old, new):
+def _require_same_query(old: SparkCheckpoint, new: NewSide) -> None:
+    """Refuse checkpoints of queries with other sources or settings, and other providers."""
+    for checkpoint in (old, new.state):
         planned = checkpoint.log.last
         if planned is None or planned.provider not in PROVIDERS:
             provider = "no provider" if planned is None else planned.provider
@@ -210,63 +385,37 @@ def _require_same_query(old: SparkCheckpoint, new: SparkCheckpoint) -> None:
                 advice="start the new query with a new checkpoint",
                 written="Nothing was written.",
             )
-    was, now = ([one.facts.name for one in checkpoint.operators] for checkpoint in (old, new))
     details = []
-    if was != now:
-        details.append(f"  operators: {', '.join(was) or 'none'} -> {', '.join(now) or 'none'}")
     assert old.log.last is not None  # noqa: S101 - checked above
-    assert new.log.last is not None  # noqa: S101 - checked above
-    sources = [[one.name for one in log.sources] for log in (old.log.last, new.log.last)]
-    if sources[0] != sources[1]:
-        details.append(f"  sources: {', '.join(sources[0])} -> {', '.join(sources[1])}")
-    providers = [log.provider for log in (old.log.last, new.log.last)]
+    assert new.state.log.last is not None  # noqa: S101 - checked above
+    sources = [one.name for one in old.log.last.sources]
+    now = new.query.sources
+    if len(sources) != len(now) or (not new.is_planned and sources != list(now)):
+        details.append(f"  sources: {', '.join(sources)} -> {', '.join(now)}")
+    providers = [log.provider for log in (old.log.last, new.state.log.last)]
     if providers[0] != providers[1]:
         details.append(
             f"  provider of state stores: {' -> '.join(providers)}; the old one stays, so set it for the probe"
         )
     for name, default in _SAME_SETTINGS.items():
-        pinned, other = (log.settings.get(name, default) for log in (old.log.last, new.log.last))
+        pinned, other = (log.settings.get(name, default) for log in (old.log.last, new.state.log.last))
         if pinned != other:
             details.append(f"  the setting {name}: {pinned} -> {other}; the old one stays, so set it before the probe")
     if details:
         raise IncompatibleState(
             "the new query differs in more than the types of its state",
             details=details,
-            advice="operators and sources are paired by their numbers: keep them, or start with a new checkpoint",
+            advice="sources are paired by their numbers: keep them, or start with a new checkpoint",
             written="Nothing was written.",
         )
 
 
 def _store_plan(store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges) -> StorePlan:
-    old_schema, schema = store.schema, new.schema
-    if store.family is not None or new.family is not None:
-        raise UnsupportedFormat(
-            "state in column families of RocksDB is not migrated by this release",
-            operator=store.operator,
-            state=store.name,
-            advice="start the new query with a new checkpoint",
-            written="Nothing was written.",
-        )
-    if old_schema is None or schema is None:
-        raise UnsupportedFormat(
-            store.unsupported or new.unsupported,
-            operator=store.operator,
-            state=store.name,
-            advice="start the new query with a new checkpoint",
-            written="Nothing was written.",
-        )
-    file = new._partition(0).read(f"{METADATA}/schema")  # noqa: SLF001 - of this package
+    old_schema, schema, file = _schema(store), _schema(new), _schema_file(new)
     key = conversion(old_schema.key, schema.key, "key", changes)
-    value = conversion(old_schema.value, schema.value, _path_of_values(store.name, kind), changes)
-    return StorePlan(store, kind, key, value, schema, file, new.facts.prefix_columns or 0, changes)
-
-
-def _path_of_values(store: str, kind: str) -> str:
-    """Return what the paths of a store's values begin with; both sides of a join have rows of their own."""
-    if kind != _JOIN:
-        return "value"
-    side, _, rest = store.partition("-")
-    return f"{side}.{'number' if f'-{rest}' == _NUMBERS_OF_JOINS else 'value'}"
+    value = conversion(old_schema.value, schema.value, path_of_values(store.name, kind), changes)
+    prefix_columns = new.facts.prefix_columns or 0
+    return StorePlan(store, new.operator, kind, key, value, schema, file, prefix_columns, changes)
 
 
 _CONVERTED = {
@@ -327,6 +476,7 @@ def _collisions(plan: StorePlan) -> Iterator[str]:
     if told := _NEVER_MERGED.get(plan.kind):
         yield f"{dropped}: keys may become equal without it: {told}; keep it, or start with a new checkpoint"
         return
+    yield from (f"{path}: keys may become equal, so that a DataFrame cannot fill it" for path in plan.changes.backfills)
     for path in missing_rules(plan.schema.value, plan.changes.merges):
         yield f"{path}: keys may become equal without {dropped}: say how their values are merged"
 

@@ -40,9 +40,9 @@ _BUFFER_BYTES = 128 << 20
 _HEAD = b"\0"
 
 
-def target_of(folder: Folder, store: SparkStore, partition: int) -> Folder:
-    """Return the folder of a partition of a store in a copy."""
-    of_partition = folder.folder(f"state/{store.operator}/{partition}")
+def target_of(folder: Folder, number: int, store: SparkStore, partition: int) -> Folder:
+    """Return the folder of a partition of a store in a copy, where its operator has this number."""
+    of_partition = folder.folder(f"state/{number}/{partition}")
     return of_partition if store.facts.name == DEFAULT_STORE else of_partition.folder(store.facts.name)
 
 
@@ -85,7 +85,7 @@ class Provider(ABC):
 
     def target(self, partition: int) -> Folder:
         """Return the folder of a partition in the copy."""
-        return target_of(self.folder, self.plan.store, partition)
+        return target_of(self.folder, self.plan.number, self.plan.store, partition)
 
     def is_written(self, partition: int) -> bool:
         """Whether a partition is complete."""

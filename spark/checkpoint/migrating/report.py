@@ -20,19 +20,21 @@ class StoreReport:
     """What was done with a store.
 
     Attributes:
-        operator: The number of the operator.
+        operator: The number of the operator in the new query.
         kind: The kind of the operator.
+        was: The number of the old operator; None: there is none, and it starts empty.
         store: The name of the store.
         is_converted: Whether its entries were converted; else its files were copied.
         read: The entries read from each partition; () if files were copied.
         written: The entries in each partition of the copy, counted after it was written.
         merged: The entries whose keys had become equal to others'.
         notes: What changed, a line each.
-        done: What was done, if it is neither of these two: `new`, `dropped`.
+        done: What was done, if it is neither of these two: `starts empty`, `new`, `dropped`.
     """
 
     operator: int
     kind: str
+    was: int | None
     store: str
     is_converted: bool
     read: tuple[int, ...] = ()
@@ -45,7 +47,9 @@ class StoreReport:
     def of(cls, plan: StorePlan) -> StoreReport:
         """Return the report of a store of which no entry was converted yet."""
         store = plan.store
-        return cls(store.operator, plan.kind, store.name, plan.is_converted, notes=plan.notes)
+        was = None if plan.is_empty else store.operator
+        done = "starts empty" if plan.is_empty else ""
+        return cls(plan.number, plan.kind, was, store.name, plan.is_converted, notes=plan.notes, done=done)
 
 
 def variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
@@ -54,12 +58,13 @@ def variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
     of_key = (*plan.key.notes, *(f"{path} is dropped" for path in plan.key.dropped))
     for index, one in enumerate(plan.variables):
         notes = (*(of_key if index == 0 else ()), *one.notes)
-        yield StoreReport(number, kind, one.now.name, is_converted=True, notes=notes)
+        yield StoreReport(number, kind, number, one.now.name, is_converted=True, notes=notes)
     for name in plan.added:
-        yield StoreReport(number, kind, name, is_converted=False, notes=(f"{name} is new, and empty",), done="new")
+        note = f"{name} is new, and empty"
+        yield StoreReport(number, kind, number, name, is_converted=False, notes=(note,), done="new")
     for store in plan.dropped:
         note = f"{store.name} is dropped, with all its entries"
-        yield StoreReport(number, kind, store.name, is_converted=False, notes=(note,), done="dropped")
+        yield StoreReport(number, kind, number, store.name, is_converted=False, notes=(note,), done="dropped")
 
 
 def planned_reports(plan: MigrationPlan) -> tuple[StoreReport, ...]:
@@ -77,11 +82,15 @@ class CheckpointReport:
     Attributes:
         source: The place of the source.
         target: The place of the copy.
-        query_id: The id of the query, which the copy keeps.
+        query_id: The id of the query in the copy; "" in a dry run, if the copy is to get one of its own.
+        has_new_id: Whether that is another one than in the source.
         batch: The last committed batch; the new query goes on with the next one.
         watermark_ms: The event-time watermark, in milliseconds since 1970; 0: none.
         dropped_batch: The batch that was not committed, and is planned again.
         stores: What was done with each store.
+        dropped_operators: The operators whose state the copy does not have.
+        known_from: From where it is known what the old query computed; "": it is not.
+        not_compared: What was not compared, a line each.
         dry_run: Whether nothing was written.
         seconds: The duration.
     """
@@ -89,14 +98,34 @@ class CheckpointReport:
     source: str
     target: str
     query_id: str
+    has_new_id: bool
     batch: int
     watermark_ms: int
     dropped_batch: int | None
     stores: tuple[StoreReport, ...]
+    dropped_operators: tuple[str, ...] = ()
+    known_from: str = ""
+    not_compared: tuple[str, ...] = ()
     dry_run: bool = False
     seconds: float = 0.0
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before the new query starts."""
-        return () if self.dropped_batch is None else (f"batch {self.dropped_batch} is dropped: {REPEATED}",)
+        dropped = (f"the state of operator {one} is dropped" for one in self.dropped_operators)
+        batch = () if self.dropped_batch is None else (f"batch {self.dropped_batch} is dropped: {REPEATED}",)
+        return (*dropped, *batch)
+
+    @property
+    def going_back(self) -> str:
+        """What going back to the source means once the new query has committed a batch."""
+        delta = (
+            "Delta takes the batch of the other query for a new one, so its rows are there twice"
+            if self.has_new_id
+            else "Delta leaves it out, too"
+        )
+        return (
+            f"until the new query has committed batch {self.batch + 1}, the old one goes on from the source as if"
+            " nothing had happened; after that the old one plans the batch again, with rows of its own: a sink that"
+            f" writes again has both, a file sink leaves the batch out, {delta}"
+        )

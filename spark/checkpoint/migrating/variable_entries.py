@@ -93,7 +93,8 @@ class VariableCopy:
             yield self._counted(report, plans[report.store], written)
 
     def _target(self, partition: int) -> Folder:
-        return target_of(self.folder, self.plan.operator.stores[0], partition)
+        operator = self.plan.operator
+        return target_of(self.folder, operator.number, operator.stores[0], partition)
 
     @property
     def _families(self) -> dict[str, WrittenFamily]:

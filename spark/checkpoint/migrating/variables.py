@@ -131,6 +131,7 @@ def plan_processor(was: SparkOperator, now: SparkOperator, changes: FieldChanges
                 store.unsupported, operator=was.title, state=store.name,
                 advice="start the new query with a new checkpoint", written="Nothing was written.",
             )  # fmt: skip
+    problems += (f"{path}: a DataFrame fills no variable: say one value" for path in changes.backfills)
     plans = _Plans(was, now, changes, problems)
     plan = plans.run()
     changed = plan.key.convert is not None or any(not one.is_same for one in plan.variables)

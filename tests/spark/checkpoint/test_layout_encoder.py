@@ -13,9 +13,9 @@ from spark_rows import columns, integers
 
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.spark.checkpoint.layouts import RowEncoding
-from stateshift.spark.checkpoint.migrating.conversion import arrow_type
 from stateshift.spark.checkpoint.migrating.layout_encoder import LayoutEncoder
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.spark.checkpoint.rows import arrow_type
 from stateshift.spark.checkpoint.schema_files import KeyLayout
 from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
 

@@ -194,7 +194,7 @@ def test_values_of_keys_that_become_equal_are_merged_by_rules(tmp_path, name):
 
 
 def test_another_query_is_refused(tmp_path):
-    with pytest.raises(IncompatibleState, match="stateStoreSave -> dedupe"):
+    with pytest.raises(IncompatibleState, match="no operator of the kind"):
         migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("dedup"))
     with pytest.raises(IncompatibleState, match=r"aggregation\.stateFormatVersion: 2 -> 1"):
         migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("aggregation-v1"))
@@ -202,6 +202,26 @@ def test_another_query_is_refused(tmp_path):
         migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("rocksdb"))
     with pytest.raises(UnsupportedFormat, match="column families"):
         migrate_checkpoint(place("join-v4"), tmp_path / "new", like=place("join-v4"))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("rocksdb", "the RocksDB provider"),
+        ("rocksdb-format-2", "the RocksDB provider"),
+        ("transform", "transformWithState"),
+    ],
+)
+def test_an_operator_that_starts_empty_is_refused_where_nothing_shows_that_spark_reads_it(tmp_path, name, told):
+    with pytest.raises(UnsupportedFormat, match=f"starts empty .* does not do that with {told}"):
+        migrate_checkpoint(place(name), tmp_path / "new", like=place(name), operators={0: None})
+    assert not (tmp_path / "new").exists()
+
+
+def test_keys_are_not_converted_by_a_function_which_could_make_them_equal(tmp_path):
+    changes = {0: FieldChanges(converters={"key.k": lambda keys: keys})}
+    with pytest.raises(IncompatibleState, match=r"key\.k: keys may become equal by a function"):
+        migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("aggregation"), changes=changes)
 
 
 @pytest.mark.parametrize("name", ["aggregation", "rocksdb-zips-2", "rocksdb-changelog"])

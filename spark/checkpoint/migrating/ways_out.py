@@ -1,0 +1,34 @@
+"""Ways out of an error, in the words of the caller: arguments in Python, options on the command line."""
+
+from __future__ import annotations
+
+OPTIONS = {
+    "fill": ('changes={0: FieldChanges(fills={"value.count": 0})}', "--fill 0:value.count=0 (JSON; null for none)"),
+    "rename": ('FieldChanges(renames={"value.new": "value.old"})', "--rename-field 0:value.old=value.new"),
+    "convert": ('FieldChanges(converters={"value.x": function})', "--convert-field 0:value.x=module:function"),
+    "merge": ('FieldChanges(merges={"value.x": "sum"})', "--merge-field 0:value.x=sum|min|max"),
+    "ttl": ('FieldChanges(ttls={"count": "3600000"})', "--ttl 0:count=3600000 (milliseconds after the last batch)"),
+    "map": ("operators={0: 1}, {0: None} to drop its state", "--map 0:1, --map 0: to drop its state"),
+    "accept": ('accept=("SPK-13",)', "--accept SPK-13"),
+    "was": ("was=old_query", "--was MODULE:FUNCTION"),
+    "recording": ("require_recording=True", "--require-recording"),
+    "drop": ("drop_uncommitted=True", "--drop-uncommitted"),
+}
+"""Each option of a migration: as an argument in Python, and on the command line."""
+
+
+class WayOut(str):  # noqa: SLOT000 - it has an attribute
+    """What to do, as a caller in Python does it.
+
+    Attributes:
+        command: The same on the command line.
+    """
+
+    command: str
+
+    @classmethod
+    def of(cls, text: str) -> WayOut:
+        """Return a text in which the names of options stand in braces."""
+        way = cls(text.format(**{name: python for name, (python, _) in OPTIONS.items()}))
+        way.command = text.format(**{name: command for name, (_, command) in OPTIONS.items()})
+        return way
