@@ -28,6 +28,7 @@ _SOURCES = {"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelat
 _PLAIN = {"SubqueryAlias", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
 _FACTS = {"timeout": "timeout", "timeMode": "time mode"}
 FILTER_ON_KEYS = "filter on keys"
+_RANDOM = {"Rand", "Randn", "Uuid", "RandStr", "Uniform", "MonotonicallyIncreasingID"}
 _WIDENED = {"byte", "short", "integer", "long", "float"}
 
 
@@ -171,7 +172,7 @@ class _Reader:
             rows = attrs.evolve(rows, columns=_columns(listed), texts=rows.texts | _named(listed, texts))
         elif node.name == "Filter":
             (condition,) = node.expressions("condition")
-            met = {texts.of(one): frozenset(map(texts.of, one.attributes())) for one in conjuncts(condition)}
+            met = {texts.of(one): _determined_by(one, texts) for one in conjuncts(condition)}
             rows = attrs.evolve(rows, conditions={**rows.conditions, **met})
         elif node.name == "EventTimeWatermark":
             (time,) = node.expressions("eventTime")
@@ -304,6 +305,13 @@ def _named(listed: Iterable[Node], texts: Texts) -> dict[int, str]:
 
 def _keys(nodes: Iterable[Node], texts: Texts) -> tuple[Column, ...]:
     return tuple(Column(str(node.arguments.get("name", "")), texts.of(node)) for node in nodes)
+
+
+def _determined_by(condition: Node, texts: Texts) -> frozenset[str]:
+    """Return the columns that decide a condition; of one that chance decides, too, there are none."""
+    if any(node.name in _RANDOM for node in condition.within()):
+        return frozenset()
+    return frozenset(map(texts.of, condition.attributes()))
 
 
 def _facts_of_keys(rows: _Rows, keys: tuple[Column, ...], *, by_time: bool = False) -> dict[str, str]:

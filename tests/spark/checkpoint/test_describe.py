@@ -145,6 +145,12 @@ def test_the_delay_is_told_where_an_operator_forgets_by_it(stream):
     assert all("filter on keys" in name for name in by_key[0])
 
 
+def test_a_condition_that_chance_decides_is_none_on_keys(stream):
+    (operator,) = describe(stream.source().where("rand(7) < length(a)").groupBy("a").count()).operators
+
+    assert "rand" in operator.facts["filters"]
+
+
 def test_the_code_of_functions_is_told_to_be_unseen(stream):
     upper = F.udf(lambda text: text.upper(), "string")
 
