@@ -23,6 +23,7 @@ IN_BRIEF = (3,)
 EXPLAINED = {
     "limit: another limit": "right unless the old limit was reached: the rows that it left out are gone",
     "aggregation: another expression of the same meaning": "expressions count as Spark plans them: n + 0 is not n",
+    "state: two fields exchange their names": "a migration takes fields by their names, Spark by their places",
 }
 """Changes that are refused, although Spark may yield what is right, with the reason."""
 
