@@ -24,6 +24,7 @@ EXPLAINED = {
     "limit: another limit": "right unless the old limit was reached: the rows that it left out are gone",
     "aggregation: another expression of the same meaning": "expressions count as Spark plans them: n + 0 is not n",
     "state: two fields exchange their names": "a migration takes fields by their names, Spark by their places",
+    "two operators: a filter before": "behind another operator a condition on keys is one as any other",
 }
 """Changes that are refused, although Spark may yield what is right, with the reason."""
 
@@ -43,7 +44,8 @@ class Outcome:
 
     @property
     def is_false_refusal(self):
-        return self.decision != "start" and self.alone == "right"
+        names = {self.pair.change, f"{self.pair.family}: {self.pair.change}"}
+        return self.decision != "start" and self.alone == "right" and not names & EXPLAINED.keys()
 
     def __str__(self):
         return f"{self.pair.family:14} {self.pair.change:55} {self.alone:8} {self.decision:8} {' '.join(self.rules)}"
@@ -118,4 +120,4 @@ def test_the_verdict_agrees_with_what_spark_does(spark, tmp_path, seed):
 
     print("", *(f"{seed:3} {one}" for one in outcomes), sep="\n")
     assert [str(one) for one in outcomes if one.is_wrong_start] == []
-    assert [str(one) for one in outcomes if one.is_false_refusal and one.pair.change not in EXPLAINED] == []
+    assert [str(one) for one in outcomes if one.is_false_refusal] == []
