@@ -49,7 +49,7 @@ CASES = {
     ),
     "another grouping key": (
         keeping(), keeping(key="b"), "unsaferow",
-        [("p", "p", "p"), ("y", "y", "y")], ("refuse", ["SPK-4", "SPK-11", "SPK-17"]), ("refuse", ["SPK-4", "SPK-11"]),
+        [("p", "p", "p"), ("y", "q", "y")], ("refuse", ["SPK-4", "SPK-11", "SPK-17"]), ("refuse", ["SPK-4", "SPK-11"]),
     ),
     "another time to live": (
         keeping(ttl_ms=HOUR_MS), keeping(ttl_ms=1), "unsaferow",
