@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15")
 """The rules whose findings a caller may accept: Spark starts, and goes on as the new code says, with the old state."""
 _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
+_AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
 _NEW = "start the new query with a new checkpoint"
 _KNOWN = {
@@ -310,6 +311,12 @@ def _operator(was: QueryOperator | None, becomes: QueryOperator | None, *, is_by
         return
     for store in sorted({*was.stores, *becomes.stores}):
         yield from _store(store, was, becomes, is_by_position=is_by_position)
+    for name in sorted({*was.modes} & {*becomes.modes}):
+        if was.modes[name] != becomes.modes[name]:
+            yield Finding(
+                "$", "SPK-20", _REFUSED, was.modes[name], becomes.modes[name],
+                f"the {name} is another one; Spark refuses to start", (f"keep the {name} of the old query", _NEW),
+            )  # fmt: skip
     if was.is_planned:
         yield from facts_changed(was, becomes)
     else:
@@ -354,8 +361,9 @@ def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_posi
     if is_by_position and was.kind in _WITH_FUNCTION:
         old_entry, told = _in_place(old_entry, new_entry, "$")
         yield from (one.below(step) for one in told)
+    is_avro = not is_by_position and was.kind in _OF_VARIABLES
     for finding in resolve(old_entry, new_entry):
-        yield _of_key(finding).below(step)
+        yield _of_key(_evolved(finding) if is_avro else finding).below(step)
     stood = {renamed.get(path, path): text for path, text in texts.items()}
     for path in (path for path in now if path in stood and stood[path] != now[path]):
         other = next((one for one, text in stood.items() if one != path and text == now[path]), None)
@@ -366,6 +374,15 @@ def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_posi
             f"the column is computed from something else, and Spark goes on with what is stored: {reason}",
             ("keep it as the old query computes it", _NEW, "accept that old and new values mix: --accept SPK-10"),
         ).below(step)  # fmt: skip
+
+
+def _evolved(finding: Finding) -> Finding:
+    """Return what is found on a value in avro: Spark itself reads it by the names of its fields, as it was written."""
+    is_wider = finding.rule == "SPK-5" and {finding.old, finding.new} <= _AVRO_NUMBERS
+    if not finding.path.startswith("$.value") or not (is_wider or finding.rule in {"SPK-2", "SPK-3"}):
+        return finding
+    reason = "values are in avro: Spark reads fields by name, a new one as null, and a number as the wider one"
+    return attrs.evolve(finding, verdict=_FINE, reason=reason, ways_out=())
 
 
 def _entry(schema: StoreSchema, renamed: Mapping[str, str]) -> SparkType:

@@ -89,6 +89,12 @@ class OperatorFacts:
         return frozenset(str(one.get("stateName")) for one in said if one.get("ttlEnabled"))
 
     @property
+    def modes(self) -> dict[str, str]:
+        """The time mode and the output mode of transformWithState, which Spark compares with those of a query."""
+        words = {"timeMode": "time mode", "outputMode": "output mode"}
+        return {word: str(self.properties[name]) for name, word in words.items() if name in self.properties}
+
+    @property
     def kind(self) -> str:
         """The kind of the operator, as a query's author calls it."""
         return _KINDS.get(self.name, self.name) or UNKNOWN

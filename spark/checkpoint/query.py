@@ -46,6 +46,7 @@ class QueryOperator:
         facts: What else decides what the operator keeps, by a name for people: filters, a time-out.
         unseen: What the plan does not show: the code of functions.
         is_planned: Whether columns and facts are known.
+        modes: The time mode and the output mode of transformWithState.
     """
 
     number: int
@@ -56,6 +57,7 @@ class QueryOperator:
     facts: Mapping[str, str] = attrs.field(factory=dict)
     unseen: tuple[str, ...] = ()
     is_planned: bool = False
+    modes: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def title(self) -> str:
@@ -162,7 +164,7 @@ def _stored(operator: SparkOperator) -> QueryOperator:
             unreadable = f"{store.name}: {store.unsupported or 'its types are not read by this release'}"
         else:
             schemas[store.name] = store.schema
-    return QueryOperator(operator.number, operator.kind, schemas, unreadable)
+    return QueryOperator(operator.number, operator.kind, schemas, unreadable, modes=operator.facts.modes)
 
 
 def _operator(operator: SparkOperator, plan: PlannedOperator) -> QueryOperator:
@@ -212,6 +214,7 @@ def _operator_data(operator: QueryOperator) -> dict[str, Any]:
         "columns": {name: dict(texts) for name, texts in operator.columns.items()},
         "facts": dict(operator.facts),
         "unseen": list(operator.unseen),
+        "modes": dict(operator.modes),
     }
 
 
@@ -234,6 +237,7 @@ def from_data(data: dict[str, Any], origin: str) -> QueryDescription:
             _texts(one["facts"]),
             tuple(map(str, one["unseen"])),
             is_planned=True,
+            modes=_texts(one.get("modes", {})),
         )
         for one in data["operators"]
     )

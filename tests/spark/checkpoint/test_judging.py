@@ -26,8 +26,8 @@ def operator(number=0, kind="aggregation", *, key=None, value=None, columns=None
     return QueryOperator(number, kind, stores, columns=of, facts=facts or {}, is_planned=True, **more)
 
 
-def query(*operators, sources=("s",)):
-    return QueryDescription("the query", operators, sources)
+def query(*operators, sources=("s",), settings=None):
+    return QueryDescription("the query", operators, sources, settings or {})
 
 
 def stored(description):
@@ -92,6 +92,24 @@ def test_a_new_variable_begins_empty_and_one_that_is_gone_is_refused_spk_14_and_
     assert judged(query(fewer), query(more)) == ("start", [("SPK-19", "$<seen>")])
     assert judged(query(more), query(fewer)) == ("refuse", [("SPK-14", "$<seen>")])
     assert judged(query(fewer), query(with_index)) == ("refuse", [("SPK-14", "$<$index>")])
+
+
+def test_another_mode_is_refused_as_spark_refuses_it_spk_20():
+    was = operator(kind="transformWithState", columns={}, modes={"output mode": "Update", "time mode": "NoTime"})
+    becomes = attrs.evolve(was, modes={"output mode": "Append", "time mode": "NoTime"})
+
+    assert judged(query(was), query(becomes)) == ("refuse", [("SPK-20", "$")])
+
+
+def test_values_in_avro_are_read_by_spark_itself_by_the_names_of_their_fields_spk_2_3_and_5():
+    was = operator(kind="transformWithState", value={"a": "integer", "b": "string"}, columns={})
+    becomes = operator(kind="transformWithState", value={"b": "string", "a": "long", "c": "integer"}, columns={})
+    of_key = operator(kind="transformWithState", key={"k": "long"}, value={"a": "integer", "b": "string"}, columns={})
+    of_rows, of_avro = ({"spark.sql.streaming.stateStore.encodingFormat": one} for one in ("unsaferow", "avro"))
+
+    assert judged(query(was, settings=of_rows), query(becomes))[0] == "migrate"
+    assert judged(query(was, settings=of_avro), query(becomes))[0] == "start"
+    assert judged(query(was, settings=of_avro), query(of_key))[0] != "start"
 
 
 def test_operators_are_paired_by_what_they_are_spk_14():
