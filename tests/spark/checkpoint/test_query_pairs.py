@@ -13,9 +13,9 @@ from random import Random
 
 import attrs
 import pytest
+from fault_seeds import chosen_seeds
 from pyspark.errors import PySparkException
 from query_pairs import FILES, OLD_FILES, draw, draw_rows, write_rows
-from seeds import chosen_seeds
 
 from stateshift.spark import check_query, start
 

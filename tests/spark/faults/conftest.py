@@ -20,7 +20,7 @@ from pathlib import Path
 import attrs
 import pyspark
 import pytest
-from seeds import chosen_seeds
+from fault_seeds import chosen_seeds
 
 from stateshift import Savepoint
 from stateshift.state.savepoint.verify import verify
