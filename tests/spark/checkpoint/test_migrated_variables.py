@@ -378,3 +378,12 @@ def test_a_dry_run_says_what_is_done_of_each_variable(tmp_path):
     assert set(notes) == {"by_name", "last", "names", "recent", "seen", "total", "$procTimers_keyToTimestamp"}
     assert notes["total"] == ("total.d is dropped",)
     assert not (tmp_path / "target").exists()
+
+
+def test_lists_with_row_checksums_are_refused(tmp_path):
+    source = place("transform-checksums")
+
+    with pytest.raises(UnsupportedFormat, match="lists with row checksums"):
+        migrate_checkpoint(source, tmp_path / "target", like=source)
+
+    assert not (tmp_path / "target").exists()
