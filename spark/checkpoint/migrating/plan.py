@@ -386,15 +386,6 @@ def _require_same_query(old: SparkCheckpoint, new: NewSide) -> None:
                 written="Nothing was written.",
             )
     assert old.log.last is not None  # noqa: S101 - checked above
-    # Spark was seen to read fewer elements from a copy of such lists than from their source.
-    lists = [store.name for operator in old.operators for store in operator.stores if store.kind == "list"]
-    if lists and old.log.last.has_row_checksums:
-        raise UnsupportedFormat(
-            f"lists with row checksums are not migrated by this release: {', '.join(lists)}",
-            savepoint=old.place,
-            advice="start the new query with a new checkpoint",
-            written="Nothing was written.",
-        )
     details = []
     assert new.state.log.last is not None  # noqa: S101 - checked above
     sources = [one.name for one in old.log.last.sources]

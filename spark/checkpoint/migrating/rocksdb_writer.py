@@ -134,12 +134,13 @@ class DatabaseWriter:
     def write(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Write entries of a column family."""
         about = self.families.get(family)
-        if about is None:
-            self._put(family, b"", keys, values)
-        elif about.is_list:
+        if about is not None:
+            prefix = _NUMBER.pack(about.number)
+            keys = [prefix + key for key in keys]
+        if about is not None and about.is_list:
             self._gather(family, keys, values)
         else:
-            self._put(family, _NUMBER.pack(about.number), keys, values)
+            self._put(family, keys, self._checked(keys, values))
 
     def _gather(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Write the lists that are complete, and keep the elements of the last one: more of them may come."""
@@ -147,27 +148,30 @@ class DatabaseWriter:
         whole: list[tuple[bytes, bytes]] = []
         for key, value in zip(keys, values, strict=True):
             if elements and key != last:
-                whole.append((last, self._listed(elements)))
+                whole.append((last, self._listed(last, elements)))
                 elements = []
             last = key
             elements.append(value)
         if elements:
             self._lists[family] = last, elements
-        self._put_lists(family, whole)
+        self._put(family, [key for key, _ in whole], [value for _, value in whole])
 
-    def _put_lists(self, family: str, lists: list[tuple[bytes, bytes]]) -> None:
-        prefix = _NUMBER.pack(self.families[family].number)
-        self._put(family, prefix, [key for key, _ in lists], [value for _, value in lists])
+    def _listed(self, key: bytes, elements: list[bytes]) -> bytes:
+        """Return the value of a list; each element has a checksum of its own: Spark reads one behind each."""
+        return self.delimiter.join(
+            self._checked([key] * len(elements), [_SIZE.pack(len(one)) + one for one in elements])
+        )
 
-    def _listed(self, elements: list[bytes]) -> bytes:
-        return self.delimiter.join(_SIZE.pack(len(one)) + one for one in elements)
+    def _checked(self, keys: Sequence[bytes], values: Sequence[bytes]) -> Sequence[bytes]:
+        """Return values with their checksums and sizes, if the query has them."""
+        if not self._has_checksums:
+            return values
+        from google_crc32c import value as crc32c
 
-    def _put(self, family: str, prefix: bytes, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        return [_CHECKED.pack(crc32c(key + value), len(value)) + value for key, value in zip(keys, values, strict=True)]
+
+    def _put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         self._counts[family] += len(keys)
-        if prefix:
-            keys = [prefix + key for key in keys]
-        if self._has_checksums:
-            values = _checked(keys, values)
         for start in range(0, len(keys), _BATCH_ENTRIES):
             batch = self._library.WriteBatch(raw_mode=True)
             stop = start + _BATCH_ENTRIES
@@ -182,7 +186,7 @@ class DatabaseWriter:
         try:
             if error is None:
                 for family, (key, elements) in self._lists.items():
-                    self._put_lists(family, [(key, self._listed(elements))])
+                    self._put(family, [key], [self._listed(key, elements)])
                 self._finish_database()
                 self._publish()
             else:
@@ -239,10 +243,3 @@ class DatabaseWriter:
             "columnFamilyTypeMap": internal,
             "maxColumnFamilyId": max(numbers.values(), default=0),
         }
-
-
-def _checked(keys: Sequence[bytes], values: Sequence[bytes]) -> list[bytes]:
-    """Return values with their checksums and sizes."""
-    from google_crc32c import value as crc32c
-
-    return [_CHECKED.pack(crc32c(key + value), len(value)) + value for key, value in zip(keys, values, strict=True)]

@@ -17,7 +17,7 @@ from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
-FRESH = ["transform", "transform-avro", "transform-event-time", "transform-pandas"]
+FRESH = ["transform", "transform-avro", "transform-checksums", "transform-event-time", "transform-pandas"]
 
 
 def families(data):
@@ -146,7 +146,7 @@ def test_what_follows_from_entries_is_what_spark_made_of_them(tmp_path, monkeypa
     assert uri.removeprefix("file:") == str(next((tmp_path / "target").glob("state/0/_stateSchema/default/*")))
 
 
-@pytest.mark.parametrize("name", ["transform", "transform-avro"])
+@pytest.mark.parametrize("name", ["transform", "transform-avro", "transform-checksums"])
 def test_fields_of_values_lists_and_maps_change(tmp_path, migrated, name):
     def change(found):
         found["total"][1] = struct_of(d="double", note="string", n="double")
@@ -344,7 +344,7 @@ def test_values_of_several_versions_become_those_of_one(tmp_path):
     assert entries(tmp_path / "target") == entries(place("transform-evolved"))
 
 
-@pytest.mark.parametrize("name", ["transform"])
+@pytest.mark.parametrize("name", ["transform", "transform-checksums"])
 def test_a_run_that_died_is_resumed_and_complete_partitions_are_not_written_again(tmp_path, monkeypatch, name):
     probe, target = Probe.of(name, tmp_path / "probe"), tmp_path / "target"
     write = variable_entries.VariableCopy._write
@@ -377,13 +377,4 @@ def test_a_dry_run_says_what_is_done_of_each_variable(tmp_path):
     notes = {one.store: one.notes for one in report.stores}
     assert set(notes) == {"by_name", "last", "names", "recent", "seen", "total", "$procTimers_keyToTimestamp"}
     assert notes["total"] == ("total.d is dropped",)
-    assert not (tmp_path / "target").exists()
-
-
-def test_lists_with_row_checksums_are_refused(tmp_path):
-    source = place("transform-checksums")
-
-    with pytest.raises(UnsupportedFormat, match="lists with row checksums"):
-        migrate_checkpoint(source, tmp_path / "target", like=source)
-
     assert not (tmp_path / "target").exists()

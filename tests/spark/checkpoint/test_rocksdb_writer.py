@@ -85,6 +85,7 @@ def test_what_is_written_is_read_back(tmp_path, name):
         ("rocksdb-checksums", [""]),
         ("rocksdb-format-2", [""]),
         ("transform", ["names", "last", "seen"]),
+        ("transform-checksums", ["recent", "by_name"]),
         ("transform-avro", ["names", "total"]),
     ],
 )
