@@ -13,7 +13,7 @@ from spark_checkpoints import place
 
 from stateshift.spark.checkpoint.json_values import json_values
 from stateshift.spark.checkpoint.migrating.partitioning import partitions_of
-from stateshift.spark.checkpoint.migrating.providers import write_databases
+from stateshift.spark.checkpoint.migrating.providers import write_rows
 from stateshift.spark.checkpoint.migrating.rocksdb_writer import DatabaseWriter
 from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows
 from stateshift.spark.checkpoint.migrating.store_writer import EntryBlock, snapshots
@@ -92,7 +92,7 @@ def _writing(checkpoint, folders):
                 stack.enter_context(DatabaseWriter(one, version=3, unique_id=ids[number], buffer_bytes=4 << 20))
                 for number, one in enumerate(folders)
             ]
-            yield lambda keys, values, at: write_databases(dict(enumerate(writers)), keys, values, at)
+            yield lambda keys, values, at: write_rows(dict(enumerate(writers)), keys, values, at)
         return
     with snapshots(folders, 3, "lz4") as streams:
 

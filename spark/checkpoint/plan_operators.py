@@ -106,7 +106,12 @@ class _Rows:
 
 
 def read_plan(
-    plan: Node, *, buffers: Mapping[int, int], delays: Mapping[str, str], is_complete: bool = False
+    plan: Node,
+    *,
+    buffers: Mapping[int, int],
+    delays: Mapping[str, str],
+    is_complete: bool = False,
+    asks_the_time: bool = False,
 ) -> PlannedQuery:
     """Return the stateful operators and the sources of an optimized plan.
 
@@ -115,8 +120,10 @@ def read_plan(
         buffers: The number of buffers of each aggregate, by the id of its result.
         delays: The delay of each watermark, by the id of its node.
         is_complete: Whether every batch yields the whole state.
+        asks_the_time: Whether the present time is part of the query, which the plan has as a constant: then a condition
+            on keys may let other keys through in each batch, and is one as any other.
     """
-    reader = _Reader(buffers, delays, is_complete)
+    reader = _Reader(buffers, delays, is_complete, asks_the_time)
     reader.rows(plan)
     operators = tuple(reader.found[place] for place in sorted(reader.found))
     return PlannedQuery(operators, tuple(name for name, _ in reader.sources))
@@ -127,6 +134,7 @@ class _Reader:
     buffers: Mapping[int, int]
     delays: Mapping[str, str]
     is_complete: bool
+    asks_the_time: bool
     found: dict[int, PlannedOperator] = attrs.field(factory=dict)
     sources: list[tuple[str, tuple[int, ...]]] = attrs.field(factory=list)
     statics: int = 0
@@ -220,10 +228,10 @@ class _Reader:
             is_session = any(key.text.startswith("session_window(") for key in keys)
             kind = SESSION if is_session else AGGREGATION
             columns, known = _columns(listed), rows.texts | _named(listed, texts)
-            facts = rows.facts() if self.is_complete else _facts_of_keys(rows, keys)
+            facts = rows.facts() if self.is_complete else self._facts_of_keys(rows, keys)
         elif node.name in _DEDUPLICATIONS:
             kind, keys = _DEDUPLICATIONS[node.name], _keys(node.expressions("keys"), texts)
-            facts = _facts_of_keys(rows, keys, by_time=kind == WITHIN_WATERMARK)
+            facts = self._facts_of_keys(rows, keys, by_time=kind == WITHIN_WATERMARK)
         elif node.name == "GlobalLimit":
             kind, keys, facts = LIMIT, (), rows.facts()
             facts["limit"] = ", ".join(map(texts.of, node.expressions("limitExpr")))
@@ -251,6 +259,16 @@ class _Reader:
             words: words_of(node.arguments[name]) for name, words in _FACTS.items() if name in node.arguments
         }
         return _WITH_FUNCTION[node.name], keys, facts
+
+    def _facts_of_keys(self, rows: _Rows, keys: tuple[Column, ...], *, by_time: bool = False) -> dict[str, str]:
+        """Return the facts of an operator that keeps rows by keys; with a time among them it forgets by the watermark.
+
+        Then rows come out of the state for keys that no row asks for, and a condition on keys is one as any other.
+        """
+        by_time |= any(_is_time(key.text, time) for key in keys for time in rows.times)
+        if rows.delay and by_time:
+            return rows.facts() | {"watermark": rows.delay}
+        return rows.facts(keys=() if self.asks_the_time else keys)
 
     def _buffers(self, listed: Iterable[Node], texts: Texts) -> Iterator[str]:
         """Yield the text of each buffer; Spark keeps equal aggregates once, in the order of their first use."""
@@ -312,17 +330,6 @@ def _determined_by(condition: Node, texts: Texts) -> frozenset[str]:
     if any(node.name in _RANDOM for node in condition.within()):
         return frozenset()
     return frozenset(map(texts.of, condition.attributes()))
-
-
-def _facts_of_keys(rows: _Rows, keys: tuple[Column, ...], *, by_time: bool = False) -> dict[str, str]:
-    """Return the facts of an operator that keeps rows by keys; with a time among them it forgets by the watermark.
-
-    Then rows come out of the state for keys that no row asks for, and a condition on keys is one as any other.
-    """
-    by_time |= any(_is_time(key.text, time) for key in keys for time in rows.times)
-    if not rows.delay or not by_time:
-        return rows.facts(keys=keys)
-    return rows.facts() | {"watermark": rows.delay}
 
 
 def _is_time(text: str, time: str) -> bool:

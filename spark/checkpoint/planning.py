@@ -42,6 +42,7 @@ _ALWAYS = {
 }
 _SHUFFLE, _PARTITIONS = "spark.sql.shuffle.partitions", "spark.sql.streaming.internal.stateStore.partitions"
 _ASYNC = "asyncProgressTrackingEnabled"
+_PRESENT = re.compile(r"expressions\.(?:Current(?:BatchTimestamp|Date|Time|Timestamp)|LocalTimestamp|Now)\b")
 _WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), .*, (.*)")
 
 
@@ -167,6 +168,7 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
             buffers=dict(_buffers(optimized)),
             delays=dict(_WATERMARK.findall(shown_plan)),
             is_complete=query.output_mode == "complete",
+            asks_the_time=_PRESENT.search(cast("Any", query.frame)._jdf.logicalPlan().toJSON()) is not None,  # noqa: SLF001
         )
         plan = attrs.evolve(plan, operators=tuple(_with_times(plan.operators, times_to_live(optimized))))
         yield Planned(plan, SparkCheckpoint.open(folder), pinned, query.frame.sparkSession.version)

@@ -15,7 +15,7 @@ from ....state.storage.target_lock import claimed
 from ..logs import read_logs
 from ..operators import METADATA, numbered, with_prefixes
 from .entries import EntryCopy
-from .providers import target_of
+from .providers import Provider, target_of
 from .report import StoreReport
 from .variable_entries import VariableCopy
 
@@ -139,7 +139,7 @@ class Copy:
                 for partition in range(store.partitions):
                     self._copy_partition(plan, partition)
                 return StoreReport.of(plan)
-            read, merged = EntryCopy(self.plan, plan, self.folder).run()
+            read, merged = EntryCopy(Provider.of(self.plan, plan, self.folder)).run()
             written = tuple(self._count(plan, partition) for partition in range(store.partitions))
             if sum(read) != sum(written) + merged or (plan.key.convert is None and read != written):
                 raise MigrationFailed(

@@ -8,11 +8,10 @@ import attrs
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from ....serializers.errors import UnsupportedFormat, located
+from ....serializers.errors import located
 from ..rows import decode_rows
 from .merging import merge_values
-from .partitioning import partitions_of
-from .providers import Provider
+from .partitioning import partitions_of, require_placed
 from .row_encoder import encode_rows, rows_of
 from .store_writer import stored_rows
 
@@ -21,42 +20,31 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ....state.storage.files import Folder
-    from .plan import MigrationPlan, StorePlan
+    from .plan import StorePlan
+    from .providers import Provider
     from .row_encoder import Encoded
 
     Numbers = NDArray[Any]
 
 _PART_BYTES = 32 << 20
-MISPLACED = (
-    "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where changed keys"
-    " belong"
-)
 
 
 @attrs.define
 class EntryCopy:
-    """The conversion of the entries of a store.
+    """The conversion of the entries of a store, from and to the files of its provider."""
 
-    Attributes:
-        migration: The whole migration.
-        plan: What is done with the store.
-        folder: The folder of the copy.
-    """
-
-    migration: MigrationPlan
-    plan: StorePlan
-    folder: Folder
+    provider: Provider
     _counts: dict[int, int] = attrs.field(factory=dict, init=False)
 
     @property
-    def _provider(self) -> Provider:
-        return Provider.of(self.migration, self.plan, self.folder)
+    def plan(self) -> StorePlan:
+        """What is done with the store."""
+        return self.provider.plan
 
     def run(self) -> tuple[tuple[int, ...], int]:
         """Convert the entries; return how many each partition had, and how many were merged."""
-        store, provider = self.plan.store, self._provider
-        missing = [one for one in range(store.partitions) if not provider.is_written(one)]
+        store = self.plan.store
+        missing = [one for one in range(store.partitions) if not self.provider.is_written(one)]
         if self.plan.may_collide:
             return self._merge()
         if self.plan.key.convert is None:
@@ -75,11 +63,10 @@ class EntryCopy:
 
     def _route(self, sources: list[int], targets: list[int]) -> None:
         """Convert the entries of some partitions, and write those that belong to others."""
-        provider = self._provider
-        with provider.open(targets) as write:
+        with self.provider.open(targets) as write:
             for source in sources:
                 count = 0
-                for keys, values in provider.blocks(source):
+                for keys, values in self.provider.blocks(source):
                     with located(file=f"state/{self.plan.store.operator}/{source}"):
                         block = self._converted(source, keys, values)
                     write(*block)
@@ -93,7 +80,7 @@ class EntryCopy:
         parts = 1 + sum(one.size_bytes for one in sizes) // _PART_BYTES
         merged = 0
         for targets in self._together(list(range(store.partitions))):
-            with self._provider.open(targets) as write:
+            with self.provider.open(targets) as write:
                 for part in range(parts):
                     block, fewer = self._merged_part(targets, part, parts)
                     merged += fewer
@@ -107,7 +94,7 @@ class EntryCopy:
         values: list[bytes] = []
         groups: list[int] = []
         for source in range(self.plan.store.partitions):
-            for blocks in self._provider.blocks(source):
+            for blocks in self.provider.blocks(source):
                 keys, new_values, partition = self._converted(source, *blocks)
                 for key, value, of in zip(rows_of(keys), rows_of(new_values), partition.tolist(), strict=True):
                     if of in wanted and xxh3_64_intdigest(key) % parts == part:
@@ -125,7 +112,7 @@ class EntryCopy:
 
     def _together(self, partitions: list[int]) -> Iterator[list[int]]:
         """Yield partitions whose files are written at the same time."""
-        most = self._provider.most_open
+        most = self.provider.most_open
         for start in range(0, len(partitions), most):
             yield partitions[start : start + most]
 
@@ -137,11 +124,7 @@ class EntryCopy:
         new_keys = stored_rows(keys)
         if self.plan.key.convert is not None:
             column = decode_rows(keys, old.key)
-            if (partitions_of(column, self.plan.grouping(old.key), store.partitions) != source).any():
-                raise UnsupportedFormat(
-                    MISPLACED,
-                    advice="keep the keys as they are; a Spark before 3.3 may have placed them by fewer columns",
-                )
+            require_placed(column, self.plan.grouping(old.key), store.partitions, source)
             column = self.plan.key.convert(column)
             partition = partitions_of(column, self.plan.grouping(self.plan.schema.key), store.partitions)
             new_keys = encode_rows(column, self.plan.schema.key)

@@ -1,4 +1,4 @@
-"""The checkpoint of a query, copied for a query whose state has other types: HDFS-backed provider, Spark's default.
+"""The checkpoint of a query, copied for a query whose state has other types: HDFS-backed provider or RocksDB.
 
     report = migrate_checkpoint("/data/checkpoints/clicks", "/data/checkpoints/clicks-v2", query=build_query(spark),
                                 changes={0: FieldChanges(fills={"value.count": 0})})

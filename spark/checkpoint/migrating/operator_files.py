@@ -61,7 +61,7 @@ class OperatorFiles:
         facts = _said(folder)
         (store,) = facts["stateStoreInfo"]
         store["numPartitions"] = old.facts.stores[0].partitions
-        del store["stateSchemaFilePaths"]  # of a query that is planned anew, the file has another place each time
+        del store["stateSchemaFilePaths"]  # a planned query has the file in another place each time
         (was,) = _said(old.stores[0].folder)["stateStoreInfo"]
         return cls(name, schema, facts, str(was["stateSchemaFilePaths"][0]).partition(":")[0])
 

@@ -47,6 +47,20 @@ def partitions_of(keys: pa.StructArray, of: SparkType, partitions: int) -> Numbe
     return found
 
 
+def require_placed(keys: pa.StructArray, of: SparkType, partitions: int, partition: int) -> None:
+    """Check that stored keys lie where Spark's hash has them; else it is not known where changed ones belong.
+
+    Raises:
+        UnsupportedFormat: Some lie elsewhere.
+    """
+    if (partitions_of(keys, of, partitions) != partition).any():
+        raise UnsupportedFormat(
+            "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where changed"
+            " keys belong",
+            advice="keep the keys as they are; a Spark before 3.3 may have placed them by fewer columns",
+        )
+
+
 def _hashed(column: pa.Array, of: SparkType, seeds: Numbers) -> Numbers:
     """Return the hash of each value, continued from a seed for each; a null leaves the seed."""
     if of.word == "void":

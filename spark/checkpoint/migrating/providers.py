@@ -11,12 +11,11 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 
 from ....serializers.errors import CorruptFile
 from ..operators import DEFAULT_STORE
 from ..reader import ROCKSDB
-from .rocksdb_writer import DatabaseWriter
+from .rocksdb_writer import DatabaseWriter, write_parts
 from .row_encoder import rows_of
 from .store_writer import EntryBlock, snapshot_name, snapshots
 
@@ -138,7 +137,7 @@ class _Databases(Provider):
         with ExitStack() as stack:
             each = _BUFFER_BYTES // len(partitions)
             writers = {one: stack.enter_context(self._writer(one, each)) for one in partitions}
-            yield lambda keys, values, partition: write_databases(writers, keys, values, partition)
+            yield lambda keys, values, partition: write_rows(writers, keys, values, partition)
 
     def _writer(self, partition: int, buffer_bytes: int) -> DatabaseWriter:
         settings = self.migration.settings
@@ -152,18 +151,11 @@ class _Databases(Provider):
         )
 
 
-def write_databases(writers: Mapping[int, DatabaseWriter], keys: Encoded, values: Encoded, partition: Numbers) -> None:
+def write_rows(writers: Mapping[int, DatabaseWriter], keys: Encoded, values: Encoded, partition: Numbers) -> None:
     """Write rows to the partitions of their numbers."""
-    key_rows = [_HEAD + one for one in rows_of(keys)]
-    value_rows = [_HEAD + one for one in rows_of(values)]
-    order = np.argsort(partition, kind="stable")
-    ends = np.cumsum(np.bincount(partition, minlength=1 + max(writers))).tolist()
-    for one, writer in writers.items():
-        mine = order[ends[one - 1] if one else 0 : ends[one]].tolist()
-        if len(mine) == len(key_rows):
-            writer.write("", key_rows, value_rows)
-        elif mine:
-            writer.write("", [key_rows[at] for at in mine], [value_rows[at] for at in mine])
+    write_parts(
+        writers, "", [_HEAD + one for one in rows_of(keys)], [_HEAD + one for one in rows_of(values)], partition
+    )
 
 
 def _without_heads(stored: list[bytes]) -> list[bytes]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
+import numpy as np
 
 from ....serializers.errors import MigrationFailed
 from ....state.backends.rocksdb.store import reported
@@ -33,6 +34,8 @@ from ..rocksdb_files import METADATA, TABLES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
+
+    from numpy.typing import NDArray
 
 
 _NUMBER, _SIZE, _CHECKED = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<Ii")
@@ -243,3 +246,23 @@ class DatabaseWriter:
             "columnFamilyTypeMap": internal,
             "maxColumnFamilyId": max(numbers.values(), default=0),
         }
+
+
+def write_parts(
+    writers: Mapping[int, DatabaseWriter],
+    family: str,
+    keys: Sequence[bytes],
+    values: Sequence[bytes],
+    partition: NDArray[Any] | None,
+) -> None:
+    """Write entries to the writers of their partitions; None: all belong to the only one."""
+    if partition is None:
+        (writer,) = writers.values()
+        writer.write(family, keys, values)
+        return
+    order = np.argsort(partition, kind="stable")
+    ends = np.cumsum(np.bincount(partition, minlength=1 + max(writers))).tolist()
+    for number, writer in writers.items():
+        at = order[ends[number - 1] if number else 0 : ends[number]].tolist()
+        if at:
+            writer.write(family, [keys[one] for one in at], [values[one] for one in at])

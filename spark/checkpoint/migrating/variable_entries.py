@@ -17,23 +17,22 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ....serializers.errors import MigrationFailed, UnsupportedFormat, located
+from ....serializers.errors import MigrationFailed, located
 from ..families import is_internal
 from ..layouts import RowEncoding, joined
 from ..rocksdb_files import DatabaseFiles
 from ..rows import decode_rows
 from ..spark_types import SparkType
-from .entries import MISPLACED
 from .layout_encoder import LayoutEncoder
 from .merging import merge_values
-from .partitioning import partitions_of
+from .partitioning import partitions_of, require_placed
 from .providers import target_of
 from .report import StoreReport, variable_reports
-from .rocksdb_writer import DatabaseWriter, WrittenFamily
+from .rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
 from .row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -123,13 +122,13 @@ class VariableCopy:
     def _write(self, sources: list[int], targets: list[int]) -> None:
         """Convert the entries of some partitions, and write those that belong to others."""
         with ExitStack() as stack:
-            writers = [stack.enter_context(self._writer(one, len(targets))) for one in targets]
+            writers = {one: stack.enter_context(self._writer(one, len(targets))) for one in targets}
             for variable in self.plan.variables:
                 converting = _Converting(self.migration, self.plan, variable)
                 for source in sources:
                     with located(file=f"state/{self.plan.operator.number}/{source}", state=variable.was.name):
                         for family, keys, values, partition in converting.entries(source):
-                            _share(writers, targets, family, keys, values, partition)
+                            write_parts(writers, family, keys, values, partition)
                 self.merged[variable.now.name] = self.merged.get(variable.now.name, 0) + converting.merged
 
     def _files(self, partition: int, ids: tuple[str, ...]) -> DatabaseFiles:
@@ -163,24 +162,6 @@ class VariableCopy:
                 advice="please report this; the copy must not be used",
             )
         return attrs.evolve(report, read=read, written=written, merged=merged)
-
-
-def _share(
-    writers: Sequence[DatabaseWriter],
-    targets: Sequence[int],
-    family: str,
-    keys: list[bytes],
-    values: list[bytes],
-    partition: Numbers | None,
-) -> None:
-    """Write entries to the partitions that they belong to; None: to the only one."""
-    if partition is None:
-        writers[0].write(family, keys, values)
-        return
-    for writer, target in zip(writers, targets, strict=True):
-        at = np.flatnonzero(partition == target).tolist()
-        if at:
-            writer.write(family, [keys[one] for one in at], [values[one] for one in at])
 
 
 @attrs.define
@@ -263,8 +244,7 @@ class _Converting:
     def _moved(self, source: int, group: pa.StructArray) -> tuple[pa.StructArray, Numbers]:
         """Return new grouping keys, and the partition of each."""
         was, now = self.plan.key_types
-        if (partitions_of(group, was, self.plan.partitions) != source).any():
-            raise UnsupportedFormat(MISPLACED, advice="keep the keys as they are")
+        require_placed(group, was, self.plan.partitions, source)
         group = _applied(self.plan.key.convert, group)
         return group, partitions_of(group, now, self.plan.partitions)
 

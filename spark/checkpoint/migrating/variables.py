@@ -8,7 +8,7 @@ Variables pair by name. A path begins with `key.` for a column of the grouping k
     seen{}.n           one of its values
 
 Beside a variable Spark keeps what follows from it: keys by the end of their time to live, the lengths of lists, timers
-by time. These families are made anew of the variable's entries. Source: `TTLState`, `ListStateMetricsImpl` and
+by time. These families are derived from the variable's new entries. Source: `TTLState`, `ListStateMetricsImpl` and
 `TimerStateImpl` of Spark 4.3.
 """
 

@@ -151,6 +151,17 @@ def test_a_condition_that_chance_decides_is_none_on_keys(stream):
     assert "rand" in operator.facts["filters"]
 
 
+def test_a_condition_with_the_present_time_is_none_on_keys(stream):
+    for now in ("current_timestamp()", "now()", "current_date()"):
+        (operator,) = describe(stream.source().where(f"at > {now}").groupBy("at").count()).operators
+
+        assert "at" in operator.facts["filters"]
+
+    (operator,) = describe(stream.source().where("at > timestamp'2026-01-01'").groupBy("at").count()).operators
+
+    assert any(name.startswith("filter on keys") for name in operator.facts)
+
+
 def test_the_code_of_functions_is_told_to_be_unseen(stream):
     upper = F.udf(lambda text: text.upper(), "string")
 
