@@ -29,6 +29,7 @@ ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15")
 _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
 _AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
+_TAKEN_ALONG = "migrate a copy, in which each value is taken along: stateshift migrate spark:OLD spark:NEW --query"
 _NEW = "start the new query with a new checkpoint"
 _KNOWN = {
     "aggregation", "session window", "dropDuplicates", "dropDuplicatesWithinWatermark", "limit", "stream-stream join",
@@ -372,7 +373,10 @@ def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_posi
         yield Finding(
             f"$.{path}", "SPK-10", _REFUSED, stood[path], now[path],
             f"the column is computed from something else, and Spark goes on with what is stored: {reason}",
-            ("keep it as the old query computes it", _NEW, "accept that old and new values mix: --accept SPK-10"),
+            (
+                "keep it as the old query computes it", *((_TAKEN_ALONG,) if is_exchanged else ()), _NEW,
+                "accept that old and new values mix: --accept SPK-10",
+            ),
         ).below(step)  # fmt: skip
 
 
