@@ -5,6 +5,7 @@ job = "accounts:job"
 history = "state_history"
 level = "FULL"
 allow = ["drops:$.coupon"]              # allowed losses, by the names that the gate prints
+queries = { clicks = "clicks:build" }   # streaming queries of Spark: spark/checkpoint/gate.py reads them
 
 [tool.stateshift.levels]
 "sessions" = "BACKWARD"                 # of an operator, by uid
@@ -30,14 +31,13 @@ from ..compat.gate.levels import Level, Levels, Override
 from ..compat.gate.losses import Guard
 from ..compat.rules import rule_book
 from ..serializers.errors import DeclarationError, located
-from ..state.project_settings import FILE, OPTION_ROOTS, find_settings, parse_settings
+from ..state.project_settings import FILE, HISTORY, OPTION_ROOTS, find_settings, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..compat.description import JobDescription
 
-HISTORY = "state_history"
 _OVERRIDE = {"state": str, "rule": str, "reason": str, "expires": dt.date}
 
 
@@ -138,10 +138,11 @@ class Project:
         )
         overrides = tuple(map(_override, _taken(settings, "overrides", list, [])))
         allow = Guard(tuple(map(str, _taken(settings, "allow", list, [])))).allow
+        _taken(settings, "queries", dict, {})
         if settings:
             raise DeclarationError(
                 f"[tool.stateshift] has {next(iter(settings))!r}, which is not a setting",
-                advice="settings are job, history, level, levels, allow and overrides",
+                advice="settings are job, history, level, levels, allow, overrides and queries",
             )
         return cls(folder, job, folder / history, names_history, levels, overrides, allow)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
 from functools import partial
@@ -88,6 +89,35 @@ def history_at(reference: str, project: Project) -> History | None:
     Raises:
         CorruptFile: A file in it is not a revision.
     """
+    found = _at(reference, project)
+    if found is None:
+        return None
+    histories = [_history_in(*found[:2], folder) for folder in found[2]]
+    return next((history for history in histories if history.revisions), histories[0])
+
+
+def queries_at(reference: str, project: Project) -> dict[str, str] | None:
+    """Return the texts of the descriptions of Spark queries at a git reference, by the name of the query.
+
+    Returns:
+        None if git does not know the reference; nothing if it has none.
+    """
+    from ..spark.checkpoint.gate import FOLDER, SUFFIX
+
+    found = _at(reference, project)
+    if found is None:
+        return None
+    listed = (_files_in(*found[:2], folder / FOLDER) for folder in found[2])
+    files = next(filter(None, listed), {})
+    return {name.removesuffix(SUFFIX): read() for name, read in files.items() if name.endswith(SUFFIX)}
+
+
+def _at(reference: str, project: Project) -> tuple[Path, str, list[Path]] | None:
+    """Return the repository, the commit, and the folders of a history that the project named then, and names now.
+
+    Returns:
+        None if git does not know the reference.
+    """
     from ..state.project_settings import FILE
     from .project import Project
 
@@ -98,8 +128,7 @@ def history_at(reference: str, project: Project) -> History | None:
     commit, top = commit.strip(), Path((_git(here, "rev-parse", "--show-toplevel") or "").strip()).resolve()
     said = _git(top, "show", f"{commit}:{(here / FILE).relative_to(top).as_posix()}") or ""
     folders = [Project.said_by(said, here).history, project.history]
-    found = [_history_in(top, commit, folder) for folder in dict.fromkeys(folder.absolute() for folder in folders)]
-    return next((history for history in found if history.revisions), found[0])
+    return top, commit, list(dict.fromkeys(folder.absolute() for folder in folders))
 
 
 def _history_in(top: Path, commit: str, folder: Path) -> History:
@@ -107,17 +136,20 @@ def _history_in(top: Path, commit: str, folder: Path) -> History:
     from ..compat.gate.history import SUFFIX, History
     from ..compat.gate.stamps import FILE
 
-    if not folder.resolve().is_relative_to(top):
-        return History()
-    path = folder.resolve().relative_to(top).as_posix()
-    listed = _git(top, "ls-tree", "-z", "--name-only", commit, f"{path}/") or ""
-    files = {
-        Path(name).name: partial(_shown, top, f"{commit}:{name}")
-        for name in listed.split("\0")
-        if name.endswith(SUFFIX) and Path(name).name != FILE
-    }
+    found = _files_in(top, commit, folder)
+    files = {name: read for name, read in found.items() if name.endswith(SUFFIX) and name != FILE}
+    path = Path(os.path.relpath(folder.resolve(), top)).as_posix()
     with located(history=f"{path} at {commit[:12]}"):
         return History.of(_Files(files))
+
+
+def _files_in(top: Path, commit: str, folder: Path) -> dict[str, Callable[[], str]]:
+    """Return the functions that read what is in a folder at a commit, by name."""
+    if not folder.resolve().is_relative_to(top):
+        return {}
+    path = folder.resolve().relative_to(top).as_posix()
+    listed = _git(top, "ls-tree", "-z", "--name-only", commit, f"{path}/") or ""
+    return {Path(name).name: partial(_shown, top, f"{commit}:{name}") for name in listed.split("\0") if name}
 
 
 def _shown(top: Path, name: str) -> str:

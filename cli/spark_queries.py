@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Query = DataFrame | DataStreamWriter
 
 F = TypeVar("F", bound="Callable[..., Any]")
-_STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
+STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
 _HEADLINES = {
     Decision.START: "the query can go on from the state in the checkpoint",
     Decision.MIGRATE: "the state must be rewritten before the query can start",
@@ -134,10 +134,15 @@ def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
 
 def _blocks(report: QueryReport) -> Iterator[Line | Table]:
     """Yield a report as lines and tables."""
-    yield [(str(report.decision), _STYLES[report.decision]), (f": {_HEADLINES[report.decision]}", "bold")]
+    yield [(str(report.decision), STYLES[report.decision]), (f": {_HEADLINES[report.decision]}", "bold")]
     yield [(f"  from {report.checkpoint} to {report.query}", "dim")]
     known = f"what stood in it: known from {report.source}" if report.source else "what stood in it: not known"
     yield [(f"  {known}", "dim")]
+    yield from operator_blocks(report)
+
+
+def operator_blocks(report: QueryReport) -> Iterator[Line | Table]:
+    """Yield what is found on each operator, and what is not compared."""
     for operator in report.operators:
         yield []
         yield _title(operator)
@@ -148,7 +153,7 @@ def _blocks(report: QueryReport) -> Iterator[Line | Table]:
 
 def _title(operator: OperatorVerdict) -> Line:
     name = f"operator {operator.title}" if operator.new or operator.old else operator.title
-    return [(f"{name}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])]
+    return [(f"{name}: ", "bold"), (str(operator.decision), STYLES[operator.decision])]
 
 
 def _findings(operator: OperatorVerdict) -> Iterator[Table]:

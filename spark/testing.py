@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from .checkpoint.gate import QueryChecks
+
 MASTER = "local[2,4]"
 """Two cores, and four attempts per task, as with the default master."""
 
@@ -30,3 +32,11 @@ def stateshift_spark() -> Iterator[SparkSession]:
     yield running
     if not was_there:
         running.stop()
+
+
+@pytest.fixture(scope="session")
+def stateshift_queries(stateshift_spark: SparkSession, pytestconfig: pytest.Config) -> QueryChecks:
+    """Compare the queries that `[tool.stateshift]` lists with their descriptions; a test calls `assert_start()`."""
+    from .checkpoint.gate import QueryGate
+
+    return QueryGate.find(pytestconfig.rootpath).check(stateshift_spark)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "pyproject.toml"
+HISTORY = "state_history"
+"""The folder of what is recorded of the project, by default."""
 OPTION_ROOTS = ("state", "execution")
 """The words with which the options of backends and checkpoints begin; no other setting does."""
 

@@ -25,6 +25,7 @@ from ..options import (
     trust_option,
 )
 from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_notice, print_styled
+from ..query_gate import check_queries, queries_option
 from ..spark_checkpoints import is_spark
 from ..spark_queries import QueryOptions, check_query, query_options
 from .gating import GateOptions, gate_options, hold_against
@@ -64,6 +65,7 @@ Examples:
   stateshift check /data/savepoints/sp-1 --like build/probe
   stateshift check --job accounts:job --against state_history --level FULL
   stateshift check spark:/data/checkpoints/clicks --query clicks:build_query --was clicks_v1:build_query
+  stateshift check --queries --against origin/main
 
 \b
 Exit status:
@@ -71,7 +73,8 @@ Exit status:
   1  refuse: a state cannot be taken over; each reason comes with ways out
   4  migrate: the job can start after `stateshift migrate`; or it can start, but a stored state is not taken over (0
      with --allow-non-restored-state) or a state starts empty (0 with --allow-empty STATE)
-  5  drift: with --against, the job passes and differs from the last revision""",
+  5  drift: with --against, the job passes and differs from the last revision; with --queries, a query does from its
+     description""",
 )
 @savepoint_argument(required=False)
 @all_option
@@ -85,6 +88,10 @@ Exit status:
 @policy_options
 @gate_options
 @query_options
+@queries_option(
+    "Instead of SAVEPOINT: compare all queries of Spark that pyproject.toml lists with what snapshot --queries wrote;"
+    " with --against, as it is in a folder or at a git reference."
+)
 @common_options
 @_uncollected()
 def command(
@@ -102,6 +109,7 @@ def command(
     trust_stored_serializers: bool,
     gate: GateOptions,
     of_query: QueryOptions,
+    queries: bool,
     trust: tuple[str, ...],
     with_json: bool,
 ) -> int:
@@ -109,9 +117,12 @@ def command(
 
     The job is declared in Python, or known by a savepoint that the new Java job wrote. With --against, the job is
     compared with its recorded revisions instead, before any savepoint is at stake.
-    With spark:CHECKPOINT and --query, a query of Spark's own operators is compared with its checkpoint.
+    With spark:CHECKPOINT and --query, a query of Spark's own operators is compared with its checkpoint; with --queries,
+    all that the project lists are compared with their descriptions in it.
     Nothing is run, and nothing is written.
     """
+    if queries:
+        return check_queries(gate, of_query.accept, policy, allow_migration=allow_migration, with_json=with_json)
     if of_query or (is_spark(savepoint) and not (job_place or like)):
         if savepoint is None or not is_spark(savepoint) or job_place or like or gate.against:
             raise click.UsageError("--query, --was, --accept and --require-recording apply to spark:CHECKPOINT alone")

@@ -13,6 +13,7 @@ from ...serializers.wording import many
 from ..failures import Status
 from ..options import allow_root_option, common_options, import_option, load_job_here, open_savepoint
 from ..output import print_json, print_lines, print_notice, write_text
+from ..query_gate import queries_option, record_queries
 from ..spark_checkpoints import describe_checkpoint, is_spark
 from ..whole_files import OutputFile, output_option, says_format
 from .histories import history_option
@@ -37,6 +38,7 @@ Examples:
   stateshift snapshot /data/savepoints/sp-1 -o state.json
   stateshift snapshot --job accounts:job -o state.json
   stateshift snapshot --job accounts:job -m "add currency"
+  stateshift snapshot --queries
   stateshift diff state.json accounts:job
 
 \b
@@ -57,6 +59,9 @@ machine that has neither the savepoint nor the classes.""",
 @click.option(
     "--merge", "merges", is_flag=True, help="With -m: follow all heads, if several branches have each added one."
 )
+@queries_option(
+    "Instead of SAVEPOINT: describe all queries of Spark that pyproject.toml lists, in the history's folder."
+)
 @history_option
 @output_option(_is_snapshot)
 @import_option
@@ -67,11 +72,14 @@ def command(
     job_place: str,
     message: str,
     merges: bool,
+    queries: bool,
     folder: Path,
     file: OutputFile | None,
     with_json: bool,
 ) -> int:
     """Record operators, keys, states and their types, with the snapshots of all serializers."""
+    if queries:
+        return record_queries(folder, with_json=with_json)
     from ...compat.gate.recording import digest, to_json
 
     description = _described(savepoint, job_place)

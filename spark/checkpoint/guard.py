@@ -7,7 +7,6 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ...compat.explain import finding_line
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
@@ -81,14 +80,8 @@ def _require_start(report: QueryReport, *, needs_recording: bool) -> None:
         IncompatibleState: The verdict is not `start`, or a recording is missing.
     """
     if report.decision is not Decision.START:
-        lines = [
-            f"operator {one.title}: {finding_line(finding)}"
-            for one in report.operators
-            for finding in one.findings
-            if finding.forbidden or finding.verdict.decision is not Decision.START
-        ]
         raise IncompatibleState(
-            f"the query cannot go on from its checkpoint: {report.decision}; " + "; ".join(lines),
+            f"the query cannot go on from its checkpoint: {report.decision}; " + "; ".join(report.obstacles()),
             advice="see stateshift check spark:CHECKPOINT --query module:function for the ways out",
             savepoint=report.checkpoint,
             written="Nothing was started.",

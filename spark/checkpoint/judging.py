@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.explain import finding_line
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
@@ -109,6 +110,13 @@ class QueryReport:
         """Yield all findings."""
         for operator in self.operators:
             yield from operator.findings
+
+    def obstacles(self) -> Iterator[str]:
+        """Yield what keeps the query from starting, a line each."""
+        for operator in self.operators:
+            for finding in operator.findings:
+                if finding.forbidden or finding.verdict.decision is not Decision.START:
+                    yield f"operator {operator.title}: {finding_line(finding)}"
 
     def exit_status(self, *, allow_migration: bool = False, require_recording: bool = False) -> int:
         """Return the exit status of a check: 0 start, 1 refuse, 4 migrate, or a missing recording that is required."""

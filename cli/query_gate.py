@@ -1,0 +1,155 @@
+"""`--queries` of `check` and `snapshot`: the queries of Spark that a project lists, and their descriptions in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import click
+from click.core import ParameterSource
+
+from ..serializers.compatibility import Decision
+from ..serializers.wording import many
+from .failures import Status
+from .output import Line, Table, print_json, print_lines, print_notice, print_styled
+from .spark_queries import STYLES, operator_blocks
+from .whole_files import OutputFile, says_format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from ..compat.policy import Policy
+    from ..spark.checkpoint.gate import QueryChecks, QueryGate
+    from ..spark.checkpoint.query import QueryDescription
+    from .commands.gating import GateOptions
+
+F = TypeVar("F", bound="Callable[..., Any]")
+_OF_CHECK = {"queries", "against", "accept", "allow_migration", "allow_drift", "forbid", "with_json", "redact"}
+_OF_SNAPSHOT = {"queries", "folder", "with_json", "redact"}
+_NEXT = "stateshift snapshot --queries, and commit the file"
+
+
+def queries_option(help_text: str) -> Callable[[F], F]:
+    """Add `--queries`: all queries of `[tool.stateshift]`."""
+    return click.option("--queries", is_flag=True, help=help_text)
+
+
+def _refuse_others(allowed: Collection[str]) -> None:
+    """Refuse options that do not apply with `--queries`, instead of ignoring them.
+
+    Raises:
+        UsageError: Such an option is given.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in allowed:
+            title = parameter.opts[0] if isinstance(parameter, click.Option) else "SAVEPOINT"
+            raise click.UsageError(f"{title} does not apply with --queries; leave it out")
+
+
+def check_queries(
+    gate: GateOptions, accept: tuple[str, ...], policy: Policy, *, allow_migration: bool, with_json: bool
+) -> int:
+    """Check all listed queries, print the reports and return the exit status."""
+    _refuse_others(_OF_CHECK)
+    from ..spark.checkpoint.gate import QueryGate
+    from ..spark.checkpoint.judging import report_data
+    from ..spark.session import own_session
+
+    queries = QueryGate.find(Path.cwd())
+    queries.stored()  # what is missing is said before Spark, which takes seconds to start
+    earlier = _earlier(gate.against, queries) if gate.against else None
+    with own_session("local[1]") as spark:
+        found = queries.check(spark, earlier=earlier, accept=accept, policy=policy)
+    status = _status(found, allow_migration=allow_migration, allow_drift=gate.allow_drift)
+    if with_json:
+        data = [{"name": one.name, "drift": one.drift or None} | report_data(one.report) for one in found.checks]
+        print_json({"decision": str(found.decision), "queries": data, "exit_status": int(status)})
+        return status
+    print_styled(_blocks(found))
+    if status is Status.DRIFT:
+        print_notice(*(f"drift: query {one.name} {one.drift}" for one in found.checks if one.drift), f"  next: {_NEXT}")
+    return status
+
+
+def _earlier(place: str, queries: QueryGate) -> dict[str, QueryDescription]:
+    """Return the descriptions in a folder of what is recorded, or at a git reference.
+
+    Raises:
+        UsageError: It is neither, or the folder has none.
+    """
+    if Path(place).is_dir():
+        others = attrs.evolve(queries, history=Path(place).absolute())
+        found = {name: others.read(name) for name in others.places if others.file(name).exists()}
+        if not found:
+            raise click.UsageError(f"--against {place!r} has no descriptions of the listed queries")
+        return found
+    from .project import Project
+    from .revisions import queries_at
+
+    texts = queries_at(place, Project.find(Path.cwd()))
+    if texts is None:
+        raise click.UsageError(f"--against {place!r} is neither a folder nor a git reference")
+    return {
+        name: queries.parsed(text, f"{queries.shown(queries.file(name))} at {place}")
+        for name, text in texts.items()
+        if name in queries.places
+    }
+
+
+def _status(found: QueryChecks, *, allow_migration: bool, allow_drift: bool) -> Status:
+    if found.decision is Decision.REFUSE:
+        return Status.REFUSED
+    if found.decision is Decision.MIGRATE and not allow_migration:
+        return Status.MIGRATE_FIRST
+    return Status.DRIFT if any(one.drift for one in found.checks) and not allow_drift else Status.DONE
+
+
+def _blocks(found: QueryChecks) -> Iterator[Line | Table]:
+    """Yield the reports as lines and tables."""
+    kept = sum(one.report.decision is Decision.START for one in found.checks)
+    told = f": {kept} of {many(len(found.checks), 'query', 'queries')} can go on from the state in production"
+    yield [(str(found.decision), STYLES[found.decision]), (told, "bold")]
+    for one in found.checks:
+        yield []
+        yield [(f"{one.name}: ", "bold"), (str(one.report.decision), STYLES[one.report.decision])]
+        yield [(f"  from {one.report.checkpoint} to {one.report.query}", "dim")]
+        if any(operator.findings for operator in one.report.operators):
+            yield from operator_blocks(one.report)
+
+
+def record_queries(folder: Path, *, with_json: bool) -> int:
+    """Describe all listed queries, and write the descriptions that are new or differ."""
+    _refuse_others(_OF_SNAPSHOT)
+    from ..spark.checkpoint.gate import FORMAT, VERSION, QueryGate, same
+    from ..spark.checkpoint.judging import judge
+    from ..spark.session import own_session
+
+    queries = attrs.evolve(QueryGate.find(Path.cwd()), history=folder.absolute())
+    kept = {name: queries.read(name) for name in queries.places if queries.file(name).exists()}
+    files = {
+        name: OutputFile(queries.file(name), is_earlier=lambda file: says_format(file, FORMAT, VERSION))
+        for name in queries.places
+    }
+    with own_session("local[1]") as spark:
+        found = {name: queries.describe(name, spark, kept[name].settings if name in kept else None) for name in files}
+    written = {}
+    for name, described in found.items():
+        written[name] = name not in kept or not same(described, kept[name])
+        if not written[name]:
+            continue
+        if name in kept:
+            report = judge(kept[name], described, known=kept[name], is_recorded=True)
+            for line in report.obstacles():
+                print_notice(f"{name}: {report.decision}: {line}")
+        queries.file(name).parent.mkdir(parents=True, exist_ok=True)
+        with files[name].opened() as stream:
+            stream.write(queries.text(described))
+    shown = {name: queries.shown(queries.file(name)) for name in found}
+    if with_json:
+        print_json({"queries": [{"name": name, "file": shown[name], "written": written[name]} for name in found]})
+    else:
+        print_lines([f"{'written' if written[name] else 'unchanged'}: {shown[name]}" for name in found])
+    return Status.DONE
