@@ -15,14 +15,21 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 STATESHIFT = [sys.executable, "-m", "stateshift"]
 SAVEPOINT, JOB = "savepoints/rocksdb-account-v1", "accounts_v3:job"
 ADDED, DROPPED = {"score": 0.0, "email": None}, {"obsolete"}
 SHOWN = 3
+QUIET = "ignore:PySpark does not yet fully support pandas"
+"""PySpark 4.3 warns of pandas 3 in each of its processes."""
 Content = dict[tuple[str, str], dict[Any, Any]]
 
 
@@ -56,6 +63,21 @@ def main() -> int:
         return print_proof(target, old, new, untouched=file_digest() == before)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def proven(steps: Callable[[Path], bool]) -> int:
+    """Run the steps of a demo on Spark in a folder of their own; return 0 where all is as it should be, else 1."""
+    started = time.monotonic()
+    warnings.filterwarnings("ignore", QUIET.partition(":")[2])
+    os.environ.setdefault("PYTHONWARNINGS", QUIET)
+    scratch = Path(tempfile.mkdtemp(prefix="stateshift-demo-"))
+    try:
+        is_right = steps(scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    title("Proven" if is_right else "NOT PROVEN")
+    say(f"{time.monotonic() - started:.0f} seconds in all")
+    return 0 if is_right else 1
 
 
 def title(text: str) -> None:

@@ -6,19 +6,14 @@ The queries are in `orders.py`. Every command is as you would type it in the fol
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import sys
-import tempfile
-import time
-import warnings
 from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orders
-from demo import HERE, run, say, title
+from demo import HERE, proven, run, say, title
 from pyspark.errors import StreamingQueryException
 
 from stateshift.spark.session import session
@@ -31,30 +26,18 @@ if TYPE_CHECKING:
 
 SHOPS = ("Bergen", "Oslo", "Tromsø")
 ORDERS = 300
-QUIET = "ignore:PySpark does not yet fully support pandas"
-"""PySpark 4.3 warns of pandas 3 in each of its processes."""
 Totals = dict[str, dict[str, Any]]
 
 
-def main() -> int:
-    """Run both changes; return 0 where all is as it should be, else 1."""
-    started = time.monotonic()
-    warnings.filterwarnings("ignore", QUIET.partition(":")[2])
-    os.environ.setdefault("PYTHONWARNINGS", QUIET)
-    scratch = Path(tempfile.mkdtemp(prefix="stateshift-orders-"))
-    try:
-        shutil.copy(HERE / "orders.py", scratch)
-        with chdir(scratch):
-            is_right = steps(session("local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    title("Proven" if is_right else "NOT PROVEN")
-    say(f"{time.monotonic() - started:.0f} seconds in all")
-    return 0 if is_right else 1
-
-
-def steps(spark: SparkSession) -> bool:
+def steps(scratch: Path) -> bool:
     """Run the query of last year, then each change of it on a copy of its checkpoint."""
+    shutil.copy(HERE / "orders.py", scratch)
+    with chdir(scratch):
+        return changes(session("local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
+
+
+def changes(spark: SparkSession) -> bool:
+    """Make both changes, in the folder of the query."""
     history = [order(number) for number in range(ORDERS)]
     write(history, "1.json")
     title("1. A query sums what shops are paid and what they refund; it is stopped, and its code changes")
@@ -144,4 +127,4 @@ def show(words: str, totals: Totals) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(proven(steps))

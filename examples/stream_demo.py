@@ -9,10 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-import tempfile
-import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,7 @@ import accounts_v3
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from demo import HERE, run, say, title
+from demo import HERE, proven, run, say, title
 from flights_history import FLIGHTS, read_flights
 from stream_accounts import UID, accounts, read
 
@@ -31,24 +27,7 @@ from stateshift.spark.session import session
 
 FILES = 12
 SLOTS = 2
-QUIET = "ignore:PySpark does not yet fully support pandas"
-"""PySpark 4.3 warns of pandas 3 in each of its processes."""
 RESTORE = HERE.parent / "tests" / "interop" / "flink-restore" / "run-restore.sh"
-
-
-def main() -> int:
-    """Run all steps; return 0 where every account is as it should be, else 1."""
-    started = time.monotonic()
-    warnings.filterwarnings("ignore", QUIET.partition(":")[2])
-    os.environ.setdefault("PYTHONWARNINGS", QUIET)
-    scratch = Path(tempfile.mkdtemp(prefix="stateshift-stream-"))
-    try:
-        right = steps(scratch)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    title("Proven" if right else "NOT PROVEN")
-    say(f"{time.monotonic() - started:.0f} seconds in all")
-    return 0 if right else 1
 
 
 def steps(scratch: Path) -> bool:
@@ -157,4 +136,4 @@ def restored_in_flink(savepoint: str, scratch: Path) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(proven(steps))

@@ -12,6 +12,7 @@ import os
 import attrs
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as its users write it
+from spark_queries import settings
 
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
@@ -112,13 +113,8 @@ def stored(checkpoint):
 
 @pytest.fixture
 def streams(spark, tmp_path):
-    settings = {"spark.sql.shuffle.partitions": "5", "spark.sql.session.timeZone": "UTC"}
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield TwoStreams(spark, tmp_path)
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    with settings(spark, spark__sql__shuffle__partitions="5", spark__sql__session__timeZone="UTC"):
+        yield TwoStreams(spark, tmp_path)
     spark.conf.unset(FORMAT)
 
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions
 from pyspark.sql.streaming.state import GroupStateTimeout
+from spark_queries import settings
 
 from stateshift.serializers.errors import MigrationFailed, TargetExists
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
@@ -93,13 +94,8 @@ class Queries:
 
 @pytest.fixture
 def queries(spark, tmp_path):
-    settings = {"spark.sql.shuffle.partitions": "5", "spark.sql.session.timeZone": "UTC"}
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield Queries(spark, tmp_path)
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    with settings(spark, spark__sql__shuffle__partitions="5", spark__sql__session__timeZone="UTC"):
+        yield Queries(spark, tmp_path)
 
 
 @pytest.fixture
