@@ -151,6 +151,16 @@ def test_a_condition_that_chance_decides_is_none_on_keys(stream):
     assert "rand" in operator.facts["filters"]
 
 
+def test_cases_are_the_same_whenever_they_are_planned(stream):
+    def of(value):
+        amount = F.when(F.col("w") > value, F.col("w")).when(F.col("v") > 0, F.lit(1)).otherwise(0)
+        (operator,) = describe(stream.source().where(amount > 0).groupBy("a").agg(F.sum(amount))).operators
+        return operator.columns, operator.facts
+
+    assert of(3) == of(3)
+    assert of(3) != of(4)
+
+
 def test_a_condition_with_the_present_time_is_none_on_keys(stream):
     for now in ("current_timestamp()", "now()", "current_date()"):
         (operator,) = describe(stream.source().where(f"at > {now}").groupBy("at").count()).operators

@@ -24,6 +24,12 @@ EXPLAINED = {
     "limit: another limit": "right unless the old limit was reached: the rows that it left out are gone",
     "aggregation: another expression of the same meaning": "expressions count as Spark plans them: n + 0 is not n",
     "state: two fields exchange their names": "a migration takes fields by their names, Spark by their places",
+    "ANSI mode off": "expressions count as Spark plans them, and without ANSI mode casts are others",
+    "deduplication: a filter on k before": "fewer rows may move a watermark later, which decides which rows are late",
+    "pandas: a filter on k before": "a function may yield something for a key that no row asks for, at a time-out",
+    "join: a filter on the first result": "Spark may move it before the join: right if no stored row fails it",
+    "join: another condition": "right if the stored rows that it would have left out find no partner",
+    "two operators: a filter on k before": "behind another operator a condition on keys is one as any other",
     "two operators: a filter before": "behind another operator a condition on keys is one as any other",
 }
 """Changes that are refused, although Spark may yield what is right, with the reason."""
@@ -78,21 +84,20 @@ def run_recorded(query, spark, folder, checkpoint):
 
 
 def outcome(pair, spark, folder, number):
-    """Let Spark alone go on with the new query, beside one over all of history, and compare."""
+    """Run the new query over all of history, then let Spark alone go on with it, and compare; None: it is no query."""
     places = [folder / f"{name}-{number}" for name in ("alone", "history")]
     shutil.copytree(folder / "old", places[0])
     alone, history = {}, {}
+    try:
+        writer_of(pair.now, spark, folder, places[1], history).start().awaitTermination()
+    except PySparkException:
+        return None  # Spark has no such query, with or without a checkpoint
     report = check_query(places[0], writer_of(pair.now, spark, folder, places[0], alone))
-    running = [
-        writer_of(pair.now, spark, folder, place, batches).start()
-        for place, batches in zip(places, (alone, history), strict=True)
-    ]
     refusal = ""
     try:
-        running[0].awaitTermination()
+        writer_of(pair.now, spark, folder, places[0], alone).start().awaitTermination()
     except PySparkException as error:
         refusal = str(error)
-    running[1].awaitTermination()
     assert sorted(history) == list(range(FILES)), pair
     is_right = {batch: alone.get(batch) for batch in range(OLD_FILES, FILES)} == {
         batch: history[batch] for batch in range(OLD_FILES, FILES)
@@ -116,8 +121,10 @@ def test_the_verdict_agrees_with_what_spark_does(spark, tmp_path, seed):
     run_recorded(pairs[0].was, spark, tmp_path, tmp_path / "old")
     write_rows(tmp_path, rows, range(OLD_FILES, FILES))
 
-    outcomes = [outcome(pair, spark, tmp_path, number) for number, pair in enumerate(pairs)]
+    found = [outcome(pair, spark, tmp_path, number) for number, pair in enumerate(pairs)]
+    outcomes = [one for one in found if one is not None]
 
     print("", *(f"{seed:3} {one}" for one in outcomes), sep="\n")
     assert [str(one) for one in outcomes if one.is_wrong_start] == []
     assert [str(one) for one in outcomes if one.is_false_refusal] == []
+    assert len(outcomes) >= 3
