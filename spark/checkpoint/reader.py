@@ -28,16 +28,14 @@ from .store_files import PartitionFiles
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-    from .store_files import Entry
 
 PREFIX = "spark:"
 DEFAULT_PROVIDER, ROCKSDB = "HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"
 PROVIDERS = (DEFAULT_PROVIDER, ROCKSDB)
-_BLOCK_BYTES, _BLOCK_ENTRIES = 8 << 20, 1 << 16
 
 
 @attrs.frozen
@@ -153,9 +151,9 @@ class SparkStore:
                 sizes.append(PartitionSize(*found))
                 continue
             entries = size = 0
-            for key, value in self._entries(partition):
-                entries += 1
-                size += len(key) + len(value)
+            for keys, values in self.stored_blocks(partition):
+                entries += len(keys)
+                size += sum(map(len, keys)) + sum(map(len, values))
             sizes.append(PartitionSize(entries, size))
         return tuple(sizes)
 
@@ -180,7 +178,7 @@ class SparkStore:
                 advice="pip install 'stateshift[spark]'",
             ) from error
         for partition in range(self.partitions):
-            for keys, values in _in_blocks(self._entries(partition)):
+            for keys, values in self.stored_blocks(partition):
                 with located(file=self._label(partition), operator=self.operator, state=self.name):
                     key, value = decode(keys, values)
                 yield Block(partition, key, value)
@@ -216,7 +214,15 @@ class SparkStore:
             SavepointNotFound: A file is missing.
             CorruptFile: A file is damaged.
         """
-        return _in_blocks(self._entries(partition))
+        committed, planned = self.log.committed, self.log.last
+        if committed is None or planned is None:
+            return iter(())
+        if planned.provider == ROCKSDB:
+            return self._database(partition).blocks("" if self.family is None else self.family.name)
+        files = PartitionFiles.of_version(
+            self._partition(partition), self._label(partition), committed + 1, has_checksums=planned.has_row_checksums
+        )
+        return files.blocks()
 
     def files(self, partition: int) -> tuple[str, ...]:
         """Return the names of the files that are the last committed version of a partition; errors as for its entries.
@@ -244,17 +250,6 @@ class SparkStore:
         """Return the same store in a copy of the operator's folder."""
         return attrs.evolve(self, folder=folder, databases=Databases(self.databases.lists))
 
-    def _entries(self, partition: int) -> Iterator[Entry]:
-        committed, planned = self.log.committed, self.log.last
-        if committed is None or planned is None:
-            return iter(())
-        if planned.provider == ROCKSDB:
-            return self._database(partition).entries("" if self.family is None else self.family.name)
-        files = PartitionFiles.of_version(
-            self._partition(partition), self._label(partition), committed + 1, has_checksums=planned.has_row_checksums
-        )
-        return files.entries()
-
     def _database(self, partition: int) -> DatabaseFiles:
         committed, planned = self.log.committed, self.log.last
         assert committed is not None  # noqa: S101 - checked by the caller
@@ -278,22 +273,6 @@ class SparkStore:
     def _label(self, partition: int) -> str:
         store = "" if self.facts.name == DEFAULT_STORE else f"/{self.facts.name}"
         return f"state/{self.operator}/{partition}{store}"
-
-
-def _in_blocks(entries: Iterable[Entry]) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    size = 0
-    for key, value in entries:
-        more = len(key) + len(value)
-        if keys and (size + more > _BLOCK_BYTES or len(keys) >= _BLOCK_ENTRIES):
-            yield keys, values
-            keys, values, size = [], [], 0
-        keys.append(key)
-        values.append(value)
-        size += more
-    if keys:
-        yield keys, values
 
 
 @attrs.frozen

@@ -39,12 +39,12 @@ from ...state.rocksdb.database import CURRENT, Database, FileNames, open_databas
 from ...state.rocksdb.options_file import DEFAULT_FAMILY
 from ...state.storage.files import Folder
 from .compression import decompress
-from .store_files import APPEND, changes_in, elements_of, require_checksum
+from .store_files import APPEND, changes_in, elements_of, in_blocks, joined_blocks, require_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from .store_files import Entry
+    from .store_files import Entries
 
 _NAME = re.compile(r"(\d+)(?:_([\w-]+))?\.(zip|changelog)")
 _KEPT = re.compile(r"CURRENT|MANIFEST-[0-9]+|OPTIONS-[0-9]+")
@@ -97,7 +97,7 @@ class DatabaseFiles:
     delimiter: bytes = b""
     lists: frozenset[str] = frozenset()
 
-    def entries(self, family: str = "") -> Iterator[Entry]:
+    def blocks(self, family: str = "") -> Iterator[Entries]:
         """Yield all entries of the version, or those of a column family without its number, in the order of their keys.
 
         Raises:
@@ -110,14 +110,22 @@ class DatabaseFiles:
         prefix = self._prefix(family) if family else b""
         if prefix is None:
             return
-        is_list = family in self.lists
         with located(file=f"{self.label}/{base or 'changelogs'}"), self._opened(self._snapshot, changelogs) as database:
-            for keys, values in database.items(DEFAULT_FAMILY, prefix or None, _next(prefix)):
-                found = (
-                    (key[len(prefix) :], self._unchecked(key, value) if self.has_checksums else value)
-                    for key, value in zip(keys, values, strict=True)
-                )
-                yield from elements_of(found, self.delimiter) if is_list else found
+            found = self._unprotected(database, prefix)
+            if family in self.lists:
+                entries = chain.from_iterable(zip(keys, values, strict=True) for keys, values in found)
+                yield from in_blocks(elements_of(entries, self.delimiter))
+            else:
+                yield from joined_blocks(found)
+
+    def _unprotected(self, database: Database, prefix: bytes) -> Iterator[Entries]:
+        """Yield the entries whose keys begin with a prefix, without it and without checksums."""
+        skipped = len(prefix)
+        for keys, values in database.items(DEFAULT_FAMILY, prefix or None, _next(prefix)):
+            yield (
+                [key[skipped:] for key in keys] if skipped else [*keys],
+                [*map(self._unchecked, keys, values)] if self.has_checksums else [*values],
+            )
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -132,7 +140,7 @@ class DatabaseFiles:
         return self.files[-1].partition(".")[0].partition("_")[2]
 
     def size_of(self, family: str) -> tuple[int, int]:
-        """Return the number of elements of a column family and their bytes; errors as in `entries`."""
+        """Return the number of elements of a column family and their bytes; errors as in `blocks`."""
         prefix = self._prefix(family)
         return (0, 0) if prefix is None else self._sizes.get(prefix, (0, 0))
 
@@ -141,7 +149,7 @@ class DatabaseFiles:
         """The sizes of all column families, by the number that begins their keys: the files are read once for all."""
         lists = {*map(self._prefix, self.lists)}
         found: dict[bytes, tuple[int, int]] = {}
-        for key, value in self.entries():
+        for key, value in chain.from_iterable(zip(*block, strict=True) for block in self.blocks()):
             prefix, entry = key[:2], iter([(key, value)])
             count, size = found.get(prefix, (0, 0))
             for _, one in elements_of(entry, self.delimiter) if prefix in lists else entry:
@@ -286,7 +294,8 @@ class DatabaseFiles:
 
         with self.folder.open_range(name) as file:
             version, _, content = _head(decompress(file))
-            for kind, key, value in changes_in(content, has_kinds=version in {2, 4}):
+            changes = changes_in(content, has_kinds=version in {2, 4})
+            for kind, key, value in chain.from_iterable(zip(*block, strict=True) for block in changes):
                 if value is None and self.has_checksums:
                     key = require_checksum(key[:4], key[4:])  # noqa: PLW2901
                 elif kind == APPEND:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import struct
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,7 +27,7 @@ from ...serializers.errors import CorruptFile, SavepointNotFound, located
 from .compression import decompress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ...state.storage.files import Folder
 
@@ -34,12 +35,18 @@ if TYPE_CHECKING:
     """A key and its value."""
     Change = tuple[bytes, bytes | None]
     """A key and its value, or None where the key is removed."""
+    Entries = tuple[list[bytes], list[bytes]]
+    """Keys, and their values."""
+    Changes = tuple[list[int], list[bytes], list[bytes | None]]
+    """The kinds of changes, their keys, and their values."""
 
 _NAME = re.compile(r"(\d+)\.(snapshot|delta)")
 _SIZE = struct.Struct(">i")
 _END, PUT, _REMOVE, APPEND = 0, 1, 16, 17
 _KINDS = frozenset({PUT, _REMOVE, APPEND})
 _CHECKSUM_BYTES = 4
+BLOCK_BYTES, BLOCK_ENTRIES = 4 << 20, 1 << 16
+"""The size of a block of entries; one that is larger is a block by itself."""
 _MOST_DIGESTS = 1 << 20  # about 150 MB
 _MOST_PARTS = 1 << 12
 _WHOLE = "take the whole folder of the checkpoint; a copy or a download may be incomplete"
@@ -86,15 +93,25 @@ class PartitionFiles:
         names = [f"{base}.snapshot"] if base else []
         return cls(folder, label, (*names, *(f"{one}.delta" for one in needed)), has_checksums)
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield all entries of the version, in no order.
+    def blocks(self) -> Iterator[Entries]:
+        """Yield all entries of the version in blocks of some MiB, in no order.
 
         Raises:
             CorruptFile: A file is damaged.
         """
         if len(self.names) == 1 and self.names[0].endswith(".snapshot"):
-            yield from ((key, value) for _, key, value in self._changes(self.names) if value is not None)
-            return
+            return self._of_snapshot(self.names[0])
+        return in_blocks(self._last_of_each())
+
+    def _of_snapshot(self, name: str) -> Iterator[Entries]:
+        for keys, values in self._read(name):
+            if None in values:
+                kept = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+                yield [key for key, _ in kept], [value for _, value in kept]
+            else:
+                yield keys, values  # type: ignore[misc]  # none of them is None
+
+    def _last_of_each(self) -> Iterator[Entry]:
         parts = 1
         while (first := self._last_changes(0, parts, self.most_digests)) is None:
             parts *= 2
@@ -129,25 +146,22 @@ class PartitionFiles:
 
     def _changes(self, names: list[str] | tuple[str, ...]) -> Iterator[tuple[int, bytes, bytes | None]]:
         """Yield the changes in files, numbered."""
-        number = 0
-        for name in names:
-            with located(file=f"{self.label}/{name}"):
-                for key, value in self._read(name):
-                    yield number, key, value
-                    number += 1
+        blocks = (block for name in names for block in self._read(name))
+        changes = chain.from_iterable(zip(keys, values, strict=True) for keys, values in blocks)
+        return ((number, key, value) for number, (key, value) in enumerate(changes))
 
-    def _read(self, name: str) -> Iterator[Change]:
-        with self.folder.open_range(name) as file:
-            pieces = decompress(file)
-            for _, key, value in changes_in(pieces):
+    def _read(self, name: str) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
+        with located(file=f"{self.label}/{name}"), self.folder.open_range(name) as file:
+            for _, keys, values in changes_in(decompress(file)):
                 if self.has_checksums:
-                    yield _without_checksum(key, value)
+                    changes = [_without_checksum(key, value) for key, value in zip(keys, values, strict=True)]
+                    yield [key for key, _ in changes], [value for _, value in changes]
                 else:
-                    yield key, value
+                    yield keys, values
 
 
-def changes_in(pieces: Iterator[bytes], *, has_kinds: bool = False) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """Parse the content of a file: yield the kind of each change, its key, and its value, None if the key is removed.
+def changes_in(pieces: Iterator[bytes], *, has_kinds: bool = False) -> Iterator[Changes]:
+    """Parse the content of a file: yield the kinds of some changes, their keys and values, None if a key is removed.
 
     Args:
         pieces: The content.
@@ -156,49 +170,99 @@ def changes_in(pieces: Iterator[bytes], *, has_kinds: bool = False) -> Iterator[
     Raises:
         CorruptFile: It is damaged or cut off.
     """
-    buffer, at = b"", 0
-
-    def require(size: int) -> None:
-        nonlocal buffer, at
-        if len(buffer) - at >= size:
-            return
-        parts, have = [buffer[at:]], len(buffer) - at
-        while have < size:
-            piece = next(pieces, None)
-            if piece is None:
-                raise CorruptFile("the file ends within an entry", advice=_WHOLE)
+    parts: list[bytes] = []
+    have, needed, is_complete = 0, BLOCK_BYTES, False
+    for piece in chain(pieces, [None]):
+        if piece:
             parts.append(piece)
             have += len(piece)
-        buffer, at = b"".join(parts), 0
+        if (piece is not None and have < needed) or not have:
+            continue
+        if is_complete:
+            raise CorruptFile("the file goes on behind its last entry", advice=_WHOLE)
+        buffer = b"".join(parts)
+        at, lacking, is_complete, changes = _parsed(buffer, has_kinds=has_kinds)
+        if changes[1]:
+            yield changes
+        parts, have = [buffer[at:]], len(buffer) - at
+        needed = 1 if is_complete else max(lacking, BLOCK_BYTES)
+        if is_complete and have:
+            raise CorruptFile("the file goes on behind its last entry", advice=_WHOLE)
+    if not is_complete:
+        raise CorruptFile("the file ends within an entry", advice=_WHOLE)
 
-    kind, key_size = PUT, -1
+
+def _parsed(buffer: bytes, *, has_kinds: bool) -> tuple[int, int, bool, Changes]:
+    """Parse the changes that are whole in a buffer.
+
+    Returns:
+        Where the rest begins; how many bytes the first change of it needs at least; whether the file ends there; and
+        the changes.
+    """
+    kinds: list[int] = []
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    size_at, end, at, kind = _SIZE.unpack_from, len(buffer), 0, PUT
     while True:
-        if has_kinds:
-            require(1)
+        start = at + has_kinds
+        if has_kinds and start <= end:
             kind = buffer[at]
-            at += 1
-        if kind != _END:
-            require(4)
-            key_size = _SIZE.unpack_from(buffer, at)[0]
-            at += 4
-        if kind == _END or (key_size == -1 and not has_kinds):
-            if at < len(buffer) or any(pieces):  # reading on finds out whether the file is cut off
-                raise CorruptFile("the file goes on behind its last entry", advice=_WHOLE)
-            return
+            if kind == _END:
+                return start, 0, True, (kinds, keys, values)
+        if start + _SIZE.size > end:
+            return at, 1 + end - at, False, (kinds, keys, values)
+        key_size = size_at(buffer, start)[0]
+        if key_size == -1 and not has_kinds:
+            return start + _SIZE.size, 0, True, (kinds, keys, values)
         if key_size < 0 or kind not in _KINDS:
             raise CorruptFile(f"a change of the kind {kind} has a key with a size of {key_size}", advice=_WHOLE)
-        require(key_size + 4)
-        key = buffer[at : at + key_size]
-        value_size = _SIZE.unpack_from(buffer, at + key_size)[0]
-        at += key_size + 4
+        key_end = start + _SIZE.size + key_size
+        value_start = key_end + _SIZE.size
+        if value_start > end:
+            return at, value_start - at, False, (kinds, keys, values)
+        value_size = size_at(buffer, key_end)[0]
         if has_kinds and (value_size < 0) is not (kind == _REMOVE):
             raise CorruptFile(f"a change of the kind {kind} has a value with a size of {value_size}", advice=_WHOLE)
-        if value_size < 0:
-            yield _REMOVE, key, None
-            continue
-        require(value_size)
-        yield kind, key, buffer[at : at + value_size]
-        at += value_size
+        value_end = value_start + max(value_size, 0)
+        if value_end > end:
+            return at, value_end - at, False, (kinds, keys, values)
+        kinds.append(kind)
+        keys.append(buffer[start + _SIZE.size : key_end])
+        values.append(None if value_size < 0 else buffer[value_start:value_end])
+        at = value_end
+
+
+def in_blocks(entries: Iterable[Entry]) -> Iterator[Entries]:
+    """Yield entries in blocks of some MiB."""
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    size = 0
+    for key, value in entries:
+        more = len(key) + len(value)
+        if keys and (size + more > BLOCK_BYTES or len(keys) >= BLOCK_ENTRIES):
+            yield keys, values
+            keys, values, size = [], [], 0
+        keys.append(key)
+        values.append(value)
+        size += more
+    if keys:
+        yield keys, values
+
+
+def joined_blocks(blocks: Iterable[Entries]) -> Iterator[Entries]:
+    """Yield small blocks of entries together."""
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    size = 0
+    for more, of_more in blocks:
+        keys += more
+        values += of_more
+        size += sum(map(len, more)) + sum(map(len, of_more))
+        if size > BLOCK_BYTES or len(keys) >= BLOCK_ENTRIES:
+            yield keys, values
+            keys, values, size = [], [], 0
+    if keys:
+        yield keys, values
 
 
 def require_checksum(expected: bytes, *parts: bytes) -> bytes:

@@ -137,10 +137,14 @@ def test_lists_and_values_of_families_in_any_order_and_blocks(tmp_path_factory, 
     files = DatabaseFiles(folder, "0", 4, ("id",), has_checksums, delimiter, frozenset({"lists"}))
 
     found = {}
-    for key, element in files.entries("lists"):
+    for key, element in pairs_of(files, "lists"):
         found.setdefault(key, []).append(element)
     assert found == dict(lists)
-    assert dict(files.entries("$index")) == {key: several[0] for key, several in lists}
+    assert dict(pairs_of(files, "$index")) == {key: several[0] for key, several in lists}
+
+
+def pairs_of(files, family):
+    return [pair for keys, values in files.blocks(family) for pair in zip(keys, values, strict=True)]
 
 
 def test_a_version_is_there_when_all_of_it_is_there(tmp_path):
@@ -166,5 +170,6 @@ def test_many_entries_in_a_small_buffer_are_one_sorted_whole(tmp_path):
     with DatabaseWriter(folder, version=1, buffer_bytes=1) as writer:
         writer.write("", keys, [key * 20 for key in keys])
 
-    assert list(DatabaseFiles(folder, "0", 1).entries()) == [(key, key * 20) for key in sorted(keys)]
+    (block,) = DatabaseFiles(folder, "0", 1).blocks()
+    assert block == (sorted(keys), [key * 20 for key in sorted(keys)])
     assert len(folder.folder("SSTs").names()) == 1
