@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import shutil
@@ -10,8 +11,12 @@ import time
 import attrs
 import pytest
 from pyspark.errors import StreamingQueryException
+from spark_processors import AFTER_MS, keeping
+from spark_processors import CHANGES as KEEPING_CHANGES
 from spark_queries import settings
+from spark_streams import BEFORE, TwoStreams
 
+from stateshift.serializers.errors import UnsupportedFormat
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
@@ -23,6 +28,7 @@ STORE = "spark.sql.streaming.stateStore."
 SCHEMA = "k string, g int, l string, n int"
 HOUR_MS = 3_600_000
 LONG_MS = 10**12
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 OUTPUT = "k string, n bigint, names string, seen string, brief boolean, lasting boolean, last string, timer boolean"
 ROWS = [{"k": f"k{one % 7}", "g": one % 7 - 3, "l": f"ö{one % 3}", "n": one} for one in range(40)]
 KEYS = sorted({one["k"] for one in ROWS})
@@ -152,9 +158,8 @@ CHANGES = FieldChanges(
 def test_a_processor_goes_on_with_every_variable_and_timer(
     spark, tmp_path, monkeypatch, facts_of, encoding, version, is_planned
 ):
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     given = {
-        STORE + "providerClass": provider,
+        STORE + "providerClass": ROCKSDB,
         STORE + "encodingFormat": encoding,
         STORE + "checkpointFormatVersion": version,
         STORE + "rocksdb.changelogCheckpointing.enabled": "true" if version == "2" else "false",
@@ -215,3 +220,51 @@ def test_a_processor_goes_on_with_every_variable_and_timer(
     kept = {one.name: one for one in SparkCheckpoint.open(tmp_path / "new").operators[0].stores}
     assert sum(one.entries for one in kept["brief"].measure()) == 0
     assert sum(one.entries for one in kept["lasting"].measure()) == len(ROWS)
+
+
+@pytest.fixture
+def on_databases(spark):
+    """`on_databases(encoding="avro")`: stores on RocksDB with five partitions, until the `with` block ends."""
+
+    def given(encoding="unsaferow"):
+        more = {"spark.sql.shuffle.partitions": "5", "spark.sql.session.timeZone": "UTC"}
+        return settings(spark, **{STORE + "providerClass": ROCKSDB, STORE + "encodingFormat": encoding}, **more)
+
+    return given
+
+
+@pytest.mark.parametrize(
+    ("is_pandas", "encoding"),
+    [
+        (False, "unsaferow"),
+        (True, "unsaferow"),
+        pytest.param(False, "avro", marks=pytest.mark.faults),
+        pytest.param(True, "avro", marks=pytest.mark.faults),
+    ],
+)
+def test_timers_of_event_time_fire_once_also_for_processors_of_pandas(
+    spark, tmp_path, facts_of, on_databases, is_pandas, encoding
+):
+    how = {"is_pandas": is_pandas, "has_nulls": not is_pandas}
+    with on_databases(encoding):
+        queries = keeping(**how), keeping(is_new=True, **how)
+        report, rows = TwoStreams(spark, tmp_path).goes_on(*queries, {0: KEEPING_CHANGES}, facts_of)
+
+    ends = {}
+    for row in (row for left, _ in BEFORE for row in left):
+        key, first = (row["k"], row["l"]), dt.datetime.fromisoformat(row["at"])
+        if not is_pandas or None not in key:
+            ends.setdefault(key, int(first.timestamp() * 1000) + AFTER_MS)
+    fired = [((one[0], one[1]), one[-1]) for one in rows if one[-1] is not None]
+    assert len(fired) == len(dict(fired))
+    assert {key: ended for key, ended in fired if key in ends} == ends
+    timers = next(one for one in report.stores if "Timers" in one.store)
+    assert sum(timers.written) == len(ends)
+
+
+@pytest.mark.faults
+def test_null_keys_of_pandas_are_stored_as_texts_and_not_moved(spark, tmp_path, facts_of, on_databases):
+    queries = keeping(is_pandas=True), keeping(is_new=True, is_pandas=True)
+
+    with on_databases(), pytest.raises(UnsupportedFormat, match="a null of a key as the text NaN"):
+        TwoStreams(spark, tmp_path).goes_on(*queries, {0: KEEPING_CHANGES}, facts_of)
