@@ -28,9 +28,11 @@ from .store_files import PartitionFiles
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
+
+    from .store_files import Entries
 
 
 PREFIX = "spark:"
@@ -183,7 +185,7 @@ class SparkStore:
                     key, value = decode(keys, values)
                 yield Block(partition, key, value)
 
-    def _decoder(self) -> Callable[[list[bytes], list[bytes]], tuple[pa.StructArray, pa.StructArray]]:
+    def _decoder(self) -> Callable[[Sequence[bytes], Sequence[bytes]], tuple[pa.StructArray, pa.StructArray]]:
         """Return the function that decodes keys and values."""
         from .rows import decode_rows
 
@@ -207,7 +209,7 @@ class SparkStore:
             columns = len(schema.key.fields) - 1
         return KeyLayout.of_prefix(columns or 0)
 
-    def stored_blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    def stored_blocks(self, partition: int) -> Iterator[Entries]:
         """Yield the keys and values of a partition as they are stored, in blocks of some MiB.
 
         Raises:

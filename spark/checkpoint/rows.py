@@ -19,7 +19,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from ...serializers.columns.bytes_at import numbers_at
 from ...serializers.errors import CorruptFile, UnsupportedFormat
+from .row_places import Rows
 from .spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
@@ -56,13 +58,7 @@ class _Things:
 
     def words(self, at: Numbers) -> Numbers:
         """Return the 64-bit words at positions."""
-        if not len(at):
-            return np.zeros(0, np.int64)
-        if not (at & 7).any():
-            found: Numbers = self.data.view(np.int64)[at >> 3]
-            return found
-        gathered: Numbers = self.data[at[:, None] + np.arange(8)]
-        return gathered.view(np.int64)[:, 0]
+        return numbers_at(self.data, at, "<i8")
 
 
 def decode_rows(rows: Sequence[bytes], of: SparkType) -> pa.StructArray:
@@ -72,12 +68,8 @@ def decode_rows(rows: Sequence[bytes], of: SparkType) -> pa.StructArray:
         CorruptFile: A row is damaged.
         UnsupportedFormat: The struct has a type that this release does not read.
     """
-    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    starts = np.zeros(len(rows), np.int64)
-    np.cumsum(sizes[:-1], out=starts[1:])
-    joined = b"".join(rows)
-    data = np.frombuffer(joined + bytes(8 + -len(joined) % 8), np.uint8)
-    return _struct(_Things(data, starts, sizes), of)
+    found = Rows.of(rows)
+    return _struct(_Things(found.data, found.starts, found.sizes), of)
 
 
 def arrow_type(of: SparkType) -> pa.DataType:
@@ -130,7 +122,7 @@ def _column(parents: _Things, at: Numbers, valid: Numbers, parent: Numbers, of: 
     if of.word == "decimal" and of.precision <= LONG_DECIMAL:
         return _short_decimals(parents.words(at), valid, of)
     if of.word in MONTHS:
-        return _intervals(_numbers(parents, at, np.int32), valid)
+        return _intervals(numbers_at(parents.data, at, "<i4"), valid)
     if of.word.startswith("interval "):
         return _primitive(pa.duration("us"), parents.words(at), valid)
     if of.word == "void":
@@ -153,16 +145,6 @@ def _located(parents: _Things, words: Numbers, valid: Numbers, parent: Numbers) 
     return _Things(parents.data, np.where(valid, parents.starts[parent] + offsets, 0), sizes, valid)
 
 
-def _numbers(parents: _Things, at: Numbers, kind: type[np.generic]) -> Numbers:
-    """Return numbers of fewer than 8 bytes at their positions."""
-    size = np.dtype(kind).itemsize
-    if size == 1:
-        found: Numbers = parents.data[at].view(kind)
-        return found
-    gathered: Numbers = parents.data[at[:, None] + np.arange(size)]
-    return gathered.view(kind)[:, 0] if len(at) else np.zeros(0, kind)
-
-
 def bitmap_of(valid: Numbers | None) -> pa.Buffer | None:
     """Return the validity bitmap of an Arrow array; None: nothing is null."""
     if valid is None or valid.all():
@@ -177,8 +159,7 @@ def _primitive(kind: pa.DataType, numbers: Numbers, valid: Numbers) -> pa.Array:
 
 def _fixed(kind: pa.DataType, number: type[np.generic]) -> Callable[[_Things, Numbers, Numbers], pa.Array]:
     def read(parents: _Things, at: Numbers, valid: Numbers) -> pa.Array:
-        is_word = np.dtype(number).itemsize == 8
-        numbers = parents.words(at).view(number) if is_word else _numbers(parents, at, number)
+        numbers = numbers_at(parents.data, at, np.dtype(number).str)
         return _primitive(kind, numbers, valid)
 
     return read

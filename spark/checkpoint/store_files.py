@@ -24,10 +24,11 @@ import attrs
 from xxhash import xxh3_128_digest
 
 from ...serializers.errors import CorruptFile, SavepointNotFound, located
+from ...state.transcode.choice import LOADING_BYTES, ExecutorName, choose_executor
 from .compression import decompress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...state.storage.files import Folder
 
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     """A key and its value."""
     Change = tuple[bytes, bytes | None]
     """A key and its value, or None where the key is removed."""
-    Entries = tuple[list[bytes], list[bytes]]
+    Entries = tuple[Sequence[bytes], Sequence[bytes]]
     """Keys, and their values."""
-    Changes = tuple[list[int], list[bytes], list[bytes | None]]
+    Changes = tuple[Sequence[int], Sequence[bytes], Sequence[bytes | None]]
     """The kinds of changes, their keys, and their values."""
 
 _NAME = re.compile(r"(\d+)\.(snapshot|delta)")
@@ -48,6 +49,7 @@ _CHECKSUM_BYTES = 4
 BLOCK_BYTES, BLOCK_ENTRIES = 4 << 20, 1 << 16
 """The size of a block of entries; one that is larger is a block by itself."""
 _MOST_DIGESTS = 1 << 20  # about 150 MB
+_COMPILED_BYTES = 16 << 20  # compressed: machine code takes half a second to load
 _MOST_PARTS = 1 << 12
 _WHOLE = "take the whole folder of the checkpoint; a copy or a download may be incomplete"
 
@@ -104,8 +106,9 @@ class PartitionFiles:
         return in_blocks(self._last_of_each())
 
     def _of_snapshot(self, name: str) -> Iterator[Entries]:
-        for keys, values in self._read(name):
-            if None in values:
+        is_large = self.folder.size(name) >= _COMPILED_BYTES
+        for keys, values in self._read(name, choose_executor(LOADING_BYTES if is_large else 0)):
+            if isinstance(values, list) and None in values:
                 kept = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
                 yield [key for key, _ in kept], [value for _, value in kept]
             else:
@@ -150,9 +153,11 @@ class PartitionFiles:
         changes = chain.from_iterable(zip(keys, values, strict=True) for keys, values in blocks)
         return ((number, key, value) for number, (key, value) in enumerate(changes))
 
-    def _read(self, name: str) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
+    def _read(
+        self, name: str, executor: ExecutorName = ExecutorName.PLAIN
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes | None]]]:
         with located(file=f"{self.label}/{name}"), self.folder.open_range(name) as file:
-            for _, keys, values in changes_in(decompress(file)):
+            for _, keys, values in changes_in(decompress(file), executor=executor):
                 if self.has_checksums:
                     changes = [_without_checksum(key, value) for key, value in zip(keys, values, strict=True)]
                     yield [key for key, _ in changes], [value for _, value in changes]
@@ -160,12 +165,15 @@ class PartitionFiles:
                     yield keys, values
 
 
-def changes_in(pieces: Iterator[bytes], *, has_kinds: bool = False) -> Iterator[Changes]:
+def changes_in(
+    pieces: Iterator[bytes], *, has_kinds: bool = False, executor: ExecutorName = ExecutorName.PLAIN
+) -> Iterator[Changes]:
     """Parse the content of a file: yield the kinds of some changes, their keys and values, None if a key is removed.
 
     Args:
         pieces: The content.
         has_kinds: Whether each change begins with its kind, as in changelogs of RocksDB from version 2 on.
+        executor: What finds changes without kinds.
 
     Raises:
         CorruptFile: It is damaged or cut off.
@@ -181,7 +189,7 @@ def changes_in(pieces: Iterator[bytes], *, has_kinds: bool = False) -> Iterator[
         if is_complete:
             raise CorruptFile("the file goes on behind its last entry", advice=_WHOLE)
         buffer = b"".join(parts)
-        at, lacking, is_complete, changes = _parsed(buffer, has_kinds=has_kinds)
+        at, lacking, is_complete, changes = _parsed(buffer, executor, has_kinds=has_kinds)
         if changes[1]:
             yield changes
         parts, have = [buffer[at:]], len(buffer) - at
@@ -192,13 +200,19 @@ def changes_in(pieces: Iterator[bytes], *, has_kinds: bool = False) -> Iterator[
         raise CorruptFile("the file ends within an entry", advice=_WHOLE)
 
 
-def _parsed(buffer: bytes, *, has_kinds: bool) -> tuple[int, int, bool, Changes]:
+def _parsed(buffer: bytes, executor: ExecutorName, *, has_kinds: bool) -> tuple[int, int, bool, Changes]:
     """Parse the changes that are whole in a buffer.
 
     Returns:
         Where the rest begins; how many bytes the first change of it needs at least; whether the file ends there; and
         the changes.
     """
+    if executor is ExecutorName.NUMBA and not has_kinds:
+        from .row_places import find_rows  # has numpy and numba
+
+        if (found := find_rows(buffer)) is not None:
+            *rest, rows, of_rows = found
+            return *rest, ((), rows, of_rows)  # type: ignore[return-value]
     kinds: list[int] = []
     keys: list[bytes] = []
     values: list[bytes | None] = []

@@ -116,7 +116,9 @@ class EntryCopy:
         for start in range(0, len(partitions), most):
             yield partitions[start : start + most]
 
-    def _converted(self, source: int, keys: list[bytes], values: list[bytes]) -> tuple[Encoded, Encoded, Numbers]:
+    def _converted(
+        self, source: int, keys: Sequence[bytes], values: Sequence[bytes]
+    ) -> tuple[Encoded, Encoded, Numbers]:
         """Return new keys, new values, and the partition of each."""
         store, old = self.plan.store, self.plan.store.schema
         assert old is not None  # noqa: S101 - it was compared

@@ -46,7 +46,7 @@ class LayoutEncoder:
             UnsupportedFormat: The struct has a type that is not written.
         """
         if not self.is_avro:
-            return [_HEAD + one for one in rows_of(encode_rows(rows, of))]
+            return [*rows_of(encode_rows(rows, of), zeros=len(_HEAD))]
         head = _HEAD + _ID if has_id else _HEAD
         return [head + one for one in encode_avro(rows, of)]
 

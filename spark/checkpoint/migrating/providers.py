@@ -11,22 +11,25 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from ....serializers.errors import CorruptFile
 from ..operators import DEFAULT_STORE
 from ..reader import ROCKSDB
+from ..row_places import Rows
 from .rocksdb_writer import DatabaseWriter, write_parts
 from .row_encoder import rows_of
 from .store_writer import EntryBlock, snapshot_name, snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
     from ....state.storage.files import Folder
     from ..reader import SparkStore
+    from ..store_files import Entries
     from .plan import MigrationPlan, StorePlan
     from .row_encoder import Encoded
 
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _BUFFER_BYTES = 128 << 20
-_HEAD = b"\0"
+_HEAD_BYTES, _NOTHING = 1, 256
 
 
 def target_of(folder: Folder, number: int, store: SparkStore, partition: int) -> Folder:
@@ -75,7 +78,7 @@ class Provider(ABC):
         """Return the name of the file that says that a partition is complete."""
 
     @abstractmethod
-    def blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    def blocks(self, partition: int) -> Iterator[Entries]:
         """Yield the keys and values of a partition of the source, as rows; errors as in `SparkStore.stored_blocks`."""
 
     @abstractmethod
@@ -101,7 +104,7 @@ class _Snapshots(Provider):
     def file(self, partition: int) -> str:
         return snapshot_name(self.migration.batch + 1)
 
-    def blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    def blocks(self, partition: int) -> Iterator[Entries]:
         return self.plan.store.stored_blocks(partition)
 
     @contextmanager
@@ -128,7 +131,7 @@ class _Databases(Provider):
     def file(self, partition: int) -> str:
         return self._writer(partition, 0).name
 
-    def blocks(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    def blocks(self, partition: int) -> Iterator[Entries]:
         for block in self.plan.store.stored_blocks(partition):
             yield _without_heads(block[0]), _without_heads(block[1])
 
@@ -138,6 +141,8 @@ class _Databases(Provider):
             each = _BUFFER_BYTES // len(partitions)
             writers = {one: stack.enter_context(self._writer(one, each)) for one in partitions}
             yield lambda keys, values, partition: write_rows(writers, keys, values, partition)
+            for writer in writers.values():
+                writer.flush(waits=False)
 
     def _writer(self, partition: int, buffer_bytes: int) -> DatabaseWriter:
         settings = self.migration.settings
@@ -153,13 +158,13 @@ class _Databases(Provider):
 
 def write_rows(writers: Mapping[int, DatabaseWriter], keys: Encoded, values: Encoded, partition: Numbers) -> None:
     """Write rows to the partitions of their numbers."""
-    write_parts(
-        writers, "", [_HEAD + one for one in rows_of(keys)], [_HEAD + one for one in rows_of(values)], partition
-    )
+    write_parts(writers, "", rows_of(keys, zeros=_HEAD_BYTES), rows_of(values, zeros=_HEAD_BYTES), partition)
 
 
-def _without_heads(stored: list[bytes]) -> list[bytes]:
-    for one in stored:
-        if one[:1] != _HEAD:
-            raise CorruptFile(f"a row begins with {one[:1].hex() or 'nothing'}, and not with 00")
-    return [one[1:] for one in stored]
+def _without_heads(stored: Sequence[bytes]) -> Rows:
+    rows = Rows.of(stored)
+    heads = np.where(rows.sizes > 0, rows.data[rows.starts].astype(np.int64), _NOTHING)
+    if heads.any():
+        first = int(heads[(heads != 0).argmax()])
+        raise CorruptFile(f"a row begins with {'nothing' if first == _NOTHING else f'{first:02x}'}, and not with 00")
+    return Rows(rows.data, rows.starts + _HEAD_BYTES, rows.sizes - _HEAD_BYTES)

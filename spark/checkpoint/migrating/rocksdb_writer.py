@@ -43,6 +43,7 @@ _LEFT_OUT = {"LOCK", "LOG", "IDENTITY", "rocksdict-config.json"}
 _FORMAT, _BITS_PER_KEY = 5, 10
 """What Spark sets: the format of tables, and the size of their filters."""
 _NEVER = 1 << 30
+_JOBS = 8  # a quarter of them flush
 _LEAST_BUFFER_BYTES, _BATCH_ENTRIES = 1 << 20, 1 << 10
 
 
@@ -132,6 +133,7 @@ class DatabaseWriter:
         options.set_level_zero_slowdown_writes_trigger(_NEVER)
         options.set_level_zero_stop_writes_trigger(_NEVER)
         options.set_stats_dump_period_sec(0)
+        options.set_max_background_jobs(_JOBS)
         return options
 
     def write(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
@@ -188,8 +190,7 @@ class DatabaseWriter:
     ) -> None:
         try:
             if error is None:
-                for family, (key, elements) in self._lists.items():
-                    self._put(family, [key], [self._listed(key, elements)])
+                self.flush()
                 self._finish_database()
                 self._publish()
             else:
@@ -197,9 +198,16 @@ class DatabaseWriter:
         finally:
             shutil.rmtree(self._work, ignore_errors=True)
 
+    def flush(self, *, waits: bool = True) -> None:
+        """Write all entries to files; RocksDB sorts and compresses them in threads of its own, for several writers."""
+        lists, self._lists = self._lists, {}
+        for family, (key, elements) in lists.items():
+            self._put(family, [key], [self._listed(key, elements)])
+        with reported("write its files"):
+            self._database.flush(wait=waits)
+
     def _finish_database(self) -> None:
         with reported("write its files"):
-            self._database.flush(wait=True)
             if len(self._database.live_files()) > 1:
                 self._database.compact_range(None, None)
             self._database.close()

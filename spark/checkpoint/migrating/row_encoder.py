@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _LARGE_BYTES = 512  # from here on a copy of each value is faster than an index of each byte
 _NULLABLE_ROOM = 16
+_HEAD_ROOM = 4  # rows begin at multiples of 4
 
 
 @attrs.frozen
@@ -57,16 +58,16 @@ def encode_rows(column: pa.StructArray, of: SparkType) -> Encoded:
     return Encoded(part.rooms, part.write)
 
 
-def rows_of(encoded: Encoded) -> Sequence[bytes]:
-    """Return rows as bytes."""
-    if encoded.rows is not None:
+def rows_of(encoded: Encoded, *, zeros: int = 0) -> Sequence[bytes]:
+    """Return rows as bytes, each behind some bytes that are 0, at most 4."""
+    if encoded.rows is not None and not zeros:
         return encoded.rows
-    ends = np.cumsum(encoded.sizes)
+    ends = np.cumsum(encoded.sizes + (_HEAD_ROOM if zeros else 0))
     starts = ends - encoded.sizes
     buffer = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     encoded.write(buffer, starts)
     data = buffer.tobytes()
-    return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return [data[start:end] for start, end in zip((starts - zeros).tolist(), ends.tolist(), strict=True)]
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ import numpy as np
 
 from ....serializers.errors import LibraryNotFound
 from ..compression import Compressing
+from ..row_places import Rows
 from .row_encoder import Encoded, copy
 
 if TYPE_CHECKING:
@@ -30,13 +31,12 @@ _END = b"\xff\xff\xff\xff"
 
 def stored_rows(rows: Sequence[bytes]) -> Encoded:
     """Prepare rows for writing that stay as they are."""
-    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+    found = Rows.of(rows)
 
     def write(buffer: Numbers, starts: Numbers) -> None:
-        data = np.frombuffer(b"".join(rows), np.uint8)
-        copy(data, np.cumsum(sizes) - sizes, buffer, starts, sizes)
+        copy(found.data, found.starts, buffer, starts, found.sizes)
 
-    return Encoded(sizes, write, rows)
+    return Encoded(found.sizes, write, rows)
 
 
 @attrs.frozen

@@ -32,17 +32,17 @@ from .rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
 from .row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from ....state.storage.files import Folder
     from ..reader import SparkStore
+    from ..store_files import Entries
     from .plan import MigrationPlan
     from .variables import ProcessorPlan, VariablePlan
 
     Numbers = NDArray[Any]
-    Blocks = Iterable[tuple[list[bytes], list[bytes]]]
 
 _SIZE = struct.Struct("<i")
 _MOST_OPEN = 16
@@ -194,7 +194,7 @@ class _Converting:
     def _is_avro(self) -> bool:
         return self.migration.settings.encoding == "avro"
 
-    def entries(self, source: int) -> Iterator[tuple[str, list[bytes], list[bytes], Numbers | None]]:
+    def entries(self, source: int) -> Iterator[tuple[str, Sequence[bytes], Sequence[bytes], Numbers | None]]:
         """Yield the family of some entries, their keys and values, and the partition of each."""
         variable = self.variable
         if variable.is_same:
@@ -218,7 +218,7 @@ class _Converting:
         name = store.name if self.variable.was.kind == "timers" else name
         return next(one for one in self.plan.operator.stores if one.name == name)
 
-    def _converted(self, source: int, keys: list[bytes], values: list[bytes]) -> _Rows:
+    def _converted(self, source: int, keys: Sequence[bytes], values: Sequence[bytes]) -> _Rows:
         was, now, deadlines = self.variable.was, self.variable.now, self.variable.deadlines
         assert was.family is not None  # noqa: S101 - variables are column families
         encoding = RowEncoding(was.family.writers if self._is_avro else None)
@@ -279,7 +279,7 @@ class _Converting:
 
     def _indexed(
         self, rows: _Rows, stored: list[bytes], encoder: LayoutEncoder
-    ) -> Iterator[tuple[str, list[bytes], list[bytes], Numbers | None]]:
+    ) -> Iterator[tuple[str, Sequence[bytes], Sequence[bytes], Numbers | None]]:
         """Yield the entries of the families that follow from entries."""
         deadline, key, partition = rows.deadline, rows.key, rows.partition
         counts = np.ones(len(stored), np.int64)
@@ -335,14 +335,14 @@ def _value_of(store: SparkStore) -> SparkType:
     return store.family.schema.value
 
 
-def _in_groups(blocks: Blocks, group: Callable[[bytes], bytes] | None) -> Iterator[tuple[list[bytes], list[bytes]]]:
+def _in_groups(blocks: Iterable[Entries], group: Callable[[bytes], bytes] | None) -> Iterator[Entries]:
     """Yield blocks that end where a list does, or a map; None: as they are."""
     if group is None:
         yield from blocks
         return
-    last: tuple[list[bytes], list[bytes]] = [], []
+    last: Entries = [], []
     for block in blocks:
-        keys, values = last[0] + block[0], last[1] + block[1]
+        keys, values = [*last[0], *block[0]], [*last[1], *block[1]]
         end = len(keys)
         of_last = group(keys[-1])
         while end and group(keys[end - 1]) == of_last:
