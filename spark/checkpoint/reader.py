@@ -226,6 +226,13 @@ class SparkStore:
         )
         return files.blocks()
 
+    def count(self, partition: int) -> int:
+        """Return the number of entries of a partition of a store without column families; errors as for its entries."""
+        planned = self.log.last
+        if planned is not None and planned.provider == ROCKSDB and self.log.committed is not None:
+            return self._database(partition).count()
+        return sum(len(keys) for keys, _ in self.stored_blocks(partition))
+
     def files(self, partition: int) -> tuple[str, ...]:
         """Return the names of the files that are the last committed version of a partition; errors as for its entries.
 

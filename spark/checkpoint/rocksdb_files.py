@@ -118,6 +118,12 @@ class DatabaseFiles:
             else:
                 yield from joined_blocks(found)
 
+    def count(self) -> int:
+        """Return the number of entries of the version; errors as in `blocks`."""
+        base, changelogs = self._names
+        with located(file=f"{self.label}/{base or 'changelogs'}"), self._opened(self._snapshot, changelogs) as database:
+            return database.count(DEFAULT_FAMILY)
+
     def _unprotected(self, database: Database, prefix: bytes) -> Iterator[Entries]:
         """Yield the entries whose keys begin with a prefix, without it and without checksums."""
         skipped = len(prefix)

@@ -49,7 +49,7 @@ _CHECKSUM_BYTES = 4
 BLOCK_BYTES, BLOCK_ENTRIES = 4 << 20, 1 << 16
 """The size of a block of entries; one that is larger is a block by itself."""
 _MOST_DIGESTS = 1 << 20  # about 150 MB
-_COMPILED_BYTES = 16 << 20  # compressed: machine code takes half a second to load
+_COMPILED_BYTES = 2 << 20  # compressed: from here on it takes longer than to load machine code
 _MOST_PARTS = 1 << 12
 _WHOLE = "take the whole folder of the checkpoint; a copy or a download may be incomplete"
 

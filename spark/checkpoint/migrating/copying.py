@@ -161,7 +161,7 @@ class Copy:
         """Read what was written, and count it."""
         store = attrs.evolve(plan.store, log=self.plan.source.log)  # one that starts empty has no batch of its own
         copy = store.copied_to(self.folder.folder(f"state/{plan.number}"))
-        return sum(len(keys) for keys, _ in copy.stored_blocks(partition))
+        return copy.count(partition)
 
     def _metadata(self) -> bytes:
         """Return what makes the copy a checkpoint: the id of its query."""

@@ -58,7 +58,7 @@ class EntryCopy:
     def _count(self, partition: int) -> int:
         """Return the number of entries of a partition; one that an earlier run has converted is read for it."""
         if partition not in self._counts:
-            self._counts[partition] = sum(len(keys) for keys, _ in self.plan.store.stored_blocks(partition))
+            self._counts[partition] = self.plan.store.count(partition)
         return self._counts[partition]
 
     def _route(self, sources: list[int], targets: list[int]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....serializers.columns.bytes_at import numbers_at
 from ....serializers.errors import UnsupportedFormat
 from .row_encoder import long_decimal_bytes, longs_of, numbers_of, offsets_of, validity_of
 
@@ -113,9 +114,7 @@ def _bytes(data: Numbers, starts: Numbers, sizes: Numbers, seeds: Numbers) -> Nu
     words = (sizes[order]) >> 2
     for word in range(int(words[0]) if len(words) else 0):
         rows = order[: np.searchsorted(-words, -word, side="left")]
-        at = starts[rows] + 4 * word
-        quads = np.ascontiguousarray(data[at[:, None] + np.arange(4)]).view(np.uint32)[:, 0]
-        hashes[rows] = _mixed(hashes[rows], quads)
+        hashes[rows] = _mixed(hashes[rows], numbers_at(data, starts[rows] + 4 * word, "<u4"))
     for index in range(3):
         rows = np.flatnonzero(sizes & 3 > index)
         single = data[starts[rows] + (sizes[rows] & ~3) + index].view(np.int8).astype(np.int32).view(np.uint32)

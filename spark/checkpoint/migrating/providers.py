@@ -17,7 +17,7 @@ from ....serializers.errors import CorruptFile
 from ..operators import DEFAULT_STORE
 from ..reader import ROCKSDB
 from ..row_places import Rows
-from .rocksdb_writer import DatabaseWriter, write_parts
+from .rocksdb_writer import DatabaseWriter, shares_of
 from .row_encoder import rows_of
 from .store_writer import EntryBlock, snapshot_name, snapshots
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     """Writes keys and values; each goes to the partition of its number, and is left out if that is not open."""
 
 
-_BUFFER_BYTES = 128 << 20
+_BUFFER_BYTES = 64 << 20
 _HEAD_BYTES, _NOTHING = 1, 256
 
 
@@ -158,7 +158,10 @@ class _Databases(Provider):
 
 def write_rows(writers: Mapping[int, DatabaseWriter], keys: Encoded, values: Encoded, partition: Numbers) -> None:
     """Write rows to the partitions of their numbers."""
-    write_parts(writers, "", rows_of(keys, zeros=_HEAD_BYTES), rows_of(values, zeros=_HEAD_BYTES), partition)
+    order, shares = shares_of(partition, writers)
+    of_keys, of_values = (rows_of(one, zeros=_HEAD_BYTES, order=order) for one in (keys, values))
+    for number, share in shares:
+        writers[number].write("", of_keys[share], of_values[share])
 
 
 def _without_heads(stored: Sequence[bytes]) -> Rows:

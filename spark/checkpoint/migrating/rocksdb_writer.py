@@ -32,7 +32,7 @@ from ....state.storage.files import Folder
 from ..rocksdb_files import METADATA, TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -44,6 +44,8 @@ _FORMAT, _BITS_PER_KEY = 5, 10
 """What Spark sets: the format of tables, and the size of their filters."""
 _NEVER = 1 << 30
 _JOBS = 8  # a quarter of them flush
+_MOST_FILES = 12
+"""A few files are merged in the background once Spark has opened them; from 20 on writes would wait for that."""
 _LEAST_BUFFER_BYTES, _BATCH_ENTRIES = 1 << 20, 1 << 10
 
 
@@ -208,7 +210,7 @@ class DatabaseWriter:
 
     def _finish_database(self) -> None:
         with reported("write its files"):
-            if len(self._database.live_files()) > 1:
+            if len(self._database.live_files()) > _MOST_FILES:
                 self._database.compact_range(None, None)
             self._database.close()
 
@@ -268,9 +270,15 @@ def write_parts(
         (writer,) = writers.values()
         writer.write(family, keys, values)
         return
+    order, shares = shares_of(partition, writers)
+    for number, share in shares:
+        at = order[share].tolist()
+        writers[number].write(family, [keys[one] for one in at], [values[one] for one in at])
+
+
+def shares_of(partition: NDArray[Any], numbers: Iterable[int]) -> tuple[NDArray[Any], list[tuple[int, slice]]]:
+    """Return the order of entries by partition, and where in it those of some partitions are, if there are any."""
     order = np.argsort(partition, kind="stable")
-    ends = np.cumsum(np.bincount(partition, minlength=1 + max(writers))).tolist()
-    for number, writer in writers.items():
-        at = order[ends[number - 1] if number else 0 : ends[number]].tolist()
-        if at:
-            writer.write(family, [keys[one] for one in at], [values[one] for one in at])
+    ends = [0, *np.cumsum(np.bincount(partition)).tolist()]
+    found = [(one, slice(ends[one], ends[one + 1])) for one in numbers if one < len(ends) - 1]
+    return order, [(one, share) for one, share in found if share.start < share.stop]

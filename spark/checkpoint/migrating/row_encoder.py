@@ -58,16 +58,28 @@ def encode_rows(column: pa.StructArray, of: SparkType) -> Encoded:
     return Encoded(part.rooms, part.write)
 
 
-def rows_of(encoded: Encoded, *, zeros: int = 0) -> Sequence[bytes]:
-    """Return rows as bytes, each behind some bytes that are 0, at most 4."""
-    if encoded.rows is not None and not zeros:
+def rows_of(encoded: Encoded, *, zeros: int = 0, order: Numbers | None = None) -> Sequence[bytes]:
+    """Return rows as bytes.
+
+    Args:
+        encoded: The rows.
+        zeros: How many bytes that are 0 are in front of each, at most 4.
+        order: The order of the rows that are returned; None: as they are.
+    """
+    if encoded.rows is not None and not zeros and order is None:
         return encoded.rows
-    ends = np.cumsum(encoded.sizes + (_HEAD_ROOM if zeros else 0))
-    starts = ends - encoded.sizes
+    sizes = encoded.sizes if order is None else encoded.sizes[order]
+    ends = np.cumsum(sizes + (_HEAD_ROOM if zeros else 0))
+    begins = ends - sizes
+    if order is None:
+        starts = begins
+    else:
+        starts = np.empty_like(begins)
+        starts[order] = begins
     buffer = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     encoded.write(buffer, starts)
     data = buffer.tobytes()
-    return [data[start:end] for start, end in zip((starts - zeros).tolist(), ends.tolist(), strict=True)]
+    return [data[start:end] for start, end in zip((begins - zeros).tolist(), ends.tolist(), strict=True)]
 
 
 @attrs.frozen

@@ -164,12 +164,13 @@ def test_a_version_is_there_when_all_of_it_is_there(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["SSTs"]
 
 
-def test_many_entries_in_a_small_buffer_are_one_sorted_whole(tmp_path):
+@pytest.mark.parametrize(("entries", "is_one"), [(40_000, False), (160_000, True)])
+def test_files_of_a_small_buffer_are_merged_if_they_are_many(tmp_path, entries, is_one):
     folder = Folder.at(tmp_path)
-    keys = [(number * 7919 % 40_000).to_bytes(4, "big") for number in range(40_000)]
+    keys = [(number * 7919 % entries).to_bytes(4, "big") for number in range(entries)]
     with DatabaseWriter(folder, version=1, buffer_bytes=1) as writer:
         writer.write("", keys, [key * 20 for key in keys])
 
-    (block,) = DatabaseFiles(folder, "0", 1).blocks()
-    assert block == (sorted(keys), [key * 20 for key in sorted(keys)])
-    assert len(folder.folder("SSTs").names()) == 1
+    found = [pair for block in DatabaseFiles(folder, "0", 1).blocks() for pair in zip(*block, strict=True)]
+    assert found == [(key, key * 20) for key in sorted(keys)]
+    assert (len(folder.folder("SSTs").names()) == 1) is is_one
