@@ -7,6 +7,7 @@ import shutil
 import struct
 from contextlib import ExitStack, contextmanager
 
+import attrs
 import numpy as np
 import pyarrow as pa
 from spark_checkpoints import place
@@ -71,7 +72,7 @@ def fill(folder, entries, partitions=2, text="key-{}"):
     folders = [Folder.at(folder / "state" / "0" / str(one)) for one in range(partitions)]
     metadata = folder / "state" / "0" / "_metadata" / "metadata"
     metadata.write_text(metadata.read_text().replace('"numPartitions":2', f'"numPartitions":{partitions}'))
-    with _writing(folder, folders) as write:
+    with _writing(folder, folders, store) as write:
         for start in range(0, entries, 1 << 16):
             numbers = range(start, min(start + (1 << 16), entries))
             keys = _rows([text.format(one) for one in numbers], [f"l{one % 7}" for one in numbers])
@@ -83,7 +84,7 @@ def fill(folder, entries, partitions=2, text="key-{}"):
 
 
 @contextmanager
-def _writing(checkpoint, folders):
+def _writing(checkpoint, folders, store):
     """Open the third version of partitions, of the provider that the checkpoint has."""
     if SparkCheckpoint.open(checkpoint).log.last.provider == ROCKSDB:
         ids = _new_ids(checkpoint, len(folders))
@@ -92,7 +93,7 @@ def _writing(checkpoint, folders):
                 stack.enter_context(DatabaseWriter(one, version=3, unique_id=ids[number], buffer_bytes=4 << 20))
                 for number, one in enumerate(folders)
             ]
-            yield lambda keys, values, at: write_rows(dict(enumerate(writers)), keys, values, at)
+            yield lambda keys, values, at: write_rows(dict(enumerate(writers)), store, keys, values, at)
         return
     with snapshots(folders, 3, "lz4") as streams:
 
@@ -130,3 +131,78 @@ def entries_of(folder):
         keys, values = json_values(block.key, store.schema.key), json_values(block.value, store.schema.value)
         found.update({json.dumps(key): value for key, value in zip(keys, values, strict=True)})
     return found
+
+
+def families(data):
+    """The column families of a schema file: name, key, value, layout and user key, as JSON."""
+    at = 4
+
+    def text():
+        nonlocal at
+        size = int.from_bytes(data[at : at + 2], "big")
+        at += 2 + size
+        return data[at - size : at].decode()
+
+    def number(size):
+        nonlocal at
+        at += size
+        return int.from_bytes(data[at - size : at], "big")
+
+    def chunks():
+        return json.loads("".join(text() for _ in range(number(4))))
+
+    found = {}
+    for _ in range(number(4)):
+        name, _, key, _, value, layout, user = text(), number(2), chunks(), number(2), chunks(), chunks(), chunks()
+        found[name] = [key, value, layout, user]
+    return found
+
+
+def schema_bytes(found):
+    def text(said):
+        return struct.pack(">H", len(said.encode())) + said.encode()
+
+    def chunks(said):
+        return struct.pack(">i", 1) + text(json.dumps(said))
+
+    parts = [
+        text(name) + b"\0\0" + chunks(key) + b"\0\0" + chunks(value) + chunks(layout) + chunks(user)
+        for name, (key, value, layout, user) in found.items()
+    ]
+    return text("v3") + struct.pack(">i", len(parts)) + b"".join(parts)
+
+
+@attrs.define
+class Probe:
+    """A copy of a fixture whose types a new query could have written."""
+
+    folder: object
+
+    @classmethod
+    def of(cls, name, folder):
+        return cls(shutil.copytree(place(name), folder))
+
+    @property
+    def schema(self):
+        (file,) = self.folder.glob("state/0/_stateSchema/default/*")
+        return file
+
+    def change(self, function):
+        """Call a function with the families, and keep what it makes of them."""
+        found = families(self.schema.read_bytes())
+        function(found)
+        self.schema.write_bytes(schema_bytes(found))
+        return self
+
+    def variables(self, **changed):
+        """Add, drop (None) or change variables in the metadata: their kinds, and whether they expire."""
+        (file,) = self.folder.glob("state/0/_metadata/v2/*")
+        said = json.loads(file.read_text().partition("\n")[2])
+        properties = json.loads(said["operatorPropertiesJson"])
+        kept = [one for one in properties["stateVariables"] if one["stateName"] not in changed]
+        for name, of in changed.items():
+            if of is not None:
+                kept.append({"stateName": name, "stateVariableType": of[0], "ttlEnabled": of[1]})
+        properties["stateVariables"] = kept
+        file.write_text("v2\n" + json.dumps(said | {"operatorPropertiesJson": json.dumps(properties)}))
+        return self

@@ -13,6 +13,15 @@ from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
 SCHEMA = "k string, l string, n int, d double, at timestamp"
+STORE = "spark.sql.streaming.stateStore."
+ROCKSDB = {"providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
+STORES = {
+    "default": {},
+    "rocksdb": ROCKSDB,
+    "rocksdb, changelogs, checksums": ROCKSDB
+    | {"rocksdb.changelogCheckpointing.enabled": "true", "rowChecksum.enabled": "true"},
+    "rocksdb, format 2": ROCKSDB | {"checkpointFormatVersion": "2"},
+}
 
 
 def row(number, minute, side=0, keys=9):
@@ -26,8 +35,9 @@ def row(number, minute, side=0, keys=9):
 
 
 def batch(first, last, minute, keys=9):
-    """Rows of both sides; those of the right side are some of the same keys."""
+    """Rows of both sides, some twice; those of the right side are some of the same keys."""
     left = [row(number, minute, keys=keys) for number in range(first, last)]
+    left += [one | {"d": None} for one in left[::7]]
     right = [row(number, minute + 1, side=1, keys=keys) for number in range(first, last, 2)]
     return left, right
 
@@ -43,6 +53,10 @@ class TwoStreams:
     spark: object
     folder: object
     files: int = 0
+
+    def set_store(self, name):
+        for key, value in STORES[name].items():
+            self.spark.conf.set(STORE + key, value)
 
     def feed(self, batches):
         for both in batches:
@@ -91,14 +105,15 @@ class TwoStreams:
 
 
 def stored(checkpoint):
-    """The bytes of all entries: of each operator, store and partition, the values of keys."""
+    """The bytes of all entries: of each operator, store and partition, the values of keys, in their order."""
     found = {}
     for operator in SparkCheckpoint.open(checkpoint).operators:
         for store in operator.stores:
             for partition in range(store.partitions):
                 of = found.setdefault((operator.number, store.name, partition), {})
                 for keys, values in store.stored_blocks(partition):
-                    of.update(zip(keys, values, strict=True))
+                    for key, value in zip(keys, values, strict=True):
+                        of.setdefault(key, []).append(value)
     return found
 
 

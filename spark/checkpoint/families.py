@@ -27,6 +27,7 @@ _INTERNAL = "$"
 _TIMERS = {"$procTimers_keyToTimestamp", "$eventTimers_keyToTimestamp"}
 _KINDS = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 _ROWS_OF_JOINS, _INDEX_OF_JOINS = "-keyWithTsToValues", "-tsWithKey"
+_COUNTED_APART = ("-keyToNumValues", _INDEX_OF_JOINS)
 
 
 @attrs.frozen
@@ -48,6 +49,11 @@ class Family:
     layout: KeyLayout
     is_list: bool
     writers: Mapping[int, SparkType] = attrs.field(repr=False)
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether Spark counts its entries apart: it made the family for itself."""
+        return self.name.startswith(_INTERNAL) or self.name.endswith(_COUNTED_APART)
 
 
 def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tuple[Family, ...]:
@@ -78,11 +84,6 @@ def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tupl
             writers.setdefault(one.name, {})[one.value_id] = one.schema.value
     found = (_family(one, facts.variables, writers[one.name]) for one in latest.values())
     return tuple(sorted(found, key=lambda one: (one.kind == "index", one.name.startswith(_INTERNAL), one.name)))
-
-
-def is_internal(name: str) -> bool:
-    """Whether Spark made a column family for itself: of timers, or an index."""
-    return name.startswith(_INTERNAL)
 
 
 def _family(one: ColumnFamily, variables: Mapping[str, str], writers: Mapping[int, SparkType]) -> Family:

@@ -196,17 +196,20 @@ class SparkStore:
         from .layouts import RowEncoding
 
         encoding = RowEncoding(family.writers if family is not None and planned.encoding == "avro" else None)
-        layout = self._key_layout(schema) if family is None else family.layout
+        layout = self.key_layout
         return lambda keys, values: (
             encoding.decode_keys(keys, schema.key, layout),
             encoding.decode_values(values, schema.value),
         )
 
-    def _key_layout(self, schema: StoreSchema) -> KeyLayout:
-        """Return the layout of keys without column families: those of session windows have a prefix."""
-        columns = self.facts.prefix_columns
-        if columns is None and schema.key.names[-1:] == ("sessionStartTime",):  # before Spark 4.0
-            columns = len(schema.key.fields) - 1
+    @property
+    def key_layout(self) -> KeyLayout:
+        """How RocksDB has keys; without column families those of session windows have a prefix."""
+        if self.family is not None:
+            return self.family.layout
+        schema, columns = self.schema, self.facts.prefix_columns
+        if columns is None and schema is not None and schema.key.names[-1:] == ("sessionStartTime",):
+            columns = len(schema.key.fields) - 1  # before Spark 4.0
         return KeyLayout.of_prefix(columns or 0)
 
     def stored_blocks(self, partition: int) -> Iterator[Entries]:
@@ -227,9 +230,9 @@ class SparkStore:
         return files.blocks()
 
     def count(self, partition: int) -> int:
-        """Return the number of entries of a partition of a store without column families; errors as for its entries."""
-        planned = self.log.last
-        if planned is not None and planned.provider == ROCKSDB and self.log.committed is not None:
+        """Return the number of entries of a partition; errors as for its entries."""
+        planned, is_alone = self.log.last, self.family is None
+        if is_alone and planned is not None and planned.provider == ROCKSDB and self.log.committed is not None:
             return self._database(partition).count()
         return sum(len(keys) for keys, _ in self.stored_blocks(partition))
 
@@ -248,12 +251,6 @@ class SparkStore:
     def unique_id(self, partition: int) -> str:
         """Return the id in the names of a partition's files, "" with checkpoint format 1."""
         return self._database(partition).unique_id if self.log.ids_of(self.operator, partition) else ""
-
-    @property
-    def has_prefixes(self) -> bool:
-        """Whether RocksDB has some columns of each key apart, in front of the others."""
-        is_in_rocksdb = self.log.last is not None and self.log.last.provider == ROCKSDB
-        return is_in_rocksdb and self.schema is not None and self._key_layout(self.schema).kind != "row"
 
     def copied_to(self, folder: Folder) -> SparkStore:
         """Return the same store in a copy of the operator's folder."""

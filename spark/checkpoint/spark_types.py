@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _SQL_WORDS = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint", "null": "void"}
 _PARAMETERS = re.compile(r"(\w+)\((\d+)(?:, ?(-?\d+))?\)")
 _MOST_NESTING = 100
+_WATERMARK = "spark.watermarkDelayMs"
 
 
 @attrs.frozen
@@ -26,11 +27,13 @@ class SparkField:
         name: The name, which another field of the struct may have, too: two aggregates have a buffer `sum` each.
         type: The type.
         is_nullable: Whether it may be null.
+        is_event_time: Whether a watermark is on it, in the query that wrote the schema; types are equal without it.
     """
 
     name: str
     type: SparkType
     is_nullable: bool = True
+    is_event_time: bool = attrs.field(default=False, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -102,7 +105,12 @@ def _parse(said: Any, depth: int) -> SparkType:
     kind = said["type"]
     if kind == "struct":
         fields = (
-            SparkField(str(field["name"]), _parse(field["type"], depth + 1), bool(field["nullable"]))
+            SparkField(
+                str(field["name"]),
+                _parse(field["type"], depth + 1),
+                bool(field["nullable"]),
+                _WATERMARK in (field.get("metadata") or ()),
+            )
             for field in said["fields"]
         )
         return SparkType("struct", tuple(fields))

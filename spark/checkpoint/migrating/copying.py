@@ -16,13 +16,16 @@ from ..logs import read_logs
 from ..operators import METADATA, numbered, with_prefixes
 from .entries import EntryCopy
 from .providers import Provider, target_of
-from .report import StoreReport
+from .report import store_reports
 from .variable_entries import VariableCopy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ....state.storage.files import Folder
     from ....state.storage.target_lock import Claim
     from .plan import MigrationPlan, StorePlan
+    from .report import StoreReport
 
 UNFINISHED = "stateshift_has_not_finished_this_copy_run_the_migration_again"
 """The first line of `metadata` in an unfinished copy: Spark's error shows it."""
@@ -53,7 +56,7 @@ class Copy:
             self._begin()
             try:
                 self._copy_logs()
-                reports = [self._store(one) for one in self.plan.stores]
+                reports = [one for together in self.plan.together for one in self._stores(together)]
                 for plan in self.plan.processors:
                     with located(operator=plan.operator.number):
                         reports += VariableCopy(self.plan, plan, self.folder).run()
@@ -106,7 +109,8 @@ class Copy:
                 continue
             _copied(source, name, self.folder)
         for plan in self.plan.stores:
-            self._copy_metadata(plan)
+            if plan.files is None:
+                self._copy_metadata(plan)
 
     def _copy_metadata(self, plan: StorePlan) -> None:
         """Copy what Spark says of an operator, with the number, partitions and prefixes that it has in the copy."""
@@ -114,7 +118,8 @@ class Copy:
         if not store.folder.exists(METADATA):
             return
         metadata = store.folder.folder(METADATA)
-        has_prefix = plan.prefix_columns == (store.facts.prefix_columns or 0)
+        columns = plan.now.facts.prefix_columns or 0
+        has_prefix = columns == (store.facts.prefix_columns or 0)
         for name in metadata.names_below():
             if name.rpartition("/")[2].startswith("."):
                 continue
@@ -123,31 +128,42 @@ class Copy:
                 continue
             data = numbered(metadata.read(name), plan.number, store.facts.partitions if plan.is_empty else None)
             target.folder(name.rpartition("/")[0]).create() if "/" in name else target.create()
-            target.write(name, data if has_prefix else with_prefixes(data, {store.facts.name: plan.prefix_columns}))
+            target.write(name, data if has_prefix else with_prefixes(data, {store.facts.name: columns}))
 
     def _is_kept(self, inner: list[str]) -> bool:
         return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch
 
-    def _store(self, plan: StorePlan) -> StoreReport:
-        """Write the partitions of a store, and count what was written."""
+    def _stores(self, together: tuple[StorePlan, ...]) -> Iterator[StoreReport]:
+        """Write the partitions of stores that have the same files, and count what was written."""
+        plan, *_ = together
         store = plan.store
-        with located(operator=store.operator, state=store.name):
-            first = target_of(self.folder, plan.number, plan.store, 0).folder(METADATA)
-            first.create()
-            first.write("schema", plan.schema_file)
-            if not plan.is_converted:
+        with located(operator=store.operator, state=store.facts.name):
+            if plan.files is None:
+                first = target_of(self.folder, plan.number, store, 0).folder(METADATA)
+                first.create()
+                first.write("schema", plan.schema_file)
+            else:
+                plan.files.write(self.folder, plan.number, self.plan.batch)
+            if not any(one.is_converted for one in together):
                 for partition in range(store.partitions):
                     self._copy_partition(plan, partition)
-                return StoreReport.of(plan)
-            read, merged = EntryCopy(Provider.of(self.plan, plan, self.folder)).run()
-            written = tuple(self._count(plan, partition) for partition in range(store.partitions))
+                yield from store_reports(together)
+                return
+            counts = EntryCopy(Provider.of(self.plan, together, self.folder)).run()
+            for one, report, (read, merged) in zip(together, store_reports(together), counts, strict=True):
+                yield attrs.evolve(report, read=read, written=self._counted(one, read, merged), merged=merged)
+
+    def _counted(self, plan: StorePlan, read: tuple[int, ...], merged: int) -> tuple[int, ...]:
+        """Count what is in the copy of a store, and compare."""
+        with located(state=plan.store.name):
+            written = tuple(self._count(plan, partition) for partition in range(plan.store.partitions))
             if sum(read) != sum(written) + merged or (plan.key.convert is None and read != written):
                 raise MigrationFailed(
                     f"{sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were merged",
                     details=[f"  read from each partition: {read}", f"  written to each: {written}"],
                     advice="please report this; the copy must not be used",
                 )
-            return attrs.evolve(StoreReport.of(plan), read=read, written=written, merged=merged)
+            return written
 
     def _copy_partition(self, plan: StorePlan, partition: int) -> None:
         """Copy the files that are the last committed version of a partition."""
@@ -159,7 +175,7 @@ class Copy:
 
     def _count(self, plan: StorePlan, partition: int) -> int:
         """Read what was written, and count it."""
-        store = attrs.evolve(plan.store, log=self.plan.source.log)  # one that starts empty has no batch of its own
+        store = attrs.evolve(plan.now, log=self.plan.source.log)  # the query that is planned has no batch
         copy = store.copied_to(self.folder.folder(f"state/{plan.number}"))
         return copy.count(partition)
 

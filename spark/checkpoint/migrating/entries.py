@@ -31,71 +31,71 @@ _PART_BYTES = 32 << 20
 
 @attrs.define
 class EntryCopy:
-    """The conversion of the entries of a store, from and to the files of its provider."""
+    """The conversion of the entries of stores that have the same files, from and to those of their provider."""
 
     provider: Provider
-    _counts: dict[int, int] = attrs.field(factory=dict, init=False)
+    _counts: dict[tuple[str, int], int] = attrs.field(factory=dict, init=False)
 
-    @property
-    def plan(self) -> StorePlan:
-        """What is done with the store."""
-        return self.provider.plan
-
-    def run(self) -> tuple[tuple[int, ...], int]:
-        """Convert the entries; return how many each partition had, and how many were merged."""
-        store = self.plan.store
-        missing = [one for one in range(store.partitions) if not self.provider.is_written(one)]
-        if self.plan.may_collide:
-            return self._merge()
-        if self.plan.key.convert is None:
+    def run(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Convert the entries; return of each store how many each partition had, and how many were merged."""
+        plans = self.provider.plans
+        partitions = range(plans[0].store.partitions)
+        missing = [one for one in partitions if not self.provider.is_written(one)]
+        if any(plan.may_collide for plan in plans):  # a column family never does
+            return tuple(map(self._merge, plans))
+        if all(plan.key.convert is None for plan in plans):
             for partition in missing:
                 self._route([partition], [partition])
         else:
             for targets in self._together(missing):
-                self._route(list(range(store.partitions)), targets)
-        return tuple(map(self._count, range(store.partitions))), 0
+                self._route(list(partitions), targets)
+        return tuple((tuple(self._count(plan, one) for one in partitions), 0) for plan in plans)
 
-    def _count(self, partition: int) -> int:
+    def _count(self, plan: StorePlan, partition: int) -> int:
         """Return the number of entries of a partition; one that an earlier run has converted is read for it."""
-        if partition not in self._counts:
-            self._counts[partition] = self.plan.store.count(partition)
-        return self._counts[partition]
+        at = plan.store.name, partition
+        if at not in self._counts:
+            self._counts[at] = plan.store.count(partition)
+        return self._counts[at]
 
     def _route(self, sources: list[int], targets: list[int]) -> None:
         """Convert the entries of some partitions, and write those that belong to others."""
         with self.provider.open(targets) as write:
-            for source in sources:
-                count = 0
-                for keys, values in self.provider.blocks(source):
-                    with located(file=f"state/{self.plan.store.operator}/{source}"):
-                        block = self._converted(source, keys, values)
-                    write(*block)
-                    count += len(keys)
-                self._counts[source] = count
+            for plan in self.provider.plans:
+                for source in sources:
+                    count = 0
+                    for keys, values in self.provider.blocks(plan, source):
+                        with located(file=f"state/{plan.store.operator}/{source}"):
+                            block = self._converted(plan, source, keys, values)
+                        write(plan, *block)
+                        count += len(keys)
+                    self._counts[plan.store.name, source] = count
 
-    def _merge(self) -> tuple[tuple[int, ...], int]:
+    def _merge(self, plan: StorePlan) -> tuple[tuple[int, ...], int]:
         """Convert the entries of a store whose keys may become equal, a part of the keys at a time."""
-        store = self.plan.store
+        store = plan.store
         sizes = store.measure()
         parts = 1 + sum(one.size_bytes for one in sizes) // _PART_BYTES
         merged = 0
         for targets in self._together(list(range(store.partitions))):
             with self.provider.open(targets) as write:
                 for part in range(parts):
-                    block, fewer = self._merged_part(targets, part, parts)
+                    block, fewer = self._merged_part(plan, targets, part, parts)
                     merged += fewer
-                    write(*block)
+                    write(plan, *block)
         return tuple(one.entries for one in sizes), merged
 
-    def _merged_part(self, targets: list[int], part: int, parts: int) -> tuple[tuple[Encoded, Encoded, Numbers], int]:
+    def _merged_part(
+        self, plan: StorePlan, targets: list[int], part: int, parts: int
+    ) -> tuple[tuple[Encoded, Encoded, Numbers], int]:
         """Return the entries of some partitions, of a part of the keys, and how many were merged."""
         wanted, group_of = set(targets), dict[bytes, int]()
         partitions: list[int] = []
         values: list[bytes] = []
         groups: list[int] = []
-        for source in range(self.plan.store.partitions):
-            for blocks in self.provider.blocks(source):
-                keys, new_values, partition = self._converted(source, *blocks)
+        for source in range(plan.store.partitions):
+            for blocks in self.provider.blocks(plan, source):
+                keys, new_values, partition = self._converted(plan, source, *blocks)
                 for key, value, of in zip(rows_of(keys), rows_of(new_values), partition.tolist(), strict=True):
                     if of in wanted and xxh3_64_intdigest(key) % parts == part:
                         group = group_of.setdefault(key, len(group_of))
@@ -106,7 +106,7 @@ class EntryCopy:
         if not values:
             rows: Sequence[bytes] = ()
         else:
-            rows = merge_values(values, groups, self.plan.schema.value, self.plan.changes.merges)
+            rows = merge_values(values, groups, plan.schema.value, plan.changes.merges)
         at = np.asarray(partitions, np.int64)
         return (stored_rows([*group_of]), stored_rows(rows), at), len(values) - len(rows)
 
@@ -117,23 +117,23 @@ class EntryCopy:
             yield partitions[start : start + most]
 
     def _converted(
-        self, source: int, keys: Sequence[bytes], values: Sequence[bytes]
+        self, plan: StorePlan, source: int, keys: Sequence[bytes], values: Sequence[bytes]
     ) -> tuple[Encoded, Encoded, Numbers]:
         """Return new keys, new values, and the partition of each."""
-        store, old = self.plan.store, self.plan.store.schema
+        store, old = plan.store, plan.store.schema
         assert old is not None  # noqa: S101 - it was compared
         partition = np.full(len(keys), source, np.int64)
         new_keys = stored_rows(keys)
-        if self.plan.key.convert is not None:
+        if plan.key.convert is not None:
             column = decode_rows(keys, old.key)
-            require_placed(column, self.plan.grouping(old.key), store.partitions, source)
-            column = self.plan.key.convert(column)
-            partition = partitions_of(column, self.plan.grouping(self.plan.schema.key), store.partitions)
-            new_keys = encode_rows(column, self.plan.schema.key)
+            require_placed(column, plan.grouping(old.key), store.partitions, source)
+            column = plan.key.convert(column)
+            partition = partitions_of(column, plan.grouping(plan.schema.key), store.partitions)
+            new_keys = encode_rows(column, plan.schema.key)
         new_values = stored_rows(values)
-        if self.plan.value.convert is not None:
-            column = self.plan.value.convert(decode_rows(values, old.value))
-            for fill in self.plan.filled:
+        if plan.value.convert is not None:
+            column = plan.value.convert(decode_rows(values, old.value))
+            for fill in plan.filled:
                 column = fill.into(column, rows_of(new_keys))
-            new_values = encode_rows(column, self.plan.schema.value)
+            new_values = encode_rows(column, plan.schema.value)
         return new_keys, new_values, partition

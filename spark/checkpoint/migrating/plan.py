@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
+from ..families import SCHEMAS
 from ..judging import hidden_in, sources_changed, with_plans
 from ..operators import METADATA, UNKNOWN
 from ..query import describe_stored
@@ -17,6 +18,7 @@ from .backfill import FilledColumn
 from .conversion import Conversion, FieldChanges, conversion
 from .meaning import meaning_of, path_of_values
 from .merging import missing_rules
+from .operator_files import OperatorFiles
 from .pairing import paired
 from .variables import KINDS, ProcessorPlan, plan_processor
 from .ways_out import WayOut
@@ -48,7 +50,8 @@ REPEATED = (
 )
 """What follows where a batch is dropped."""
 _SESSION, _JOIN = "session window", "stream-stream join"
-_ROWS_OF_JOINS = ("-keyWithIndexToValue", "-keyWithTsToValues", "-tsWithKey")
+_ROWS_BY_TIME = "-keyWithTsToValues"
+_ROWS_OF_JOINS = ("-keyWithIndexToValue", _ROWS_BY_TIME, "-tsWithKey")
 
 
 @attrs.frozen
@@ -57,29 +60,37 @@ class StorePlan:
 
     Attributes:
         store: The store; of an operator that starts empty, the new one, without entries.
-        number: The number of the operator in the new query.
+        now: The new store: its types, and how they are laid out.
         kind: The kind of its operator.
         key: The conversion of its keys.
         value: The conversion of its values.
-        schema: The new types.
         schema_file: The schema file, as Spark wrote it for the new types.
-        prefix_columns: How many columns of a new key RocksDB has apart, in front of the others.
         changes: What the types do not say.
+        files: What describes it, if it is a column family.
         is_empty: Whether the operator has no old one, and starts empty.
         filled: The fields whose values a DataFrame has.
     """
 
     store: SparkStore = attrs.field(repr=False)
-    number: int
+    now: SparkStore = attrs.field(repr=False)
     kind: str
     key: Conversion = attrs.field(repr=False)
     value: Conversion = attrs.field(repr=False)
-    schema: StoreSchema
     schema_file: bytes = attrs.field(repr=False)
-    prefix_columns: int
     changes: FieldChanges
+    files: OperatorFiles | None = attrs.field(default=None, repr=False)
     is_empty: bool = False
     filled: tuple[FilledColumn, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The number of the operator in the new query."""
+        return self.now.operator
+
+    @property
+    def schema(self) -> StoreSchema:
+        """The new types."""
+        return _schema(self.now)
 
     @property
     def is_converted(self) -> bool:
@@ -142,6 +153,14 @@ class MigrationPlan:
         planned = self.source.log.last
         assert planned is not None  # noqa: S101 - a batch is committed
         return planned
+
+    @property
+    def together(self) -> tuple[tuple[StorePlan, ...], ...]:
+        """What is done with stores, those together that have the same files: the column families of one."""
+        found: dict[tuple[int, str], list[StorePlan]] = {}
+        for one in self.stores:
+            found.setdefault((one.number, one.now.facts.name), []).append(one)
+        return tuple(map(tuple, found.values()))
 
     def digest(self) -> str:
         """Return a digest of what the copy will contain; a run resumes only what has the same one."""
@@ -213,7 +232,8 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
             processors.append(plan_processor(before, now, meaning.changes, found))
             fields += (f"operator {was.title}: {problem}" for problem in found)
             continue
-        plans = [_store_plan(store, was.kind, now.store(store.name), meaning.changes) for store in before.stores]
+        files = _files(now, before)
+        plans = [_store_plan(store, was.kind, now.store(store.name), meaning.changes, files) for store in before.stores]
         fields += (f"operator {was.title}: {problem}" for problem in _problems(plans, meaning.changes))
         stores += plans
     unknown = set(said.changes) - {one.number for one in old.operators}
@@ -282,11 +302,7 @@ def _empty_store(store: SparkStore, kind: str, old: SparkCheckpoint) -> StorePla
     partitions = max((one.facts.partitions for each in old.operators for one in each.stores), default=0)
     facts = attrs.evolve(store.facts, partitions=partitions or store.facts.partitions)
     empty = attrs.evolve(store, log=attrs.evolve(old.log, committed=None), facts=facts)
-    schema, file = _schema(empty), _schema_file(store)
-    return StorePlan(
-        empty, store.operator, kind, Conversion(), Conversion(), schema, file, store.facts.prefix_columns or 0,
-        FieldChanges(), is_empty=True,
-    )  # fmt: skip
+    return StorePlan(empty, store, kind, Conversion(), Conversion(), _schema_file(store), FieldChanges(), is_empty=True)
 
 
 def _require_movable(old: SparkCheckpoint, new: QueryOperator, *, starts_empty: bool) -> None:
@@ -314,11 +330,11 @@ def _schema(store: SparkStore) -> StoreSchema:
     """Return the types of a store.
 
     Raises:
-        UnsupportedFormat: It has none that this release writes.
+        UnsupportedFormat: It has none that this release reads.
     """
-    if store.schema is None or store.family is not None:
+    if store.schema is None:
         raise UnsupportedFormat(
-            store.unsupported or "state in column families of RocksDB is not migrated by this release",
+            store.unsupported,
             operator=store.operator,
             state=store.name,
             advice="start the new query with a new checkpoint",
@@ -327,7 +343,14 @@ def _schema(store: SparkStore) -> StoreSchema:
     return store.schema
 
 
+def _files(now: SparkOperator, was: SparkOperator) -> OperatorFiles | None:
+    """Return what describes column families in the copy; None: the stores have none."""
+    return OperatorFiles.of(now, was) if now.stores[0].family is not None else None
+
+
 def _schema_file(store: SparkStore) -> bytes:
+    if store.family is not None:
+        return store.folder.folder(SCHEMAS).folder(store.facts.name).read(store.facts.schemas[0])
     return store._partition(0).read(f"{METADATA}/schema")  # noqa: SLF001 - of this package
 
 
@@ -410,12 +433,13 @@ def _require_same_query(old: SparkCheckpoint, new: NewSide) -> None:
         )
 
 
-def _store_plan(store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges) -> StorePlan:
-    old_schema, schema, file = _schema(store), _schema(new), _schema_file(new)
+def _store_plan(
+    store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges, files: OperatorFiles | None
+) -> StorePlan:
+    old_schema, schema = _schema(store), _schema(new)
     key = conversion(old_schema.key, schema.key, "key", changes)
     value = conversion(old_schema.value, schema.value, path_of_values(store.name, kind), changes)
-    prefix_columns = new.facts.prefix_columns or 0
-    return StorePlan(store, new.operator, kind, key, value, schema, file, prefix_columns, changes)
+    return StorePlan(store, new, kind, key, value, _schema_file(new), changes, files)
 
 
 _CONVERTED = {
@@ -452,8 +476,6 @@ def _problems(plans: list[StorePlan], changes: FieldChanges) -> Iterator[str]:
         yield from plan.value.problems
         if plan.is_converted and kind not in _CONVERTED:
             yield f"its types change, and {_LEFT_ALONE.get(kind, _OF_OTHERS)}"
-        if plan.is_converted and plan.store.has_prefixes:
-            yield "its types change, and this release does not write keys with a prefix, as RocksDB has them"
         old = plan.store.schema
         if (
             plan.key.convert is not None
@@ -465,6 +487,8 @@ def _problems(plans: list[StorePlan], changes: FieldChanges) -> Iterator[str]:
             yield from _collisions(plan)
         if kind == _SESSION:
             yield from _unlike_keys(plan)
+        if plan.store.name.endswith(_ROWS_BY_TIME):
+            yield from _other_times(plan)
     known = {path for plan in plans for path in (*plan.key.paths, *plan.value.paths)}
     advice = "; those of rows begin with left.value. or right.value." if kind == _JOIN else ""
     yield from (f"{path}: the new types have no such field{advice}" for path in sorted(changes.paths() - known))
@@ -488,6 +512,21 @@ def _unlike_keys(plan: StorePlan) -> Iterator[str]:
         fills = (plan.changes.fills.get(path, ...) for path in (f"key.{name}", f"value.{name}"))
         if len({*ways}) > 1 or len({repr(one) for one in fills}) > 1:
             yield f"value.{name}: it repeats key.{name}: say the same of both"
+
+
+def _other_times(plan: StorePlan) -> Iterator[str]:
+    """Yield why rows would lie under other times than those by which Spark removes them."""
+    rows = path_of_values(plan.store.name, plan.kind)
+    was, now = (
+        next((f"{rows}.{one.name}" for one in schema.value.fields if one.is_event_time), "")
+        for schema in (_schema(plan.store), plan.schema)
+    )
+    changes = plan.changes
+    if was != changes.renames.get(now, now) or now in changes.fills or now in changes.converters:
+        yield (
+            f"{now or was}: the event time of rows, by which join state of format 4 has them, was"
+            f" {was or 'none'}, and is {now or 'none'} now: keep it, or start with a new checkpoint"
+        )
 
 
 def _has_one_key(key: SparkType) -> bool:

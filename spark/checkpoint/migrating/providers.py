@@ -14,28 +14,33 @@ import attrs
 import numpy as np
 
 from ....serializers.errors import CorruptFile
+from ..layouts import RowEncoding
 from ..operators import DEFAULT_STORE
 from ..reader import ROCKSDB
 from ..row_places import Rows
-from .rocksdb_writer import DatabaseWriter, shares_of
-from .row_encoder import rows_of
+from ..rows import decode_rows
+from .layout_encoder import LayoutEncoder
+from .rocksdb_writer import DatabaseWriter, WrittenFamily, shares_of
+from .row_encoder import encode_rows, rows_of
 from .store_writer import EntryBlock, snapshot_name, snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
     from ....state.storage.files import Folder
     from ..reader import SparkStore
+    from ..spark_types import SparkType
     from ..store_files import Entries
     from .plan import MigrationPlan, StorePlan
     from .row_encoder import Encoded
 
     Numbers = NDArray[Any]
-    Write = Callable[[Encoded, Encoded, Numbers], None]
-    """Writes keys and values; each goes to the partition of its number, and is left out if that is not open."""
+    Write = Callable[[StorePlan, Encoded, Encoded, Numbers], None]
+    """Writes keys and values of a store; each goes to the partition of its number, and is left out if that is not open.
+    """
 
 
 _BUFFER_BYTES = 64 << 20
@@ -50,23 +55,23 @@ def target_of(folder: Folder, number: int, store: SparkStore, partition: int) ->
 
 @attrs.frozen
 class Provider(ABC):
-    """Reads the entries of a store, and writes them to the copy.
+    """Reads the entries of stores that have the same files, and writes them to the copy.
 
     Attributes:
         migration: The whole migration.
-        plan: What is done with the store.
+        plans: What is done with each store.
         folder: The folder of the copy.
     """
 
     migration: MigrationPlan
-    plan: StorePlan
+    plans: tuple[StorePlan, ...]
     folder: Folder
 
     @classmethod
-    def of(cls, migration: MigrationPlan, plan: StorePlan, folder: Folder) -> Provider:
+    def of(cls, migration: MigrationPlan, plans: tuple[StorePlan, ...], folder: Folder) -> Provider:
         """Return the provider of a checkpoint."""
         kind = _Databases if migration.settings.provider == ROCKSDB else _Snapshots
-        return kind(migration, plan, folder)
+        return kind(migration, plans, folder)
 
     @property
     @abstractmethod
@@ -78,8 +83,8 @@ class Provider(ABC):
         """Return the name of the file that says that a partition is complete."""
 
     @abstractmethod
-    def blocks(self, partition: int) -> Iterator[Entries]:
-        """Yield the keys and values of a partition of the source, as rows; errors as in `SparkStore.stored_blocks`."""
+    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
+        """Yield the keys and values of a partition of a store, as rows; errors as in `SparkStore.stored_blocks`."""
 
     @abstractmethod
     def open(self, partitions: list[int]) -> AbstractContextManager[Write]:
@@ -87,7 +92,7 @@ class Provider(ABC):
 
     def target(self, partition: int) -> Folder:
         """Return the folder of a partition in the copy."""
-        return target_of(self.folder, self.plan.number, self.plan.store, partition)
+        return target_of(self.folder, self.plans[0].number, self.plans[0].store, partition)
 
     def is_written(self, partition: int) -> bool:
         """Whether a partition is complete."""
@@ -104,16 +109,16 @@ class _Snapshots(Provider):
     def file(self, partition: int) -> str:
         return snapshot_name(self.migration.batch + 1)
 
-    def blocks(self, partition: int) -> Iterator[Entries]:
-        return self.plan.store.stored_blocks(partition)
+    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
+        return plan.store.stored_blocks(partition)
 
     @contextmanager
     def open(self, partitions: list[int]) -> Iterator[Write]:
-        settings, count = self.migration.settings, self.plan.store.partitions
+        settings, count = self.migration.settings, self.plans[0].store.partitions
         folders = list(map(self.target, partitions))
         with snapshots(folders, self.migration.batch + 1, settings.codec) as streams:
 
-            def write(keys: Encoded, values: Encoded, partition: Numbers) -> None:
+            def write(_: StorePlan, keys: Encoded, values: Encoded, partition: Numbers) -> None:
                 block = EntryBlock.of(keys, values, partition, count, has_checksums=settings.has_row_checksums)
                 for stream, one in zip(streams, partitions, strict=True):
                     stream.write(block.share(one))
@@ -122,7 +127,7 @@ class _Snapshots(Provider):
 
 
 class _Databases(Provider):
-    """Databases of the RocksDB provider; a byte is in front of each row."""
+    """Databases of the RocksDB provider; a byte is in front of each row, and some keys are no plain rows."""
 
     @property
     def most_open(self) -> int:
@@ -131,37 +136,72 @@ class _Databases(Provider):
     def file(self, partition: int) -> str:
         return self._writer(partition, 0).name
 
-    def blocks(self, partition: int) -> Iterator[Entries]:
-        for block in self.plan.store.stored_blocks(partition):
-            yield _without_heads(block[0]), _without_heads(block[1])
+    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
+        layout = plan.store.key_layout
+        for keys, values in plan.store.stored_blocks(partition):
+            if layout.kind == "row":
+                yield _without_heads(keys), _without_heads(values)
+            else:
+                of = _type_of_keys(plan.store)
+                rows = encode_rows(RowEncoding().decode_keys(keys, of, layout), of)
+                yield rows_of(rows), _without_heads(values)
 
     @contextmanager
     def open(self, partitions: list[int]) -> Iterator[Write]:
         with ExitStack() as stack:
             each = _BUFFER_BYTES // len(partitions)
             writers = {one: stack.enter_context(self._writer(one, each)) for one in partitions}
-            yield lambda keys, values, partition: write_rows(writers, keys, values, partition)
+            yield lambda plan, *rows: write_rows(writers, plan.now, *rows)
             for writer in writers.values():
                 writer.flush(waits=False)
 
     def _writer(self, partition: int, buffer_bytes: int) -> DatabaseWriter:
         settings = self.migration.settings
+        families = [one.now for one in self.plans if one.now.family is not None]
         return DatabaseWriter(
             self.target(partition),
             version=self.migration.batch + 1,
-            unique_id=self.plan.store.unique_id(partition),
+            unique_id=self.plans[0].store.unique_id(partition),
+            families=written_families(families) if families else None,
             has_checksums=settings.has_row_checksums,
             delimiter=settings.delimiter,
             buffer_bytes=buffer_bytes,
         )
 
 
-def write_rows(writers: Mapping[int, DatabaseWriter], keys: Encoded, values: Encoded, partition: Numbers) -> None:
-    """Write rows to the partitions of their numbers."""
+def written_families(stores: Iterable[SparkStore]) -> dict[str, WrittenFamily]:
+    """Return the column families of a database of the copy: those of some stores, and the one that Spark adds."""
+    found = {"default": WrittenFamily(1)}
+    for number, store in enumerate(sorted(stores, key=lambda one: one.name), 2):
+        assert store.family is not None  # noqa: S101 - it is one
+        is_internal, is_list = store.family.is_internal, store.family.is_list
+        found[store.name] = WrittenFamily(number, is_internal=is_internal, is_list=is_list)
+    return found
+
+
+def write_rows(
+    writers: Mapping[int, DatabaseWriter], store: SparkStore, keys: Encoded, values: Encoded, partition: Numbers
+) -> None:
+    """Write rows of a store to the partitions of their numbers."""
     order, shares = shares_of(partition, writers)
-    of_keys, of_values = (rows_of(one, zeros=_HEAD_BYTES, order=order) for one in (keys, values))
+    of_keys, of_values = _stored_keys(store, keys, order), rows_of(values, zeros=_HEAD_BYTES, order=order)
+    name = "" if store.family is None else store.name
     for number, share in shares:
-        writers[number].write("", of_keys[share], of_values[share])
+        writers[number].write(name, of_keys[share], of_values[share])
+
+
+def _stored_keys(store: SparkStore, keys: Encoded, order: Numbers) -> Sequence[bytes]:
+    """Return keys, in an order, as the database has them."""
+    layout = store.key_layout
+    if layout.kind == "row":
+        return rows_of(keys, zeros=_HEAD_BYTES, order=order)
+    of = _type_of_keys(store)
+    return LayoutEncoder(is_avro=False).encode_keys(decode_rows(rows_of(keys, order=order), of), of, layout)
+
+
+def _type_of_keys(store: SparkStore) -> SparkType:
+    assert store.schema is not None  # noqa: S101 - it was compared
+    return store.schema.key
 
 
 def _without_heads(stored: Sequence[bytes]) -> Rows:

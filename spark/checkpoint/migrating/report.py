@@ -43,13 +43,14 @@ class StoreReport:
     notes: tuple[str, ...] = ()
     done: str = ""
 
-    @classmethod
-    def of(cls, plan: StorePlan) -> StoreReport:
-        """Return the report of a store of which no entry was converted yet."""
-        store = plan.store
-        was = None if plan.is_empty else store.operator
-        done = "starts empty" if plan.is_empty else ""
-        return cls(plan.number, plan.kind, was, store.name, plan.is_converted, notes=plan.notes, done=done)
+
+def store_reports(together: tuple[StorePlan, ...]) -> Iterator[StoreReport]:
+    """Yield the reports of stores that have the same files, of which no entry was converted yet."""
+    is_converted = any(one.is_converted for one in together)
+    for one in together:
+        was = None if one.is_empty else one.store.operator
+        done = "starts empty" if one.is_empty else ""
+        yield StoreReport(one.number, one.kind, was, one.now.name, is_converted, notes=one.notes, done=done)
 
 
 def variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
@@ -69,7 +70,7 @@ def variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
 
 def planned_reports(plan: MigrationPlan) -> tuple[StoreReport, ...]:
     """Return the report of each store before anything is written."""
-    reports = [StoreReport.of(one) for one in plan.stores]
+    reports = [one for together in plan.together for one in store_reports(together)]
     for processor in plan.processors:
         reports += variable_reports(processor)
     return tuple(sorted(reports, key=lambda one: one.operator))

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from ....serializers.errors import MigrationFailed, located
-from ..families import is_internal
 from ..layouts import RowEncoding, joined
 from ..rocksdb_files import DatabaseFiles
 from ..rows import decode_rows
@@ -26,7 +25,7 @@ from ..spark_types import SparkType
 from .layout_encoder import LayoutEncoder
 from .merging import merge_values
 from .partitioning import partitions_of, require_placed
-from .providers import target_of
+from .providers import target_of, written_families
 from .report import StoreReport, variable_reports
 from .rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
 from .row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
@@ -99,12 +98,9 @@ class VariableCopy:
     def _families(self) -> dict[str, WrittenFamily]:
         """The column families of the copy; Spark makes a counter of rows only for lists that do not expire."""
         made = {one.name for plan in self.plan.variables for one in plan.indexes.values()}
-        names = [one for one in self.plan.families if not one.name.startswith("$rowCounter_") or one.name in made]
-        families = {"default": WrittenFamily(1)}
-        for number, store in enumerate(sorted(names, key=lambda one: one.name), 2):
-            is_list = store.family is not None and store.family.is_list
-            families[store.name] = WrittenFamily(number, is_internal=is_internal(store.name), is_list=is_list)
-        return families
+        return written_families(
+            one for one in self.plan.families if not one.name.startswith("$rowCounter_") or one.name in made
+        )
 
     def _writer(self, partition: int, open_at_once: int = 1) -> DatabaseWriter:
         migration = self.migration

@@ -8,12 +8,12 @@ import shutil
 from collections import Counter
 
 import pytest
-from spark_changes import fields, schema_file
+from spark_changes import Probe, fields, schema_file
 from spark_checkpoints import place
 
 from stateshift.serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from stateshift.spark.checkpoint.json_values import json_values
-from stateshift.spark.checkpoint.migrating import entries
+from stateshift.spark.checkpoint.migrating import entries, providers
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.partitioning import partitions_of
@@ -133,7 +133,7 @@ def test_a_dead_run_of_four_stores_is_resumed(tmp_path, monkeypatch):
     run = entries.EntryCopy.run
 
     def die_in_the_second(copy):
-        if copy.plan.store.name.startswith("right"):
+        if copy.provider.plans[0].store.name.startswith("right"):
             raise KeyboardInterrupt
         return run(copy)
 
@@ -146,6 +146,82 @@ def test_a_dead_run_of_four_stores_is_resumed(tmp_path, monkeypatch):
 
     assert [one.written for one in report.stores] == [one.written for one in whole.stores]
     assert rows_of(tmp_path / "new") == rows_of(tmp_path / "whole")
+
+
+def rows_by_time(change):
+    """A function that changes the fields of the left rows of a join of format 4."""
+
+    def run(found):
+        found["left-keyWithTsToValues"][1]["fields"] = change(found["left-keyWithTsToValues"][1]["fields"])
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["join-v3", "join-v4"])
+def test_rows_of_a_join_change_in_column_families_and_a_dead_run_is_resumed(tmp_path, monkeypatch, name):
+    def change(found):
+        rows = next(one for one in found if one in {"left-keyWithIndexToValue", "left-keyWithTsToValues"})
+        k, n, at, d, matched = found[rows][1]["fields"]
+        found[rows][1]["fields"] = [at, n | {"type": "long"}, *fields(note="string"), k | {"name": "key"}, d, matched]
+
+    def die_in_the_second(provider, partitions):
+        if partitions != [0]:
+            raise KeyboardInterrupt
+        return opened(provider, partitions)
+
+    probe = Probe.of(name, tmp_path / "like").change(change)
+    changes = {0: FieldChanges(renames={"left.value.key": "left.value.k"}, fills={"left.value.note": "ü"})}
+    opened = providers._Databases.open
+    with monkeypatch.context() as patch:
+        patch.setattr(providers._Databases, "open", die_in_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            migrate_checkpoint(place(name), tmp_path / "new", like=probe.folder, changes=changes)
+
+    report = migrate_checkpoint(place(name), tmp_path / "new", like=probe.folder, changes=changes)
+
+    before, after = entries_of_families(place(name)), entries_of_families(tmp_path / "new")
+    assert before.keys() == after.keys()
+    for store, rows in before.items():
+        for _, value in rows:
+            if "at" in value:
+                value |= {"key": value.pop("k"), "note": "ü"}
+        assert after[store] == rows
+    assert {one.store: one.is_converted for one in report.stores} == dict.fromkeys(before, True)
+
+
+def entries_of_families(folder):
+    """The entries of each column family, as JSON."""
+    return {
+        store.name: [
+            pair
+            for block in store.blocks()
+            for pair in zip(
+                json_values(block.key, store.schema.key), json_values(block.value, store.schema.value), strict=True
+            )
+        ]
+        for store in SparkCheckpoint.open(folder).operators[0].stores
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda of: [one | {"metadata": {}} for one in of], "left.value.at: the event time .* is none now"),
+        (
+            lambda of: [*of[:2], *fields(then="timestamp"), *of[2:]],
+            "left.value.then: the field is new",
+        ),
+        (
+            lambda of: [*(one | {"metadata": {}} for one in of[:4]), of[2] | {"name": "then"}, of[4]],
+            "left.value.then: the event time .* was left.value.at, and is left.value.then now",
+        ),
+    ],
+)
+def test_rows_of_a_join_do_not_get_another_event_time_in_state_format_4(tmp_path, change, said):
+    probe = Probe.of("join-v4", tmp_path / "like").change(rows_by_time(change))
+
+    with pytest.raises(IncompatibleState, match=said):
+        migrate_checkpoint(place("join-v4"), tmp_path / "new", like=probe.folder)
 
 
 def sessions(folder, key, value):

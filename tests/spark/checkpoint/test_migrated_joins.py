@@ -14,6 +14,8 @@ from spark_streams import (
     BEFORE,
     JOIN_CHANGES,
     SESSION_CHANGES,
+    STORE,
+    STORES,
     TwoStreams,
     in_sessions,
     in_sessions_anew,
@@ -34,22 +36,35 @@ FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 def streams(spark, tmp_path):
     with settings(spark, spark__sql__shuffle__partitions="5", spark__sql__session__timeZone="UTC"):
         yield TwoStreams(spark, tmp_path)
-    spark.conf.unset(FORMAT)
+    for name in (FORMAT, *(STORE + name for of in STORES.values() for name in of)):
+        spark.conf.unset(name)
 
 
 @pytest.mark.parametrize(
-    ("how", "version"),
+    ("how", "version", "store"),
     [
-        ("left_outer", "2"),
+        ("left_outer", "2", "default"),
+        ("left_outer", "3", "rocksdb"),
+        ("full_outer", "4", "rocksdb, changelogs, checksums"),
         *(
-            pytest.param(how, version, marks=pytest.mark.faults)
-            for how, version in (("inner", "2"), ("right_outer", "2"), ("full_outer", "3"), ("left_semi", "4"))
+            pytest.param(*each, marks=pytest.mark.faults)
+            for each in (
+                ("inner", "2", "default"),
+                ("right_outer", "2", "default"),
+                ("full_outer", "3", "default"),
+                ("left_semi", "4", "default"),
+                ("full_outer", "3", "rocksdb, changelogs, checksums"),
+                ("left_semi", "3", "rocksdb, format 2"),
+                ("inner", "4", "rocksdb"),
+                ("right_outer", "4", "rocksdb, format 2"),
+            )
         ),
     ],
 )
-def test_a_join_goes_on_with_other_keys_and_other_columns_on_both_sides(streams, facts_of, how, version):
-    """Spark 4.3 starts no join of format 1; its default provider lays out 3 and 4 like 2."""
+def test_a_join_goes_on_with_other_keys_and_other_columns_on_both_sides(streams, facts_of, how, version, store):
+    """Spark 4.3 starts no join of format 1; its default provider lays out 3 and 4 like 2, RocksDB otherwise."""
     streams.spark.conf.set(FORMAT, version)
+    streams.set_store(store)
 
     report, rows = streams.goes_on(joined(how), joined_anew(how), {0: JOIN_CHANGES}, facts_of)
 
@@ -58,7 +73,16 @@ def test_a_join_goes_on_with_other_keys_and_other_columns_on_both_sides(streams,
     assert len(rows) > 10
 
 
-def test_sessions_go_on_with_keys_renamed_and_exchanged_and_other_aggregates(streams, facts_of):
+@pytest.mark.parametrize(
+    "store",
+    [
+        "default",
+        "rocksdb",
+        *(pytest.param(one, marks=pytest.mark.faults) for one in STORES if one not in {"default", "rocksdb"}),
+    ],
+)
+def test_sessions_go_on_with_keys_renamed_and_exchanged_and_other_aggregates(streams, facts_of, store):
+    streams.set_store(store)
     _, rows = streams.goes_on(in_sessions, in_sessions_anew, {0: SESSION_CHANGES}, facts_of)
 
     assert len(rows) > 10

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-import struct
 
 import attrs
 import pytest
+from spark_changes import Probe, families
 from spark_checkpoints import place
 
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
@@ -20,87 +19,12 @@ from stateshift.spark.checkpoint.reader import SparkCheckpoint
 FRESH = ["transform", "transform-avro", "transform-checksums", "transform-event-time", "transform-pandas"]
 
 
-def families(data):
-    """The column families of a schema file: name, key, value, layout and user key, as JSON."""
-    at = 4
-
-    def text():
-        nonlocal at
-        size = int.from_bytes(data[at : at + 2], "big")
-        at += 2 + size
-        return data[at - size : at].decode()
-
-    def number(size):
-        nonlocal at
-        at += size
-        return int.from_bytes(data[at - size : at], "big")
-
-    def chunks():
-        return json.loads("".join(text() for _ in range(number(4))))
-
-    found = {}
-    for _ in range(number(4)):
-        name, _, key, _, value, layout, user = text(), number(2), chunks(), number(2), chunks(), chunks(), chunks()
-        found[name] = [key, value, layout, user]
-    return found
-
-
-def schema_bytes(found):
-    def text(said):
-        return struct.pack(">H", len(said.encode())) + said.encode()
-
-    def chunks(said):
-        return struct.pack(">i", 1) + text(json.dumps(said))
-
-    parts = [
-        text(name) + b"\0\0" + chunks(key) + b"\0\0" + chunks(value) + chunks(layout) + chunks(user)
-        for name, (key, value, layout, user) in found.items()
-    ]
-    return text("v3") + struct.pack(">i", len(parts)) + b"".join(parts)
-
-
 def field(name, of):
     return {"name": name, "type": of, "nullable": True, "metadata": {}}
 
 
 def struct_of(**types):
     return {"type": "struct", "fields": [field(*one) for one in types.items()]}
-
-
-@attrs.define
-class Probe:
-    """A copy of a fixture whose types a new query could have written."""
-
-    folder: object
-
-    @classmethod
-    def of(cls, name, folder):
-        return cls(shutil.copytree(place(name), folder))
-
-    @property
-    def schema(self):
-        (file,) = self.folder.glob("state/0/_stateSchema/default/*")
-        return file
-
-    def change(self, function):
-        """Call a function with the families, and keep what it makes of them."""
-        found = families(self.schema.read_bytes())
-        function(found)
-        self.schema.write_bytes(schema_bytes(found))
-        return self
-
-    def variables(self, **changed):
-        """Add, drop (None) or change variables in the metadata: their kinds, and whether they expire."""
-        (file,) = self.folder.glob("state/0/_metadata/v2/*")
-        said = json.loads(file.read_text().partition("\n")[2])
-        properties = json.loads(said["operatorPropertiesJson"])
-        kept = [one for one in properties["stateVariables"] if one["stateName"] not in changed]
-        for name, of in changed.items():
-            if of is not None:
-                kept.append({"stateName": name, "stateVariableType": of[0], "ttlEnabled": of[1]})
-        properties["stateVariables"] = kept
-        file.write_text("v2\n" + json.dumps(said | {"operatorPropertiesJson": json.dumps(properties)}))
-        return self
 
 
 @pytest.fixture

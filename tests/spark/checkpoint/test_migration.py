@@ -200,8 +200,6 @@ def test_another_query_is_refused(tmp_path):
         migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("aggregation-v1"))
     with pytest.raises(IncompatibleState, match="HDFSBackedStateStoreProvider -> RocksDBStateStoreProvider"):
         migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("rocksdb"))
-    with pytest.raises(UnsupportedFormat, match="column families"):
-        migrate_checkpoint(place("join-v4"), tmp_path / "new", like=place("join-v4"))
 
 
 @pytest.mark.parametrize(
