@@ -28,11 +28,11 @@ demo-stream: $(INSTALLED) ## the same flights as a stream on Spark, whose class 
 
 ##@ Check it
 
-test: $(INSTALLED) ## every test but one in a hundred: those are slow, and take as long as all others; ARGS="-k name" picks some
+test: $(INSTALLED) ## every test but the slow ones, one in sixteen, which take longer than all others; ARGS="-k name" picks some
 	@$(MAKE) -s -j 2 .cache/spark.jsa warm
 	@$(PY) -m pytest -n $(PROCESSES) --dist loadgroup $(ARGS)
 
-slow: $(INSTALLED) ## the slow ones: queries on both carriers, drivers that die, Spark processes of their own (as long again)
+slow: $(INSTALLED) ## the slow ones: queries on both carriers, drivers that die, Spark processes of their own, more of the same kind
 	@$(MAKE) -s -j 2 .cache/spark.jsa warm
 	@$(PY) -m pytest -m "slow and not faults and not interop" -n $(PROCESSES) --dist loadgroup $(ARGS)
 

@@ -17,7 +17,9 @@ _OPTIONS = {
 }
 """What stands for an option of the command line in Python; `{}` are its values."""
 
-_WORD = r"(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|\"[^\"]*\"|,(?=\S)|[^\s;,()'\"])+"
+_QUOTED = r"\$'(?:[^'\\]|\\.)*'|'[^']*'|\"[^\"]*\""
+_WORD = rf"(?:{_QUOTED}|,(?=\S)|[^\s;,()'\"])+"
+_GIVEN_WORD = rf"(?:{_QUOTED}|\S)+"
 _GIVEN = re.compile(
     rf"(?:stateshift migrate )?(?P<option>{'|'.join(sorted(_OPTIONS, key=len, reverse=True))})(?![\w-])"
     rf"(?P<values> {_WORD}(?: (?P=option) {_WORD})*)?"
@@ -35,7 +37,7 @@ def _as_argument(given: re.Match[str]) -> str:
         return f"options=MigrationOptions({_OPTIONS[option]}){values}"
     if not values:
         return option.removeprefix("--")  # it is only mentioned
-    words = (word for word in re.findall(_WORD, values) if word != option)
+    words = (word for word in re.findall(_GIVEN_WORD, values) if word != option)
     return f"options=MigrationOptions({_OPTIONS[option].format(', '.join(map(_quoted, words)))})"
 
 

@@ -39,6 +39,8 @@ _KNOWN = {
 }  # fmt: skip
 _WITH_FUNCTION = {kind for kind in _KNOWN if "WithState" in kind}
 _OF_VARIABLES = {kind for kind in _KNOWN if kind.startswith("transformWithState")}
+_OWN = ("$.value", "$.key.userKey")
+"""Where entries of functions have users' own state; the grouping key is of the query."""
 _ROWS = ("filters", "rows", FILTER_ON_KEYS)
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _HIDDEN = {
@@ -433,7 +435,8 @@ def _in_place(old: SparkType, new: SparkType, path: str) -> tuple[SparkType, lis
     Of such a field only the name is known. Spark reads it by its position, which is right if only the name changed.
     """
     told = []
-    names = {was: becomes for was, becomes, is_alike in _replaced(old, new) if is_alike} if old.word == "struct" else {}
+    is_own = path.startswith(_OWN)
+    names = {was: becomes for was, becomes, is_alike in _replaced(old, new) if is_alike} if is_own else {}
     for was, becomes in names.items():
         told.append(
             Finding(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import stateshift.compat
@@ -23,6 +23,8 @@ def evaluated(way):
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1))
+@example(",")
+@example("a,")
 def test_a_name_is_the_same_in_python_as_on_the_command_line(name):
     way = f"if it is meant to start empty: --allow-empty {shell_word(name)}; or if not, drop it"
 

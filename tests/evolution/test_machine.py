@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from evolution import profiles, runs
 from evolution.beginnings import beginnings, changes, contents_of, lives
 from evolution.declared import Declared
@@ -88,4 +89,4 @@ class LongLivedJob(RuleBasedStateMachine):
 
 
 LongLivedJob.TestCase.settings = settings(profiles.shorter, stateful_step_count=8)
-test_a_job_lives_on_whatever_its_types_become = LongLivedJob.TestCase
+test_a_job_lives_on_whatever_its_types_become = pytest.mark.slow(LongLivedJob.TestCase)

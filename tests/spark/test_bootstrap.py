@@ -612,6 +612,7 @@ def test_a_function_that_makes_the_sources_gets_the_session(tmp_path, values_of)
     assert {"a": 1} == values_of(tmp_path / "new", "o", "number")
 
 
+@pytest.mark.slow
 def test_a_job_in_a_module_of_the_user_and_what_its_functions_use_reach_the_workers(spark, load, tmp_path, values_of):
     job = load(
         "shop_job",

@@ -92,14 +92,22 @@ STRANGE = {
 INSIDE = "/inner"
 
 
-def some_of(spellings, verbs):
-    """Every spelling with every verb; what is not in a first choice of each takes minutes, and runs with the faults."""
-    pairs = [
-        (spelling, verb, (first + second) % 4 > 0)
+def some_of(spellings, verbs, *, on_store=False):
+    """Every spelling with every verb: each with a third of the others in every run, and with the rest in slow ones.
+
+    On a store, where that takes minutes, a quarter is left of this; three quarters run with the faults.
+    """
+
+    def marks(number):
+        if on_store and number % 4:
+            return [pytest.mark.faults]
+        return [pytest.mark.slow] if number // (4 if on_store else 1) % 3 else []
+
+    return [
+        pytest.param(spelling, verb, marks=marks(first + second))
         for first, spelling in enumerate(spellings)
         for second, verb in enumerate(verbs)
     ]
-    return [pytest.param(*pair, marks=[pytest.mark.faults] if late else []) for *pair, late in pairs]
 
 
 def inside(spelling):
@@ -151,8 +159,7 @@ def world(tmp_path, savepoint, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("verb", source_safety.VERBS)
-@pytest.mark.parametrize("spelling", LOCAL)
+@pytest.mark.parametrize(("spelling", "verb"), some_of(LOCAL, source_safety.VERBS))
 def test_a_local_source_under_any_name_is_no_target(world, spelling, verb):
     source, target = str(world / "sp"), LOCAL[spelling].format(world=world)
     before = source_safety.tree(world)
@@ -163,8 +170,7 @@ def test_a_local_source_under_any_name_is_no_target(world, spelling, verb):
     refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", source_safety.VERBS)
-@pytest.mark.parametrize("spelling", LOCAL)
+@pytest.mark.parametrize(("spelling", "verb"), some_of(LOCAL, source_safety.VERBS))
 def test_no_target_lies_inside_a_local_source_under_any_name(world, spelling, verb):
     source, target = str(world / "sp"), inside(LOCAL[spelling].format(world=world))
     before = source_safety.tree(world)
@@ -176,8 +182,7 @@ def test_no_target_lies_inside_a_local_source_under_any_name(world, spelling, ve
         refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", source_safety.WITH_SOURCE)
-@pytest.mark.parametrize("spelling", LOCAL)
+@pytest.mark.parametrize(("spelling", "verb"), some_of(LOCAL, source_safety.WITH_SOURCE))
 def test_a_local_source_that_is_given_under_any_name_is_no_target(world, spelling, verb):
     source, target = LOCAL[spelling].format(world=world), str(world / "sp")
     before = source_safety.tree(world)
@@ -366,7 +371,7 @@ def place(s3, savepoint, request, monkeypatch):
     s3.files.delete_dir(f"savepoints/{name}")
 
 
-@pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, source_safety.VERBS))
+@pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, source_safety.VERBS, on_store=True))
 def test_a_source_on_a_store_under_any_name_is_no_target(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), spell(STORE[spelling], place)
     before = source_safety.store_tree(s3.files, f"savepoints/{place}")
@@ -381,7 +386,7 @@ def test_a_source_on_a_store_under_any_name_is_no_target(s3, place, spell, spell
 
 @pytest.mark.parametrize(
     ("spelling", "verb"),
-    some_of(STORE, ["migrate, fail", "repartition, replace", "write", "SavepointWriter", "clean"]),
+    some_of(STORE, ["migrate, fail", "repartition, replace", "write", "SavepointWriter", "clean"], on_store=True),
 )
 def test_no_target_lies_inside_a_source_on_a_store_under_any_name(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), inside(spell(STORE[spelling], place))
@@ -396,7 +401,9 @@ def test_no_target_lies_inside_a_source_on_a_store_under_any_name(s3, place, spe
         refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, ["migrate, replace", "repartition, replace", "write"]))
+@pytest.mark.parametrize(
+    ("spelling", "verb"), some_of(STORE, ["migrate, replace", "repartition, replace", "write"], on_store=True)
+)
 def test_a_source_on_a_store_that_is_given_under_any_name_is_no_target(s3, place, spell, spelling, verb):
     source, target = spell(STORE[spelling], place), spell(STORE["s3"], place)
     before = source_safety.store_tree(s3.files, f"savepoints/{place}")

@@ -167,6 +167,15 @@ def test_a_field_of_users_own_state_with_another_name_is_a_possible_rename_spk_1
     assert judged(query(was), query(now), policy=Policy(forbid=["possible_rename"]))[0] == "refuse"
 
 
+def test_another_grouping_key_is_no_field_of_users_own_state_spk_11():
+    was, now = (operator(kind="transformWithState", key={name: "string"}, columns={}) for name in ("a", "b"))
+
+    decision, found = judged(query(was), query(now), is_known=False)
+
+    assert decision == "refuse"
+    assert ("SPK-11", "$.key.b") in found
+
+
 def test_a_change_that_spark_refuses_cannot_be_accepted():
     with pytest.raises(DeclarationError, match="findings of SPK-4 cannot be accepted"):
         judged(query(SUM), query(SUM), accept=("SPK-4",))

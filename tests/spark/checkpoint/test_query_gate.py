@@ -63,6 +63,7 @@ def recorded(project, stateshift_spark):
     return write
 
 
+@pytest.mark.slow
 def test_an_unchanged_query_starts_and_another_column_is_refused(recorded, project, stateshift_spark):
     recorded()
 

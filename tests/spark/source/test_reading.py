@@ -49,6 +49,7 @@ def test_a_state_is_a_table_with_typed_columns(read, savepoint_of):
     }
 
 
+@pytest.mark.slow
 def test_a_key_is_found_by_one_task(read, savepoint_of):
     accounts = read(savepoint_of("rocksdb-account-v1"), operator="account-state", state="account")
     key, other = (row.key for row in accounts.select("key").head(2))
@@ -79,6 +80,7 @@ def test_times_of_day_are_text_where_spark_has_no_type_for_them(read, tmp_path, 
             read(tmp_path / "sp", operator="o", state="clock")
 
 
+@pytest.mark.slow
 def test_rows_are_joined_with_another_frame(spark, read, savepoint_of):
     accounts = read(savepoint_of("rocksdb-account-v1"), operator="account-state", state="account")
     keys = [row.key for row in accounts.select("key").head(3)]

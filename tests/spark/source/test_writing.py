@@ -51,6 +51,7 @@ def test_a_state_is_read_filtered_joined_and_written_back_changed(spark, read, s
     assert verify(Savepoint.open(tmp_path / "new")).ok
 
 
+@pytest.mark.slow
 def test_files_of_the_base_in_other_folders_are_read_if_allowed(spark, savepoint_copy, tmp_path):
     base = savepoint_copy("rocksdb-long-p2-m200-files")
     shutil.copytree(base, tmp_path / "before")

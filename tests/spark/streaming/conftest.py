@@ -6,7 +6,7 @@ import pytest
 from streaming_batches import BACKENDS, close_slots
 from streaming_queries import Query
 
-from stateshift.spark.streaming.carriers import CARRIERS
+from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, TRANSFORM
 
 
 @pytest.fixture(params=sorted(BACKENDS))
@@ -32,6 +32,6 @@ def query(spark, tmp_path):
         running.stop()
 
 
-@pytest.fixture(params=CARRIERS)
+@pytest.fixture(params=[APPLY_IN_PANDAS, pytest.param(TRANSFORM, marks=pytest.mark.slow)])
 def carrier(request):
     return request.param

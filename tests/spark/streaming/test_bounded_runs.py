@@ -251,6 +251,7 @@ class Fails(Counts):
         raise ZeroDivisionError("not this one")
 
 
+@pytest.mark.slow
 def test_a_function_that_fails_leaves_nothing(query, spark):
     names = query(COLUMNS)
     job = names.job()
@@ -296,6 +297,7 @@ def second(number):
     return datetime.fromtimestamp(number, UTC)
 
 
+@pytest.mark.slow
 def test_times_and_nested_columns_travel_unchanged(query, spark):
     names = query(COLUMNS)
     job = names.job()

@@ -216,6 +216,7 @@ def test_a_savepoint_with_another_type_is_refused_and_then_migrated(query, small
         live.run(of(Means), begin={"from_savepoint": tmp_path / "later"})
 
 
+@pytest.mark.slow
 def test_a_native_savepoint_of_flink_is_read_whatever_its_number_of_key_groups(query, savepoint_of, expected_of):
     class Counts(KeyedProcessFunction):
         def open(self, runtime_context):

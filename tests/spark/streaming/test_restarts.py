@@ -211,6 +211,7 @@ def test_what_the_job_sets_on_a_writer_is_not_replaced_silently(query, accounts,
     assert not (live.place / "checkpoint").exists()
 
 
+@pytest.mark.slow
 def test_a_second_query_or_a_copy_is_refused_while_one_runs(started, accounts, tmp_path):
     job = started.job()
     running = started.start(job, accounts(1)(job, started))

@@ -43,7 +43,7 @@ FIXTURES = [
 ]  # fmt: skip
 OWN = ["own-inline", "own-files", "own-snappy"]
 MODES = ["copy", "rename", "drop", "compress", "rescale", "rekey"]
-DAMAGES, AT_ONCE = 2000, 100
+DAMAGES, AT_ONCE = 2000, 50
 EXECUTORS = ["auto", "numba", "plain"]
 
 
