@@ -19,7 +19,7 @@ from ...entry_keys import is_ambiguous, length_bytes
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...savepoint.entries import each_separated
 from ...transcode.objects import SEPARATOR
-from .key_bytes import VOID_BYTES, codec, decoder, encoder, namespace_bytes
+from .key_bytes import VOID_BYTES, codec, decoder, encoder, exact_type, namespace_bytes
 from .store import prefix_end
 
 if TYPE_CHECKING:
@@ -108,14 +108,18 @@ class _SortedSingle(_SortedState):
 class SortedValueState(_SortedSingle, ValueState[Any]):
     """Value state in a sorted store. Its two hot methods do without helpers."""
 
-    __slots__ = ("_default",)
+    __slots__ = ("_default", "_exact")
 
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         self._default = descriptor.default_value
+        self._exact = exact_type(descriptor.state_serializer())
 
     def value(self) -> Any:
-        data = self._table.get(self._current.void if self._is_void else self._address())
+        table, address = self._table, self._current.void if self._is_void else self._address()
+        if table.held_at is address:
+            return table.held
+        data = table.get(address)
         return self._default if data is None else self._decode(data)
 
     def update(self, value: Any) -> None:
@@ -125,7 +129,10 @@ class SortedValueState(_SortedSingle, ValueState[Any]):
         data = self._encode(value)
         if len(data) > MAX_VALUE_BYTES:
             self._refuse(len(data))
-        self._table.put(self._current.void if self._is_void else self._address(), data)
+        table, address = self._table, self._current.void if self._is_void else self._address()
+        table.put(address, data)
+        if type(value) is self._exact:
+            table.held, table.held_at = value, address
 
 
 class SortedReducingState(_SortedSingle, ReducingState[Any]):

@@ -74,6 +74,11 @@ def encoder(serializer: _Writer, state: str = "") -> Callable[[Any], bytes]:
     return packed
 
 
+def exact_type(serializer: TypeSerializer[Any]) -> type | None:
+    """Return the type of which values are read as they were written, and do not change; None: there is none."""
+    return int if isinstance(serializer, NumberSerializer) and not serializer.is_rounded else None
+
+
 def decoder(serializer: TypeSerializer[Any]) -> Callable[[bytes | bytearray], Any]:
     """Return a function that decodes values of one type, again and again; it raises `CorruptSavepoint`."""
     deserialize = serializer.deserialize

@@ -7,7 +7,7 @@ read. The cache has a size in bytes, which all tables share: half for what waits
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ...transcode.objects import SEPARATOR
@@ -52,12 +52,19 @@ class WriteCache:
 
 
 class CachedTable:
-    """A table behind the cache. A list that grows is held as a `bytearray`."""
+    """A table behind the cache. A list that grows is held as a `bytearray`.
 
-    __slots__ = ("_cache", "_changed", "_table", "_written")
+    Attributes:
+        held_at: The key of the last change, if its value is `held`, too; else None.
+        held: That value as an object, which a handle has put there.
+    """
+
+    __slots__ = ("_cache", "_changed", "_table", "_written", "held", "held_at")
 
     def __init__(self, table: SortedTable, cache: WriteCache) -> None:
         self._table, self._cache = table, cache
+        self.held_at: bytes | None = None
+        self.held: Any = None
         self._changed: dict[bytes, bytes | bytearray | None] = {}
         self._written: dict[bytes, bytes | bytearray | None] = {}
 
@@ -72,10 +79,13 @@ class CachedTable:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None removes it."""
-        changed, cache = self._changed, self._cache
+        changed, self.held_at = self._changed, None
         before = changed.get(key)
         changed[key] = value
         size = 0 if value is None else len(value)
+        if before is not None and len(before) == size:
+            return
+        cache = self._cache
         cache.left -= len(key) + size + _ENTRY_BYTES if before is None else size - len(before)
         if cache.left < 0:
             cache.flush()
