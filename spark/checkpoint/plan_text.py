@@ -23,7 +23,7 @@ _WITHOUT_MEANING = {
     "nonInheritableMetadataKeys", "mutableAggBufferOffset", "inputAggBufferOffset", "udfDeterministic", "hint",
     "evalMode", "evalContext", "nodeId", "dataSource", "source", "table", "extraOptions", "delay", "dedupSpec",
     "unrequiredChildIndex", "seed", "rdd", "session", "outputPartitioning", "outputOrdering", "sourceIdentifyingName",
-    "userFacingDataType", "branches",
+    "userFacingDataType", "branches", "randomSeed",
 }  # fmt: skip
 _PASSED = {"Alias", "KnownNullable", "KnownNotNull", "AggregateExpression", "NormalizeNaNAndZero"}
 _INFIX = {"Subtract": "-", "Divide": "/", "Remainder": "%", "LessThan": "<", "LessThanOrEqual": "<="}
@@ -265,6 +265,8 @@ def _any(texts: Texts, node: Node) -> str:
 
 
 _WRITTEN: dict[str, Callable[[Texts, Node], str]] = {
+    "Rand": lambda _, __: "rand()",  # Spark takes another seed in each batch, whatever the query says
+    "Randn": lambda _, __: "randn()",
     "Literal": Texts._literal,  # noqa: SLF001 - its own
     "Cast": Texts._cast,  # noqa: SLF001
     "CreateNamedStruct": Texts._named_struct,  # noqa: SLF001

@@ -43,6 +43,7 @@ _ALWAYS = {
 _SHUFFLE, _PARTITIONS = "spark.sql.shuffle.partitions", "spark.sql.streaming.internal.stateStore.partitions"
 _ASYNC = "asyncProgressTrackingEnabled"
 _PRESENT = re.compile(r"expressions\.(?:Current(?:BatchTimestamp|Date|Time|Timestamp)|LocalTimestamp|Now)\b")
+_MOMENT_US = 946_684_800_000_000  # the year 2000
 _WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), .*, (.*)")
 
 
@@ -208,11 +209,33 @@ def _execution(query: UnstartedQuery, settings: Mapping[str, str] | None, folder
     made_by = streaming.runtime.IncrementalExecution
     rest = [getattr(made_by, f"$lessinit$greater$default${at}")() for at in range(12, 17)]
     execution = made_by(
-        session, cast("Any", query.frame)._jdf.logicalPlan(), mode, (folder / "state").as_uri(), new_id(), new_id(), 0,  # noqa: SLF001
+        session, _at_one_moment(jvm, query.frame), mode, (folder / "state").as_uri(), new_id(), new_id(), 0,
         getattr(getattr(jvm.scala, "None$"), "MODULE$"), metadata, streaming.runtime.WatermarkPropagator.noop(), True,  # noqa: FBT003
         *rest,
     )  # fmt: skip
     return execution, dict(json.loads(text)["conf"])
+
+
+def _at_one_moment(jvm: Any, frame: Any) -> Any:
+    """Return the logical plan of a DataFrame in which the present time is always the same: Spark makes it a constant.
+
+    This is what `ComputeCurrentTime` does, with another moment.
+    """
+    catalyst, types, table = (
+        jvm.org.apache.spark.sql.catalyst,
+        jvm.org.apache.spark.sql.types,
+        jvm.scala.collection.mutable.HashMap,
+    )
+    time_zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    time, zone = (
+        catalyst.expressions.Literal.create(value, getattr(getattr(types, kind), "MODULE$"))
+        for value, kind in ((_MOMENT_US, "TimestampType$"), (time_zone, "StringType$"))
+    )
+    instant = jvm.java.time.Instant.ofEpochSecond(_MOMENT_US // 1_000_000)
+    rule = getattr(catalyst.optimizer, "ComputeCurrentTime$$anonfun$apply$8")
+    return frame._jdf.logicalPlan().transformDownWithSubqueries(  # noqa: SLF001 - as above
+        rule(table(), _MOMENT_US, 0, time, table(), instant, zone, table(), table())
+    )
 
 
 def _said(plan: Any) -> Any:

@@ -172,6 +172,23 @@ def test_a_condition_with_the_present_time_is_none_on_keys(stream):
     assert any(name.startswith("filter on keys") for name in operator.facts)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "at > current_timestamp() - interval 1 day", "at > now()", "at > localtimestamp()",
+        "at > date_sub(current_date(), 7)",
+        "unix_timestamp(at) > unix_timestamp()", "rand() < 0.5", "rand(7) < 0.5", "randn() < w", "uuid() < a",
+    ],
+)  # fmt: skip
+def test_what_differs_at_each_moment_is_the_same_in_each_description(stream, condition):
+    def described(text):
+        (operator,) = describe(stream.source().where(text).groupBy("a").count()).operators
+        return operator.facts
+
+    assert described(condition) == described(condition)
+    assert described(condition) != described("w > 1")
+
+
 def test_the_code_of_functions_is_told_to_be_unseen(stream):
     upper = F.udf(lambda text: text.upper(), "string")
 
