@@ -29,8 +29,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _TAKEN = {"source", "target_place", "like", "dry_run", "with_json", "redact"}
 _OWN = {
-    "rename_field", "fill", "merge_field", "ttl", "convert_field", "operator_map", "drop_uncommitted", "new_query_id",
-    "query", "was", "accept", "require_recording",
+    "rename_field", "fill", "merge_field", "ttl", "convert_field", "drop_variable", "operator_map", "drop_uncommitted",
+    "new_query_id", "query", "was", "accept", "require_recording",
 }  # fmt: skip
 _COLUMNS = (
     Column("operator", is_name=True),
@@ -48,12 +48,14 @@ class SparkChanges:
 
     Attributes:
         fields: What types do not say, by the number of the operator: renames, fills, merges, converters by path.
+        variables: The variables that are dropped, by the number of the operator.
         operators: The new numbers of old operators; None: the state is dropped.
         drop_uncommitted: Whether a batch that is not committed is left out.
         new_query_id: Whether the copy gets a query id of its own.
     """
 
     fields: dict[int, dict[str, dict[str, Any]]]
+    variables: dict[int, list[str]]
     operators: dict[int, int | None]
     drop_uncommitted: bool
     new_query_id: bool
@@ -67,10 +69,12 @@ class SparkChanges:
         from ..spark.checkpoint.migrating.conversion import FieldChanges  # it needs numpy, which comes with an extra
 
         found = {}
-        for operator, changes in self.fields.items():
+        for operator in {**self.fields, **self.variables}:
+            changes = self.fields.get(operator, {})
             places = changes.get("converters", {})
             functions = {path: _function(place) for path, place in places.items()}
-            found[operator] = FieldChanges(**changes | {"converters": functions})
+            dropped = self.variables.get(operator, ())
+            found[operator] = FieldChanges(**changes | {"converters": functions}, drops=dropped)
         return found
 
 
@@ -111,6 +115,13 @@ def spark_change_options(function: F) -> F:
         "Can be given several times.",
     )
     @click.option(
+        "--drop-variable",
+        multiple=True,
+        metavar="OPERATOR:VARIABLE",
+        help="spark: only. A variable that the new query does not have, and whose entries are dropped, such as 0:total."
+        " Can be given several times.",
+    )
+    @click.option(
         "--map",
         "operator_map",
         multiple=True,
@@ -136,6 +147,7 @@ def spark_change_options(function: F) -> F:
         merge_field: tuple[str, ...],
         ttl: tuple[str, ...],
         convert_field: tuple[str, ...],
+        drop_variable: tuple[str, ...],
         operator_map: tuple[str, ...],
         drop_uncommitted: bool,
         new_query_id: bool,
@@ -152,7 +164,11 @@ def spark_change_options(function: F) -> F:
                     path, said = said, path
                 value = _json(text, said) if kind == "fills" else said
                 parsed.setdefault(operator, {}).setdefault(kind, {})[path] = value
-        changes = SparkChanges(parsed, dict(map(_numbers, operator_map)), drop_uncommitted, new_query_id)
+        variables: dict[int, list[str]] = {}
+        for number, name in map(_variable, drop_variable):
+            variables.setdefault(number, []).append(name)
+        operators = dict(map(_numbers, operator_map))
+        changes = SparkChanges(parsed, variables, operators, drop_uncommitted, new_query_id)
         return function(*args, spark_changes=changes, **rest)
 
     return cast("F", with_changes)
@@ -164,6 +180,13 @@ def _parted(text: str) -> tuple[int, str, str]:
     if not operator.isdigit() or not path or not said:
         raise click.UsageError(f"{text!r} is not OPERATOR:PATH=…, such as 0:value.count=0")
     return int(operator), path, said
+
+
+def _variable(text: str) -> tuple[int, str]:
+    operator, _, name = text.partition(":")
+    if not operator.isdigit() or not name:
+        raise click.UsageError(f"{text!r} is not OPERATOR:VARIABLE, such as 0:total")
+    return int(operator), name
 
 
 def _numbers(text: str) -> tuple[int, int | None]:

@@ -412,8 +412,15 @@ def _entry(schema: StoreSchema, renamed: Mapping[str, str]) -> SparkType:
 
 
 def _renames(old: StoreSchema, new: StoreSchema, texts: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that have another name in the same place, and for which the same is computed."""
+    """Return the columns that have another name, and for which the same is computed.
+
+    So they have in the same place; or where a new column took their name, and they got one that no column had.
+    """
     renamed = {}
+    for path, text in texts.items():
+        others = [one for one, of in now.items() if of == text and one.partition(".")[0] == path.partition(".")[0]]
+        if path in now and now[path] != text and len(others) == 1 and others[0] not in texts:
+            renamed[path] = others[0]
     for part, before, after in (("key", old.key, new.key), ("value", old.value, new.value)):
         for name, becomes, is_alike in _replaced(before, after):
             path, other = f"{part}.{name}", f"{part}.{becomes}"

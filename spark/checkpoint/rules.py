@@ -21,6 +21,7 @@ _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _EXACT_IN = {"float": {"tinyint", "smallint"}, "double": {"tinyint", "smallint", "int", "float"}}
 _KEEP = "keep the type of the old query"
 _NEW = "start the new query with a new checkpoint"
+_COPY = "migrate a copy of the checkpoint: stateshift migrate spark:OLD spark:NEW --query MODULE:FUNCTION"
 _MIGRATE = Verdict.REQUIRES_MIGRATION
 
 
@@ -45,7 +46,7 @@ def _structs(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
         spark = "would start, and read each as another" if is_silent else "refuses to start"
         order = ", ".join(old.names), ", ".join(new.names)
         reason = f"the fields have another order; Spark pairs them by position: it {spark}"
-        yield Finding(path, "SPK-2", _MIGRATE, *order, reason, ("keep the order of the old query", _NEW))
+        yield Finding(path, "SPK-2", _MIGRATE, *order, reason, (_COPY, "keep the order of the old query", _NEW))
     gone = {name: field for name, field in stored.items() if name not in asked}
     added = {name: field for name, field in asked.items() if name not in stored}
     for name, field in gone.items():
@@ -55,10 +56,12 @@ def _structs(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
         if twin := next((one for one, of in added.items() if of.type == field.type), None):
             flags += (f"{Flag.POSSIBLE_RENAME}:{name}->{twin}",)
             reason += f"; Spark would start if {twin!r} stands in its place, and take the value for it"
-        yield Finding(below, "SPK-4", _MIGRATE, kind, "", reason, (f"keep the field {name!r}", _NEW), flags)
+        yield Finding(below, "SPK-4", _MIGRATE, kind, "", reason, (_COPY, f"keep the field {name!r}", _NEW), flags)
     for name, field in added.items():
         reason = "the field is new; stored rows have no value for it"
-        yield Finding(f"{path}.{name}", "SPK-3", _MIGRATE, "", field.type.describe(), reason, ("leave it out", _NEW))
+        yield Finding(
+            f"{path}.{name}", "SPK-3", _MIGRATE, "", field.type.describe(), reason, (_COPY, "leave it out", _NEW)
+        )
     for name in kept:
         yield from resolve(stored[name].type, asked[name].type, f"{path}.{name}")
 
@@ -69,7 +72,7 @@ def _scalars(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
     words = old.describe(), new.describe()
     if holds_all(new, old):
         reason = "the new type holds every stored value, in other bytes; Spark refuses to start"
-        yield Finding(path, "SPK-5", _MIGRATE, *words, reason, (_KEEP, _NEW))
+        yield Finding(path, "SPK-5", _MIGRATE, *words, reason, (_COPY, _KEEP, _NEW))
     else:
         reason = "the new type does not hold every stored value"
         yield Finding(path, "SPK-6", Verdict.INCOMPATIBLE, *words, reason, (_KEEP, _NEW))

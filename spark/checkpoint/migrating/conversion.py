@@ -28,7 +28,7 @@ from .backfill import Backfill
 from .row_encoder import longs_of, offsets_of, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ..spark_types import SparkField, SparkType
 
@@ -45,6 +45,7 @@ class FieldChanges:
         merges: How the values of keys that become equal are merged: `sum`, `min` or `max` by path.
         ttls: Times to live of what variables have stored, by variable: milliseconds from the last committed batch, or
             with a sign, by how much later or earlier than now each entry expires.
+        drops: Variables that the new query does not have, and whose entries are dropped.
         converters: Functions by the path of a new field: each takes the old values of the field as an Arrow array, and
             returns as many new ones. Of a field without an old one it takes the old struct that the field is to be in.
     """
@@ -54,11 +55,13 @@ class FieldChanges:
     merges: Mapping[str, str] = attrs.field(factory=dict)
     ttls: Mapping[str, str] = attrs.field(factory=dict)
     converters: Mapping[str, Convert] = attrs.field(factory=dict)
+    drops: Collection[str] = ()
 
     def digest(self) -> list[Any]:
         """Return what tells these changes from others, also in another process."""
         functions = {path: fingerprint(function) for path, function in self.converters.items()}
-        return [repr(sorted(one.items())) for one in (self.renames, self.fills, self.merges, self.ttls, functions)]
+        said = (self.renames, self.fills, self.merges, self.ttls, functions, dict.fromkeys(self.drops))
+        return [repr(sorted(one.items())) for one in said]
 
     @property
     def backfills(self) -> Mapping[str, Backfill]:

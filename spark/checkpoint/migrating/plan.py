@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING
 
 import attrs
@@ -49,6 +50,7 @@ REPEATED = (
     " one leaves out what is new in it"
 )
 """What follows where a batch is dropped."""
+_RULE = re.compile(r"\[(SPK-\d+)\]$")
 _SESSION, _JOIN = "session window", "stream-stream join"
 _ROWS_BY_TIME = "-keyWithTsToValues"
 _ROWS_OF_JOINS = ("-keyWithIndexToValue", _ROWS_BY_TIME, "-tsWithKey")
@@ -234,7 +236,12 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
             continue
         files = _files(now, before)
         plans = [_store_plan(store, was.kind, now.store(store.name), meaning.changes, files) for store in before.stores]
-        fields += (f"operator {was.title}: {problem}" for problem in _problems(plans, meaning.changes))
+        known_ones = {problem.partition(": ")[0] for problem in meaning.problems}
+        fields += (
+            f"operator {was.title}: {problem}{_computed(problem, becomes)}"
+            for problem in _problems(plans, meaning.changes)
+            if problem.partition(": ")[0] not in known_ones
+        )
         stores += plans
     unknown = set(said.changes) - {one.number for one in old.operators}
     fields += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
@@ -270,11 +277,21 @@ def _ways_out(unclear: list[str], fields: list[str], meant: list[str]) -> WayOut
         ways.append("for a field, such as {fill}, {rename} or {convert}")
     if any("merged" in one for one in fields):
         ways.append("for values of keys that become equal, such as {merge}")
-    if any("time to live" in one for one in fields):
+    if any("does not have the variable" in one for one in fields):
+        ways.append("for a variable that is dropped, such as {gone}")
+    if any("time to live" in one for one in (*fields, *meant)):
         ways.append("for a variable that expires, such as {ttl}")
     if meant:
         ways.append("for a change that is meant, such as {accept}")
-    return WayOut.of("; ".join(ways))
+    rules = [found for one in meant for found in _RULE.findall(one)]
+    return WayOut.of("; ".join(ways), rule=rules[0] if rules else "SPK-13")
+
+
+def _computed(problem: str, of: QueryOperator) -> str:
+    """Return what the field of a problem is computed from in the new query, as far as that is known."""
+    path = problem.partition(": ")[0]
+    texts = [columns[path] for columns in of.columns.values() if path in columns]
+    return f" (in the new query it is of {texts[0]})" if texts else ""
 
 
 def _operator(checkpoint: SparkCheckpoint, number: int) -> SparkOperator:

@@ -169,6 +169,7 @@ class _Plans:
             used.add(source)
             variables.append(self._variable(old[source], store))
         dropped = tuple(store for name, store in old.items() if name not in used)
+        self._require_said({one.name for one in dropped if one.kind != "timers"})
         dropped += tuple(one for one in self.was.stores if _is_forgotten(one, self.was))
         self._refuse_unknown({*new})
         files = OperatorFiles.of(self.now, self.was)
@@ -176,6 +177,15 @@ class _Plans:
             self.was, self.key, groups, tuple(variables), tuple(one for one in added if not one.startswith("$")),
             dropped, self.now.stores, files, self.changes,
         )  # fmt: skip
+
+    def _require_said(self, gone: set[str]) -> None:
+        """Require of each variable that is gone that its entries are dropped on purpose."""
+        drops = {*self.changes.drops}
+        self.problems += (
+            f"{name}: the new query does not have the variable: say what it is called now, or that it is dropped"
+            for name in sorted(gone - drops)
+        )
+        self.problems += (f"{name}: there is no variable that could be dropped" for name in sorted(drops - gone))
 
     def _converted(self, old: SparkType, new: SparkType, path: str, old_path: str | None = None) -> Conversion:
         found = conversion(old, new, path, self.changes, old_path=old_path)

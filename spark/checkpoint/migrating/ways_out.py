@@ -8,6 +8,7 @@ OPTIONS = {
     "convert": ('FieldChanges(converters={"value.x": function})', "--convert-field 0:value.x=module:function"),
     "merge": ('FieldChanges(merges={"value.x": "sum"})', "--merge-field 0:value.x=sum|min|max"),
     "ttl": ('FieldChanges(ttls={"count": "3600000"})', "--ttl 0:count=3600000 (milliseconds after the last batch)"),
+    "gone": ('FieldChanges(drops=["total"])', "--drop-variable 0:total"),
     "map": ("operators={0: 1}, {0: None} to drop its state", "--map 0:1, --map 0: to drop its state"),
     "accept": ('accept=("SPK-13",)', "--accept SPK-13"),
     "was": ("was=old_query", "--was MODULE:FUNCTION"),
@@ -27,8 +28,9 @@ class WayOut(str):  # noqa: SLOT000 - it has an attribute
     command: str
 
     @classmethod
-    def of(cls, text: str) -> WayOut:
-        """Return a text in which the names of options stand in braces."""
-        way = cls(text.format(**{name: python for name, (python, _) in OPTIONS.items()}))
-        way.command = text.format(**{name: command for name, (_, command) in OPTIONS.items()})
+    def of(cls, text: str, *, rule: str = "SPK-13") -> WayOut:
+        """Return a text in which the names of options stand in braces; `rule` is the one to accept."""
+        python, command = ({name: both[at].replace("SPK-13", rule) for name, both in OPTIONS.items()} for at in (0, 1))
+        way = cls(text.format(**python))
+        way.command = text.format(**command)
         return way

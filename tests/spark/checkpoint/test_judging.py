@@ -58,6 +58,24 @@ def test_a_key_that_is_computed_alike_may_have_another_name():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_average_more_takes_the_name_of_a_count_and_leaves_it_its_state(is_known):
+    was = query(operator(value={"count": "long"}, columns={"key.k": "k", "value.count": "count(1)"}))
+    now = query(
+        operator(
+            value={"sum": "double", "count": "long", "count#2": "long"},
+            columns={
+                "key.k": "k", "value.sum": "sum(p)", "value.count": "count(p)", "value.count#2": "count(1)",
+            },
+        )
+    )  # fmt: skip
+
+    decision, found = judged(was, now, is_known=is_known)
+
+    assert decision == "migrate"
+    assert "SPK-10" not in [rule for rule, _ in found]
+
+
 @pytest.mark.parametrize("name", ["condition", "kind of join", "limit", "time mode", "timeout", "watermark"])
 def test_another_rule_for_keeping_state_is_refused_unless_it_is_meant_spk_12(name):
     was, now = (query(operator(facts={name: text})) for text in ("10 minutes", "1 minute"))

@@ -143,6 +143,7 @@ CHANGES = FieldChanges(
     },
     fills={"total.note": "old", "total.parts.c": 5, "names[].note": "!", "seen{}.m": 3},
     ttls={"total": str(LONG_MS), "names": str(LONG_MS), "seen": str(LONG_MS), "lasting": f"+{HOUR_MS}"},
+    drops=["gone"],
 )  # fmt: skip
 
 

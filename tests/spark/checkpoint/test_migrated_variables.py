@@ -218,8 +218,16 @@ def test_variables_are_renamed_added_and_dropped(tmp_path, migrated):
     )  # fmt: skip
     before = entries(place("transform"))
 
-    target, reports = migrated("transform", probe, renames={"sum": "total", "events": "names"})
+    renames = {"sum": "total", "events": "names"}
+    with pytest.raises(IncompatibleState) as caught:
+        migrated("transform", probe, renames=renames)
+    with pytest.raises(IncompatibleState, match="unknown: there is no variable that could be dropped"):
+        migrated("transform", probe, renames=renames, drops=["by_name", "unknown"])
+    target, reports = migrated("transform", probe, renames=renames, drops=["by_name"])
 
+    assert "by_name: the new query does not have the variable" in str(caught.value)
+    assert 'FieldChanges(drops=["total"])' in caught.value.advice
+    assert "--drop-variable 0:total" in caught.value.advice.command
     after = entries(target)
     assert (after["sum"], after["events"], after["more"]) == (before["total"], before["names"], [])
     assert after["$rowCounter_events"] == before["$rowCounter_names"]
