@@ -79,23 +79,23 @@ class Copy:
     def _begin(self) -> None:
         """Mark the target as unfinished, unless it is what a run of the same plan left."""
         names = [name for name in self.folder.names() if not _OURS.fullmatch(name) and _ATTEMPT not in name]
+        found = self.folder.read("metadata") if "metadata" in names else b""
+        if names and found != self._marker:
+            is_ours = found.startswith(UNFINISHED.encode())
+            what = "has what another migration left unfinished" if is_ours else "is not empty"
+            raise TargetExists(
+                f"the target {what}",
+                advice="delete the folder, or name another one" if is_ours else "name another folder",
+                written="Nothing was written.",
+            )
+        for name in self.folder.names_below():
+            if _ATTEMPT in name:
+                parent, _, last = name.rpartition("/")
+                folder = self.folder.folder(parent) if parent else self.folder
+                folder.delete(last)
+                folder.delete_empty()  # what RocksDB works in; never the target, which has the claim
         if not names:
             self.folder.write("metadata", self._marker)
-            return
-        found = self.folder.read("metadata") if "metadata" in names else b""
-        if found == self._marker:
-            for name in self.folder.names_below():
-                if _ATTEMPT in name:
-                    self.folder.delete(name)
-                    self.folder.folder(name.rpartition("/")[0]).delete_empty()
-            return
-        is_ours = found.startswith(UNFINISHED.encode())
-        what = "has what another migration left unfinished" if is_ours else "is not empty"
-        raise TargetExists(
-            f"the target {what}",
-            advice="delete the folder, or name another one" if is_ours else "name another folder",
-            written="Nothing was written.",
-        )
 
     def _copy_logs(self) -> None:
         """Copy everything but state and what belongs to batches that were not committed."""

@@ -281,6 +281,25 @@ def test_a_dry_run_writes_nothing(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("left", [["metadata"], []])
+def test_what_a_run_left_that_died_as_it_wrote_the_first_or_the_last_file_is_deleted(tmp_path, monkeypatch, left):
+    target = tmp_path / "new"
+    with monkeypatch.context() as patch:
+        patch.setattr("stateshift.spark.checkpoint.migrating.copying.read_logs", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            migrate_checkpoint(place("aggregation"), target, like=place("aggregation"))
+    for file in target.iterdir():
+        if file.name not in left:
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+    for name in ("metadata", "_claim-0123456789ab"):
+        (target / f"{name}.attempt-fedcba987654-0123456789ab").touch()
+
+    migrate_checkpoint(place("aggregation"), target, like=place("aggregation"))
+
+    assert entries_of(target) == entries_of(place("aggregation"))
+    assert {file.name for file in target.iterdir()} == {file.name for file in place("aggregation").iterdir()}
+
+
 KILLED = """
 import sys
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
