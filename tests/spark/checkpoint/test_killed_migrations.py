@@ -42,7 +42,7 @@ from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
 pytestmark = pytest.mark.faults
 
-FEW = frozenset({"processor"})
+FEW = frozenset({"join", "processor"})
 """Kinds whose state Spark writes slowly."""
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.{}StateStoreProvider"
 
