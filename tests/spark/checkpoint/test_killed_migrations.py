@@ -120,7 +120,7 @@ class Killed:
     def of(cls, streams, kind, facts_of):
         """Run the old query and the new one, and a whole migration."""
         old, new, changes = KINDS[kind]
-        before, after = history(503 if kind in FEW else 5003)
+        before, after = history(211 if kind in FEW else 5003)
         streams.feed(before)
         streams.run(old, "old")
         first = streams.run(new, "probe")
