@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from .streaming.progress import print_progress as print_progress
     from .streaming.savepoints import take_savepoint as take_savepoint
     from .streaming.side_outputs import split_outputs as split_outputs
+    from .streaming.taken_offsets import position_of as position_of
 
 __all__ = [
-    "Backfill", "FieldChanges", "StreamJob", "check_query", "describe", "migrate_checkpoint", "print_progress",
-    "register", "rewind", "split_outputs", "start", "take_savepoint",
+    "Backfill", "FieldChanges", "StreamJob", "check_query", "describe", "migrate_checkpoint", "position_of",
+    "print_progress", "register", "rewind", "split_outputs", "start", "take_savepoint",
 ]  # fmt: skip
 
 _PLACES = {
@@ -31,6 +32,7 @@ _PLACES = {
     "check_query": ".checkpoint.checking",
     "describe": ".checkpoint.query",
     "migrate_checkpoint": ".checkpoint.migrating.migration",
+    "position_of": ".streaming.taken_offsets",
     "print_progress": ".streaming.progress",
     "rewind": "..state.streaming.rewinding",
     "split_outputs": ".streaming.side_outputs",

@@ -86,7 +86,7 @@ class FromSavepoint:
             SavepointNotFound, CorruptFile: The log of a source is not where its query had it.
         """
         if self.take_offsets:
-            require_same_sources(self.place, savepoint.position, sources)
+            require_same_sources(f"the savepoint {self.place}", savepoint.position, sources)
             for _ in TakenOffsets(savepoint.folder, savepoint.position).logs(1):
                 """Each log is read, so that one that is missing is an error now."""
         ids = _ids(uids)

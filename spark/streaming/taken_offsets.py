@@ -24,8 +24,10 @@ import attrs
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
 from ...state.storage.files import Folder
 from ...state.streaming.commit_log import last_committed, offsets, source_offsets
+from ..checkpoint.reader import PREFIX
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
@@ -55,27 +57,67 @@ def _kind(leaf: Any) -> str:
     return f"{leaf.sourceName()}{_IN_PYTHON if is_python else ''}"
 
 
+def position_of(checkpoint: str | os.PathLike[str], *streams: DataFrame) -> dict[str, Any]:
+    """Return how far a query of Spark has read its sources, as the position of a savepoint that is made of its state.
+
+    A query that begins with the savepoint and `take_offsets` reads on from there. If there are files among the sources,
+    it needs the checkpoint, too, which has the list of those that were read.
+
+    Args:
+        checkpoint: The checkpoint of the query, which is stopped.
+        streams: What the new query reads: the same sources in the same order, of one DataFrame or several.
+
+    Returns:
+        What `bootstrap` takes as `position`.
+
+    Raises:
+        DeclarationError: No batch is committed, the number of sources is another, or a source cannot go on from
+            offsets.
+        SavepointNotFound, CorruptFile: The offsets of the last committed batch are missing or damaged.
+    """
+    folder = Folder.at(str(checkpoint).removeprefix(PREFIX))
+    batch = last_committed(folder)
+    if batch is None:
+        raise DeclarationError(
+            f"no batch is committed in {folder.place}, so no source has been read",
+            advice="name the folder that the old query has as its checkpointLocation",
+            written=_NOTHING,
+        )
+    text = offsets(folder, batch)
+    kinds = tuple(kind for stream in streams for kind in source_kinds(stream))
+    if len(kinds) != (known := len(source_offsets(text))):
+        raise DeclarationError(
+            f"the query in {folder.place} has {known} sources, and the new one {len(kinds)}: {', '.join(kinds)}",
+            advice="pass streams of the same sources, in the order in which the old query had them",
+            written=_NOTHING,
+        )
+    position = {"checkpoint": folder.place, "batch": batch, "offsets": text, "sources": list(kinds)}
+    require_same_sources(f"the checkpoint {folder.place}", position, kinds)
+    return position
+
+
 def require_same_sources(place: str, position: Any, kinds: tuple[str, ...]) -> None:
     """Refuse offsets that the sources of a query cannot take over.
 
     Args:
-        place: The place of the savepoint.
+        place: What has the offsets, in words: a savepoint or a checkpoint.
         position: Its position.
         kinds: The kinds of the query's sources.
 
     Raises:
-        DeclarationError: The savepoint has no offsets, or those of other sources; or it is not known how a source
+        DeclarationError: It has no offsets, or those of other sources; or it is not known how a source
             keeps its offsets.
     """
     if not isinstance(position, dict) or not isinstance(position.get("sources"), list):
         raise DeclarationError(
-            f"the savepoint {place} does not say how far the sources of a query were read",
-            advice="leave out take_offsets; only a savepoint that `stateshift savepoint` took of a query has offsets",
+            f"{place} does not say how far the sources of a query were read",
+            advice="leave out take_offsets; a savepoint has offsets if `stateshift savepoint` took it of a query, or if it"
+            " was made with position=position_of(…)",
             written=_NOTHING,
         )
     if tuple(position["sources"]) != kinds:
         raise DeclarationError(
-            f"the offsets of the savepoint {place} are those of other sources: it has {', '.join(position['sources'])},"
+            f"the offsets of {place} are those of other sources: it has {', '.join(position['sources'])},"
             f" and the query {', '.join(kinds)}",
             advice="read the same sources in the same order, or leave out take_offsets",
             written=_NOTHING,
@@ -89,7 +131,7 @@ def require_same_sources(place: str, position: Any, kinds: tuple[str, ...]) -> N
         )
     if not position["offsets"].startswith("v1\n"):
         raise DeclarationError(
-            f"Spark wrote the offsets of the savepoint {place} in another format than v1",
+            f"Spark wrote the offsets of {place} in another format than v1",
             advice="leave out take_offsets, and say where the sources begin by their own options",
             written=_NOTHING,
         )
