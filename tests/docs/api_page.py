@@ -106,7 +106,7 @@ PLACES = {
         "stateshift.spark",
         """
         register StreamJob split_outputs print_progress take_savepoint check_query describe start migrate_checkpoint
-        FieldChanges Backfill
+        FieldChanges Backfill position_of
         """,
     ),
     "Streams on Spark": ("stateshift.spark.streaming.job", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
