@@ -111,8 +111,8 @@ def require_same_sources(place: str, position: Any, kinds: tuple[str, ...]) -> N
     if not isinstance(position, dict) or not isinstance(position.get("sources"), list):
         raise DeclarationError(
             f"{place} does not say how far the sources of a query were read",
-            advice="leave out take_offsets; a savepoint has offsets if `stateshift savepoint` took it of a query, or if it"
-            " was made with position=position_of(…)",
+            advice="leave out take_offsets; a savepoint has offsets if `stateshift savepoint` took it of a query, or if"
+            " it was made with position=position_of(…)",
             written=_NOTHING,
         )
     if tuple(position["sources"]) != kinds:

@@ -70,7 +70,9 @@ def goes_on(stream, function, savepoint):
 
 
 def contents(savepoint, state):
-    return {entry.key: entry.value for entry in Savepoint.open(savepoint).operator("keeping").state(state).read_entries()}
+    return {
+        entry.key: entry.value for entry in Savepoint.open(savepoint).operator("keeping").state(state).read_entries()
+    }
 
 
 @pytest.mark.slow
