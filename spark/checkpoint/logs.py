@@ -141,6 +141,13 @@ def read_logs(folder: Folder) -> BatchLog:
     return BatchLog(query_id, committed, planned, watermark, 2 if ids else 1, last, ids)
 
 
+def with_ids(commit: bytes, ids: Mapping[int, tuple[tuple[str, ...], ...]]) -> bytes:
+    """Return the log of a committed batch with other ids of the files of its stores."""
+    version, _, text = commit.decode().partition("\n")
+    said = json.loads(text) | {"stateUniqueIds": {str(number): of for number, of in ids.items()}}
+    return f"{version}\n{json.dumps(said, separators=(',', ':'))}".encode()
+
+
 def _commit(folder: Folder, batch: int) -> tuple[int, dict[int, tuple[tuple[str, ...], ...]]]:
     """Return the watermark after a batch, and the ids of the files of its stores."""
     file = f"commits/{batch}"

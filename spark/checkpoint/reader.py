@@ -250,7 +250,8 @@ class SparkStore:
 
     def unique_id(self, partition: int) -> str:
         """Return the id in the names of a partition's files, "" with checkpoint format 1."""
-        return self._database(partition).unique_id if self.log.ids_of(self.operator, partition) else ""
+        ids = {*self.log.ids_of(self.operator, partition)}
+        return self._database(partition).unique_id if len(ids) > 1 else "".join(ids)
 
     def copied_to(self, folder: Folder) -> SparkStore:
         """Return the same store in a copy of the operator's folder."""
@@ -363,6 +364,11 @@ class SparkCheckpoint:
     def place(self) -> str:
         """The place of the checkpoint."""
         return self.folder.place
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions of the query's state."""
+        return max((store.facts.partitions for one in self.operators for store in one.stores), default=0)
 
     def operator(self, name: str) -> SparkOperator:
         """Return an operator by its number, or by its kind where no other has that.

@@ -12,7 +12,7 @@ import attrs
 from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists, located
 from ....state.storage.source_guard import Read
 from ....state.storage.target_lock import claimed
-from ..logs import read_logs
+from ..logs import read_logs, with_ids
 from ..operators import METADATA, numbered, with_prefixes
 from .entries import EntryCopy
 from .providers import Provider, target_of
@@ -58,7 +58,7 @@ class Copy:
                 self._copy_logs()
                 reports = [one for together in self.plan.together for one in self._stores(together)]
                 for plan in self.plan.processors:
-                    with located(operator=plan.operator.number):
+                    with located(operator=plan.number):
                         reports += VariableCopy(self.plan, plan, self.folder).run()
                 reports.sort(key=lambda one: one.operator)
                 self._publish(claim)
@@ -107,7 +107,11 @@ class Copy:
                 continue
             if top in {"offsets", "commits"} and not self._is_kept(inner):
                 continue
-            _copied(source, name, self.folder)
+            if name == f"commits/{self.plan.batch}" and self.plan.log.ids != self.plan.source.log.ids:
+                self.folder.folder(top).create()
+                self.folder.write(name, with_ids(source.read(name), self.plan.log.ids))
+            else:
+                _copied(source, name, self.folder)
         for plan in self.plan.stores:
             if plan.files is None:
                 self._copy_metadata(plan)
@@ -175,7 +179,7 @@ class Copy:
 
     def _count(self, plan: StorePlan, partition: int) -> int:
         """Read what was written, and count it."""
-        store = attrs.evolve(plan.now, log=self.plan.source.log)  # the query that is planned has no batch
+        store = attrs.evolve(plan.now, log=self.plan.log)  # the query that is planned has no batch
         copy = store.copied_to(self.folder.folder(f"state/{plan.number}"))
         return copy.count(partition)
 

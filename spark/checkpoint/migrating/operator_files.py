@@ -22,7 +22,7 @@ from ..schema_files import read_families
 
 if TYPE_CHECKING:
     from ....state.storage.files import Folder
-    from ..reader import SparkOperator
+    from ..reader import SparkCheckpoint, SparkOperator
 
 _FRESH = "let the new query write a new checkpoint as its probe, on a little data"
 
@@ -35,7 +35,7 @@ class OperatorFiles:
         schema_name: The name of the schema file.
         schema: Its bytes.
         facts: The metadata of the operator, without the URI.
-        scheme: The scheme of the old query's URIs.
+        scheme: The scheme of the old query's URIs; "": it has none.
     """
 
     schema_name: str
@@ -43,9 +43,14 @@ class OperatorFiles:
     facts: dict[str, Any] = attrs.field(repr=False)
     scheme: str
 
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return int(self.facts["stateStoreInfo"][0]["numPartitions"])
+
     @classmethod
-    def of(cls, new: SparkOperator, old: SparkOperator) -> OperatorFiles:
-        """Return the files for a copy of the old operator with the types of the new one.
+    def of(cls, new: SparkOperator, old: SparkCheckpoint) -> OperatorFiles:
+        """Return the files for an operator of the new query in a copy of the old checkpoint.
 
         Raises:
             UnsupportedFormat: The probe is none of one version of the query.
@@ -60,10 +65,9 @@ class OperatorFiles:
             )  # fmt: skip
         facts = _said(folder)
         (store,) = facts["stateStoreInfo"]
-        store["numPartitions"] = old.facts.stores[0].partitions
+        store["numPartitions"] = old.partitions
         del store["stateSchemaFilePaths"]  # a planned query has the file in another place each time
-        (was,) = _said(old.stores[0].folder)["stateStoreInfo"]
-        return cls(name, schema, facts, str(was["stateSchemaFilePaths"][0]).partition(":")[0])
+        return cls(name, schema, facts, _scheme_of(old))
 
     def write(self, folder: Folder, number: int, batch: int) -> None:
         """Write the files into a copy.
@@ -90,7 +94,17 @@ class OperatorFiles:
         if folder.is_local:
             return f"file:{folder.place}"
         scheme, _, rest = folder.place.partition("?")[0].partition(":")
-        return f"{scheme if self.scheme == 'file' else self.scheme}:{rest}"
+        return f"{scheme if self.scheme in {'', 'file'} else self.scheme}:{rest}"
+
+
+def _scheme_of(checkpoint: SparkCheckpoint) -> str:
+    """Return the scheme of the URIs that a query has for its schema files, "" if it has none."""
+    for operator in checkpoint.operators:
+        for store in operator.stores:
+            if store.family is not None:
+                (said,) = _said(store.folder)["stateStoreInfo"]
+                return str(said["stateSchemaFilePaths"][0]).partition(":")[0]
+    return ""
 
 
 def _said(operator: Folder) -> dict[str, Any]:

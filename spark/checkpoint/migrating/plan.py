@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from typing import TYPE_CHECKING
+from uuid import NAMESPACE_OID, uuid5
 
 import attrs
 
@@ -14,21 +15,21 @@ from ..families import SCHEMAS
 from ..judging import hidden_in, sources_changed, with_plans
 from ..operators import METADATA, UNKNOWN
 from ..query import describe_stored
-from ..reader import PROVIDERS, ROCKSDB
+from ..reader import PROVIDERS
 from .backfill import FilledColumn
 from .conversion import Conversion, FieldChanges, conversion
 from .meaning import meaning_of, path_of_values
 from .merging import missing_rules
 from .operator_files import OperatorFiles
 from .pairing import paired
-from .variables import KINDS, ProcessorPlan, plan_processor
+from .variables import KINDS, ProcessorPlan, empty_processor, plan_processor
 from .ways_out import WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ..checking import Known
-    from ..logs import PlannedBatch
+    from ..logs import BatchLog, PlannedBatch
     from ..query import QueryOperator
     from ..reader import SparkCheckpoint, SparkOperator, SparkStore
     from ..schema_files import StoreSchema
@@ -129,6 +130,7 @@ class MigrationPlan:
 
     Attributes:
         source: The checkpoint to copy.
+        log: The batches as the copy has them.
         stores: What is done with each store.
         batch: The last committed batch.
         dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
@@ -140,6 +142,7 @@ class MigrationPlan:
     """
 
     source: SparkCheckpoint
+    log: BatchLog = attrs.field(repr=False)
     stores: tuple[StorePlan, ...]
     batch: int
     dropped_batch: int | None = None
@@ -180,7 +183,13 @@ class MigrationPlan:
             for one in self.stores
         ]
         facts += [
-            [one.operator.number, one.files.schema.hex(), json.dumps(one.files.facts), *one.changes.digest()]
+            [
+                one.number,
+                one.is_empty or one.operator.number,
+                one.files.schema.hex(),
+                json.dumps(one.files.facts),
+                *one.changes.digest(),
+            ]
             for one in self.processors
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
@@ -212,6 +221,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     stored = describe_stored(old)
     were = with_plans(stored, known.query)
     pairs, unclear = paired(were, new.query.operators, said.operators)
+    log = _copied_log(old, pairs, new)
     stores: list[StorePlan] = []
     processors: list[ProcessorPlan] = []
     fields: list[str] = []
@@ -220,29 +230,31 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
         if becomes is None:
             continue
         now = _operator(new.state, becomes.number)
-        if was is None or was.number != becomes.number:
-            _require_movable(old, becomes, starts_empty=was is None)
+        files = OperatorFiles.of(now, old) if now.stores[0].family is not None else None
         if was is None:
-            stores += (_empty_store(one, becomes.kind, old) for one in now.stores)
+            if files is not None and becomes.kind in KINDS:
+                processors.append(empty_processor(now, files))
+            else:
+                empty = (_empty_store(one, becomes.kind, old, log) for one in now.stores)
+                stores += (attrs.evolve(one, files=files) for one in empty)
             continue
         meaning = meaning_of(was, becomes, said.changes.get(was.number, FieldChanges()), said.accept)
         fields += (f"operator {was.title}: {problem}" for problem in meaning.problems)
         meant += (f"operator {was.title}: {problem}" for problem in meaning.meant)
         before = _operator(old, was.number)
-        if was.kind in KINDS:
+        if files is not None and was.kind in KINDS:
             found: list[str] = []
-            processors.append(plan_processor(before, now, meaning.changes, found))
+            processors.append(plan_processor(before, now, files, meaning.changes, found))
             fields += (f"operator {was.title}: {problem}" for problem in found)
             continue
-        files = _files(now, before)
-        plans = [_store_plan(store, was.kind, now.store(store.name), meaning.changes, files) for store in before.stores]
+        plans = [_store_plan(store, was.kind, now.store(store.name), meaning.changes) for store in before.stores]
         known_ones = {problem.partition(": ")[0] for problem in meaning.problems}
         fields += (
             f"operator {was.title}: {problem}{_computed(problem, becomes)}"
             for problem in _problems(plans, meaning.changes)
             if problem.partition(": ")[0] not in known_ones
         )
-        stores += plans
+        stores += (attrs.evolve(one, files=files) for one in plans)
     unknown = set(said.changes) - {one.number for one in old.operators}
     fields += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
     if new.is_planned and "SPK-15" not in said.accept:
@@ -259,6 +271,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     stores = [attrs.evolve(one, filled=_filled(one)) for one in stores]
     return MigrationPlan(
         old,
+        log,
         tuple(stores),
         batch,
         old.log.unfinished,
@@ -314,33 +327,34 @@ def _not_compared(new: NewSide, known: Known, pairs: Iterable[Pair]) -> Iterator
                 yield f"{title}: {hidden_in(was.kind)}"
 
 
-def _empty_store(store: SparkStore, kind: str, old: SparkCheckpoint) -> StorePlan:
+def _copied_log(old: SparkCheckpoint, pairs: Iterable[Pair], new: NewSide) -> BatchLog:
+    """Return the batches as the copy has them: ids of files have the numbers of the new operators."""
+    log = old.log
+    if log.format == 1:
+        return log
+    ids: dict[int, tuple[tuple[str, ...], ...]] = {}
+    for was, becomes in pairs:
+        if was is not None and becomes is not None:
+            ids[becomes.number] = log.ids[was.number]
+        elif becomes is not None:
+            operator = _operator(new.state, becomes.number)
+            count = len({store.facts.name for store in operator.stores})
+            ids[becomes.number] = tuple(
+                (str(uuid5(NAMESPACE_OID, f"{log.query_id} {log.committed} {becomes.number} {partition}")),) * count
+                for partition in range(_with_partitions(operator.stores[0], old).partitions)
+            )
+    return attrs.evolve(log, ids=ids)
+
+
+def _with_partitions(store: SparkStore, old: SparkCheckpoint) -> SparkStore:
+    """Return a store of the new query with as many partitions as those of the old one."""
+    return attrs.evolve(store, facts=attrs.evolve(store.facts, partitions=old.partitions))
+
+
+def _empty_store(store: SparkStore, kind: str, old: SparkCheckpoint, log: BatchLog) -> StorePlan:
     """Return the plan of a store of an operator that has no old one."""
-    partitions = max((one.facts.partitions for each in old.operators for one in each.stores), default=0)
-    facts = attrs.evolve(store.facts, partitions=partitions or store.facts.partitions)
-    empty = attrs.evolve(store, log=attrs.evolve(old.log, committed=None), facts=facts)
+    empty = attrs.evolve(_with_partitions(store, old), log=attrs.evolve(log, committed=None))
     return StorePlan(empty, store, kind, Conversion(), Conversion(), _schema_file(store), FieldChanges(), is_empty=True)
-
-
-def _require_movable(old: SparkCheckpoint, new: QueryOperator, *, starts_empty: bool) -> None:
-    """Refuse operators that start empty or get another number, where no test shows that Spark reads the copy.
-
-    Raises:
-        UnsupportedFormat: It is such a one.
-    """
-    planned = old.log.last
-    where = "transformWithState" if new.kind in KINDS else ""
-    if planned is not None and planned.provider == ROCKSDB:
-        where = where or "the RocksDB provider"
-    if old.log.format != 1:
-        where = where or f"checkpoint format {old.log.format}"
-    if where:
-        what = "starts empty beside the state of others" if starts_empty else "gets another number"
-        raise UnsupportedFormat(
-            f"operator {new.title} of the new query {what}, and this release does not do that with {where}",
-            advice="keep the operators of the old query and their numbers, or start with a new checkpoint",
-            written="Nothing was written.",
-        )
 
 
 def _schema(store: SparkStore) -> StoreSchema:
@@ -358,11 +372,6 @@ def _schema(store: SparkStore) -> StoreSchema:
             written="Nothing was written.",
         )
     return store.schema
-
-
-def _files(now: SparkOperator, was: SparkOperator) -> OperatorFiles | None:
-    """Return what describes column families in the copy; None: the stores have none."""
-    return OperatorFiles.of(now, was) if now.stores[0].family is not None else None
 
 
 def _schema_file(store: SparkStore) -> bytes:
@@ -450,13 +459,11 @@ def _require_same_query(old: SparkCheckpoint, new: NewSide) -> None:
         )
 
 
-def _store_plan(
-    store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges, files: OperatorFiles | None
-) -> StorePlan:
+def _store_plan(store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges) -> StorePlan:
     old_schema, schema = _schema(store), _schema(new)
     key = conversion(old_schema.key, schema.key, "key", changes)
     value = conversion(old_schema.value, schema.value, path_of_values(store.name, kind), changes)
-    return StorePlan(store, new, kind, key, value, _schema_file(new), changes, files)
+    return StorePlan(store, new, kind, key, value, _schema_file(new), changes)
 
 
 _CONVERTED = {

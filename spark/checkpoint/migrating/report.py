@@ -55,17 +55,17 @@ def store_reports(together: tuple[StorePlan, ...]) -> Iterator[StoreReport]:
 
 def variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
     """Yield the report of each variable of an operator, of which no entry was converted yet."""
-    number, kind = plan.operator.number, plan.operator.kind
-    of_key = (*plan.key.notes, *(f"{path} is dropped" for path in plan.key.dropped))
+    number, kind = plan.number, plan.now.kind
+    was = None if plan.is_empty else plan.operator.number
     for index, one in enumerate(plan.variables):
-        notes = (*(of_key if index == 0 else ()), *one.notes)
-        yield StoreReport(number, kind, number, one.now.name, is_converted=True, notes=notes)
+        notes = (*(plan.notes if index == 0 else ()), *one.notes)
+        yield StoreReport(number, kind, was, one.now.name, is_converted=True, notes=notes)
     for name in plan.added:
         note = f"{name} is new, and empty"
-        yield StoreReport(number, kind, number, name, is_converted=False, notes=(note,), done="new")
+        yield StoreReport(number, kind, was, name, is_converted=False, notes=(note,), done="new")
     for store in plan.dropped:
         note = f"{store.name} is dropped, with all its entries"
-        yield StoreReport(number, kind, number, store.name, is_converted=False, notes=(note,), done="dropped")
+        yield StoreReport(number, kind, was, store.name, is_converted=False, notes=(note,), done="dropped")
 
 
 def planned_reports(plan: MigrationPlan) -> tuple[StoreReport, ...]:

@@ -71,8 +71,8 @@ class VariableCopy:
         Raises:
             MigrationFailed: Entries were lost.
         """
-        log, number = self.migration.source.log, self.plan.operator.number
-        partitions = list(range(self.plan.partitions))
+        log, number, count = self.migration.log, self.plan.number, self.plan.files.partitions
+        partitions = list(range(count))
         if not any(one.may_collide for one in self.plan.variables):  # what is merged is counted as it is written
             partitions = [one for one in partitions if not self._target(one).exists(self._writer(one).name)]
         if self.plan.key.convert is None:
@@ -80,9 +80,9 @@ class VariableCopy:
                 self._write([partition], [partition])
         else:
             for start in range(0, len(partitions), _MOST_OPEN):
-                self._write(list(range(self.plan.partitions)), partitions[start : start + _MOST_OPEN])
+                self._write(list(range(count)), partitions[start : start + _MOST_OPEN])
         self.plan.files.write(self.folder, number, self.migration.batch)
-        written = [self._files(one, log.ids_of(number, one)) for one in range(self.plan.partitions)]
+        written = [self._files(one, log.ids_of(number, one)) for one in range(count)]
         plans = {one.now.name: one for one in self.plan.variables}
         for report in variable_reports(self.plan):
             if report.store not in plans:
@@ -91,20 +91,19 @@ class VariableCopy:
             yield self._counted(report, plans[report.store], written)
 
     def _target(self, partition: int) -> Folder:
-        operator = self.plan.operator
-        return target_of(self.folder, operator.number, operator.stores[0], partition)
+        return target_of(self.folder, self.plan.number, self.plan.now.stores[0], partition)
 
     @property
     def _families(self) -> dict[str, WrittenFamily]:
         """The column families of the copy; Spark makes a counter of rows only for lists that do not expire."""
         made = {one.name for plan in self.plan.variables for one in plan.indexes.values()}
         return written_families(
-            one for one in self.plan.families if not one.name.startswith("$rowCounter_") or one.name in made
+            one for one in self.plan.now.stores if not one.name.startswith("$rowCounter_") or one.name in made
         )
 
     def _writer(self, partition: int, open_at_once: int = 1) -> DatabaseWriter:
         migration = self.migration
-        ids = migration.source.log.ids_of(self.plan.operator.number, partition)
+        ids = migration.log.ids_of(self.plan.number, partition)
         return DatabaseWriter(
             self._target(partition),
             version=migration.batch + 1,
@@ -240,9 +239,9 @@ class _Converting:
     def _moved(self, source: int, group: pa.StructArray) -> tuple[pa.StructArray, Numbers]:
         """Return new grouping keys, and the partition of each."""
         was, now = self.plan.key_types
-        require_placed(group, was, self.plan.partitions, source)
+        require_placed(group, was, self.plan.files.partitions, source)
         group = _applied(self.plan.key.convert, group)
-        return group, partitions_of(group, now, self.plan.partitions)
+        return group, partitions_of(group, now, self.plan.files.partitions)
 
     def _merged(self, rows: _Rows, encoder: LayoutEncoder) -> _Rows:
         """Merge the entries of a map whose keys became equal; the latest deadline stays."""

@@ -22,12 +22,11 @@ import attrs
 
 from ....serializers.errors import UnsupportedFormat
 from ..spark_types import SparkType
-from .conversion import Conversion, conversion
-from .operator_files import OperatorFiles
+from .conversion import Conversion, FieldChanges, conversion
 
 if TYPE_CHECKING:
     from ..reader import SparkOperator, SparkStore
-    from .conversion import FieldChanges
+    from .operator_files import OperatorFiles
 
 KINDS = frozenset({"transformWithState", "transformWithStateInPandas", "transformWithState (Scala)"})
 _BY_COLUMNS = KINDS - {"transformWithState (Scala)"}
@@ -92,38 +91,55 @@ class ProcessorPlan:
     """What is done with the variables of an operator.
 
     Attributes:
-        operator: The operator of the old query.
+        operator: The operator of the old query; of one that starts empty, the new one.
+        now: The operator of the new query.
         key: The conversion of the grouping key.
         key_types: The grouping key before and after.
         variables: What is done with each variable that has entries, and with timers.
         added: The names of the variables that are new.
         dropped: The variables, and timers, that the new query does not have.
-        families: The families of the new query.
         files: What the copy says of types and variables.
         changes: What the types do not say.
+        is_empty: Whether the operator has no old one, and starts empty.
     """
 
     operator: SparkOperator
+    now: SparkOperator
     key: Conversion = attrs.field(repr=False)
     key_types: tuple[SparkType, SparkType] = attrs.field(repr=False)
     variables: tuple[VariablePlan, ...]
     added: tuple[str, ...]
     dropped: tuple[SparkStore, ...]
-    families: tuple[SparkStore, ...] = attrs.field(repr=False)
     files: OperatorFiles = attrs.field(repr=False)
     changes: FieldChanges
+    is_empty: bool = False
 
     @property
-    def partitions(self) -> int:
-        """The number of partitions."""
-        return self.operator.facts.stores[0].partitions
+    def number(self) -> int:
+        """The number of the operator in the new query."""
+        return self.now.number
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What changes of all variables, a line each."""
+        moved = [f"it was operator {self.operator.number}"] if self.number != self.operator.number else []
+        return (*moved, *self.key.notes, *(f"{path} is dropped" for path in self.key.dropped))
 
 
-def plan_processor(was: SparkOperator, now: SparkOperator, changes: FieldChanges, problems: list[str]) -> ProcessorPlan:
+def empty_processor(now: SparkOperator, files: OperatorFiles) -> ProcessorPlan:
+    """Return the plan of an operator that has no old one."""
+    types = _group_of(now.stores)
+    added = tuple(name for name in _variables(now) if not name.startswith("$"))
+    return ProcessorPlan(now, now, Conversion(), (types, types), (), added, (), files, FieldChanges(), is_empty=True)
+
+
+def plan_processor(
+    was: SparkOperator, now: SparkOperator, files: OperatorFiles, changes: FieldChanges, problems: list[str]
+) -> ProcessorPlan:
     """Return what is done with an operator's variables; why it cannot be done is added to the problems.
 
     Raises:
-        UnsupportedFormat: Entries cannot be read, or the probe is none of one version of the query.
+        UnsupportedFormat: Entries cannot be read.
     """
     for store in (*was.stores, *now.stores):
         if store.unsupported:
@@ -132,7 +148,7 @@ def plan_processor(was: SparkOperator, now: SparkOperator, changes: FieldChanges
                 advice="start the new query with a new checkpoint", written="Nothing was written.",
             )  # fmt: skip
     problems += (f"{path}: a DataFrame fills no variable: say one value" for path in changes.backfills)
-    plans = _Plans(was, now, changes, problems)
+    plans = _Plans(was, now, files, changes, problems)
     plan = plans.run()
     changed = plan.key.convert is not None or any(not one.is_same for one in plan.variables)
     if was.kind not in _BY_COLUMNS and changed:
@@ -144,6 +160,7 @@ def plan_processor(was: SparkOperator, now: SparkOperator, changes: FieldChanges
 class _Plans:
     was: SparkOperator
     now: SparkOperator
+    files: OperatorFiles
     changes: FieldChanges
     problems: list[str]
     key: Conversion = attrs.field(factory=Conversion)
@@ -172,10 +189,9 @@ class _Plans:
         self._require_said({one.name for one in dropped if one.kind != "timers"})
         dropped += tuple(one for one in self.was.stores if _is_forgotten(one, self.was))
         self._refuse_unknown({*new})
-        files = OperatorFiles.of(self.now, self.was)
         return ProcessorPlan(
-            self.was, self.key, groups, tuple(variables), tuple(one for one in added if not one.startswith("$")),
-            dropped, self.now.stores, files, self.changes,
+            self.was, self.now, self.key, groups, tuple(variables),
+            tuple(one for one in added if not one.startswith("$")), dropped, self.files, self.changes,
         )  # fmt: skip
 
     def _require_said(self, gone: set[str]) -> None:

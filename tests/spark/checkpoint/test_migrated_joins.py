@@ -146,3 +146,84 @@ def test_a_limit_is_copied_beside_what_changes(streams):
     later = streams.run(new, "new")
     assert set(first) == before
     assert len({*first, *later}) == len(first + later) == most < len(every)
+
+
+def stores_to_try(first):
+    """All state stores; all but one of them in the run of faults."""
+    return [one if one == first else pytest.param(one, marks=pytest.mark.faults) for one in STORES]
+
+
+def distinct(s, _):
+    return s.dropDuplicates(["k", "l", "d"])
+
+
+def distinct_counted(s, _):
+    rows = s.dropDuplicates(["d", "l", "k"])
+    return rows.groupBy(F.window("at", "4 minutes"), "k").agg(F.count("*"))
+
+
+@pytest.mark.parametrize("store", stores_to_try("rocksdb, format 2"))
+def test_an_operator_gets_another_number_and_the_one_behind_it_starts_empty(streams, store):
+    streams.set_store(store)
+    streams.feed(BEFORE)
+    streams.run(distinct, "old")
+    streams.run(distinct_counted, "whole")
+
+    report = migrate_checkpoint(streams.folder / "old", streams.folder / "new", like=streams.folder / "whole")
+
+    assert [(one.operator, one.was, one.done) for one in report.stores] == [(0, None, "starts empty"), (1, 0, "")]
+    assert not any(report.stores[0].written)
+    streams.feed(AFTER)
+    migrated, whole = streams.run(distinct_counted, "new"), streams.run(distinct_counted, "whole")
+    assert migrated == [one for one in whole if one[0].start.minute >= 4]  # what came after the migration
+    assert len(migrated) > 5
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+@pytest.mark.parametrize("store", stores_to_try("rocksdb, format 2"))
+def test_a_join_gets_another_number_and_changes(streams, version, store):
+    def anew(s, t):
+        rows = joined_anew("inner")(s, t).withColumn("then", F.unix_micros("then"))
+        return rows.dropDuplicates(["at", "then", "k", "n", "l"])
+
+    streams.spark.conf.set(FORMAT, version)
+    streams.set_store(store)
+    streams.feed(BEFORE)
+    streams.run(joined("inner"), "old")
+    streams.run(anew, "whole")
+
+    report = migrate_checkpoint(
+        streams.folder / "old", streams.folder / "new", like=streams.folder / "whole", changes={0: JOIN_CHANGES}
+    )
+
+    assert {(one.operator, one.was) for one in report.stores} == {(0, None), (1, 0)}
+    streams.feed(AFTER)
+    migrated, whole = streams.run(anew, "new"), streams.run(anew, "whole")
+    assert migrated == whole
+    assert len(migrated) > 10
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+@pytest.mark.parametrize("store", stores_to_try("rocksdb, format 2"))
+def test_a_join_starts_empty_where_the_state_of_another_operator_is_dropped(streams, version, store):
+    def old(s, t):
+        return s.union(t).dropDuplicates(["k", "l", "n", "d", "at"])
+
+    streams.spark.conf.set(FORMAT, version)
+    streams.set_store(store)
+    streams.feed(BEFORE)
+    streams.run(old, "old")
+    fresh = TwoStreams(streams.spark, streams.folder / "fresh")
+    fresh.folder.mkdir()
+    fresh.feed(AFTER)
+    whole = fresh.run(joined("inner"), "checkpoint")
+
+    report = migrate_checkpoint(
+        streams.folder / "old", streams.folder / "new", like=fresh.folder / "checkpoint", operators={0: None}
+    )
+
+    assert {one.done for one in report.stores} == {"starts empty"}
+    assert len(report.warnings) == 1
+    streams.feed(AFTER)
+    assert streams.run(joined("inner"), "new") == whole
+    assert len(whole) > 10

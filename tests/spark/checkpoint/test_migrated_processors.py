@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 
 import attrs
 import pytest
@@ -14,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from spark_processors import AFTER_MS, keeping
 from spark_processors import CHANGES as KEEPING_CHANGES
 from spark_queries import settings
-from spark_streams import BEFORE, TwoStreams
+from spark_streams import AFTER, BEFORE, TwoStreams
 
 from stateshift.serializers.errors import UnsupportedFormat
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
@@ -269,3 +270,58 @@ def test_null_keys_of_pandas_are_stored_as_texts_and_not_moved(spark, tmp_path, 
 
     with on_databases(), pytest.raises(UnsupportedFormat, match="a null of a key as the text NaN"):
         TwoStreams(spark, tmp_path).goes_on(*queries, {0: KEEPING_CHANGES}, facts_of)
+
+
+def with_distinct_rows(s, _):
+    """A processor beside another operator, which has the number 0."""
+    counted = keeping(is_new=True)(s, None).select("k", "l", "n")
+    return s.select("k", "l", "n").distinct().union(counted)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "version"), [("unsaferow", "2"), pytest.param("avro", "1", marks=pytest.mark.faults)]
+)
+def test_a_processor_gets_another_number_and_changes(spark, tmp_path, on_databases, encoding, version):
+    with on_databases(encoding), settings(spark, **{STORE + "checkpointFormatVersion": version}):
+        streams = TwoStreams(spark, tmp_path)
+        streams.feed(BEFORE)
+        streams.run(keeping(), "old")
+        streams.run(with_distinct_rows, "whole")
+
+        report = migrate_checkpoint(
+            tmp_path / "old", tmp_path / "new", like=tmp_path / "whole", changes={0: KEEPING_CHANGES}
+        )
+
+        assert {(one.operator, one.was) for one in report.stores} == {(0, None), (1, 0)}
+        streams.feed(AFTER)
+        migrated, whole = streams.run(with_distinct_rows, "new"), streams.run(with_distinct_rows, "whole")
+    before, after = ({(one["k"], one["l"], one["n"]) for both in part for one in both[0]} for part in (BEFORE, AFTER))
+    assert Counter(migrated) == Counter(whole) + Counter(before & after)  # the other operator has seen nothing
+    assert len(whole) > 20
+
+
+@pytest.mark.parametrize(
+    ("encoding", "version"), [("unsaferow", "2"), pytest.param("avro", "1", marks=pytest.mark.faults)]
+)
+def test_a_processor_starts_empty_beside_what_stays(spark, tmp_path, on_databases, encoding, version):
+    def old(s, _):
+        return s.select("k", "l", "n").distinct()
+
+    with on_databases(encoding), settings(spark, **{STORE + "checkpointFormatVersion": version}):
+        streams, fresh = TwoStreams(spark, tmp_path), TwoStreams(spark, tmp_path / "fresh")
+        streams.feed(BEFORE)
+        streams.run(old, "old")
+        fresh.folder.mkdir()
+        fresh.feed(AFTER)
+        whole = fresh.run(keeping(is_new=True), "checkpoint")
+        fresh.run(with_distinct_rows, "like")
+
+        report = migrate_checkpoint(tmp_path / "old", tmp_path / "new", like=fresh.folder / "like")
+
+        assert {(one.operator, one.was) for one in report.stores} == {(0, 0), (1, None)}
+        streams.feed(AFTER)
+        rows = streams.run(with_distinct_rows, "new")
+    counted = [one[:3] for one in whole]
+    seen = {(one["k"], one["l"], one["n"]) for both in BEFORE for one in both[0]}
+    every = seen | {(one["k"], one["l"], one["n"]) for both in AFTER for one in both[0]}
+    assert Counter(rows) == Counter(counted) + Counter(every - seen)

@@ -21,11 +21,11 @@ from stateshift.serializers.errors import (
     IncompatibleState,
     SourceChanged,
     TargetExists,
-    UnsupportedFormat,
 )
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
 COPIED = [name for name in names() if not name.startswith(("join-v", "transform", "pandas-v1"))]
 PROVIDERS = ["aggregation", "rocksdb-format-2"]  # a fixture of each, which `fill` can fill
@@ -203,17 +203,50 @@ def test_another_query_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    "name",
     [
-        ("rocksdb", "the RocksDB provider"),
-        ("rocksdb-format-2", "the RocksDB provider"),
-        ("transform", "transformWithState"),
+        "aggregation",
+        "limit",
+        "rocksdb",
+        "rocksdb-format-2",
+        "rocksdb-limit",
+        "rocksdb-join",
+        "join-v3",
+        "join-v4",
+        "transform",
     ],
 )
-def test_an_operator_that_starts_empty_is_refused_where_nothing_shows_that_spark_reads_it(tmp_path, name, told):
-    with pytest.raises(UnsupportedFormat, match=f"starts empty .* does not do that with {told}"):
-        migrate_checkpoint(place(name), tmp_path / "new", like=place(name), operators={0: None})
-    assert not (tmp_path / "new").exists()
+def test_an_operator_without_an_old_one_starts_empty_in_each_partition(tmp_path, name):
+    report = migrate_checkpoint(place(name), tmp_path / "new", like=place(name), operators={0: None})
+
+    old, new = (SparkCheckpoint.open(one).operators[0] for one in (place(name), tmp_path / "new"))
+    assert [one.name for one in new.stores] == [one.name for one in old.stores]
+    for before, after in zip(old.stores, new.stores, strict=True):
+        assert after.schema == before.schema
+        sizes = after.measure()
+        assert [one.entries for one in sizes] == [0] * before.partitions
+    assert {one.done for one in report.stores} <= {"starts empty", "new"}
+    assert len(report.warnings) == 1
+    ids = {one.unique_id(0) for one in new.stores}
+    assert (ids == {""}) is (name != "rocksdb-format-2")
+    assert not ids & {one.unique_id(0) for one in old.stores} - {""}
+
+
+def test_ids_of_files_go_with_an_operator_to_its_new_number(tmp_path):
+    probe = tmp_path / "like"
+    shutil.copytree(place("rocksdb-format-2"), probe)
+    (probe / "state" / "0").rename(probe / "state" / "1")
+    metadata = probe / "state" / "1" / "_metadata" / "metadata"
+    metadata.write_text(metadata.read_text().replace('"operatorId":0', '"operatorId":1'))
+
+    report = migrate_checkpoint(place("rocksdb-format-2"), tmp_path / "new", like=probe, operators={0: 1})
+
+    both = (SparkCheckpoint.open(one) for one in (place("rocksdb-format-2"), report.target))
+    old, new = (one.operators[0].stores[0] for one in both)
+    assert (new.operator, new.log.ids) == (1, {1: old.log.ids[0]})
+    assert [one.to_pylist() for block in new.blocks() for one in (block.key, block.value)] == [
+        one.to_pylist() for block in old.blocks() for one in (block.key, block.value)
+    ]
 
 
 def test_keys_are_not_converted_by_a_function_which_could_make_them_equal(tmp_path):
