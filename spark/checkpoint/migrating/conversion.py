@@ -83,6 +83,7 @@ class Conversion:
         dropped: The paths of the fields that are dropped.
         problems: Why it cannot be done, a line each.
         added: The paths of the fields that are new.
+        by_function: The paths of the fields of keys that a function returns.
         paths: The paths of all fields of the new type.
     """
 
@@ -91,6 +92,7 @@ class Conversion:
     dropped: list[str] = attrs.field(factory=list)
     problems: list[str] = attrs.field(factory=list)
     added: list[str] = attrs.field(factory=list)
+    by_function: list[str] = attrs.field(factory=list)
     paths: set[str] = attrs.field(factory=set)
 
 
@@ -221,8 +223,10 @@ class _Builder:
     def by_function(self, of: SparkType, path: str, *, is_nullable: bool = False) -> Convert:
         """Return the call of a user's function, whose result is checked."""
         function = self.changes.converters[path]
-        if path.partition(".")[0] == "key" or "{key}" in path:
-            self.found.problems.append(f"{path}: keys may become equal by a function, and this release merges none so")
+        if "{key}" in path:
+            self.found.problems.append(f"{path}: keys of one map could become equal by a function")
+        elif path.partition(".")[0] == "key":
+            self.found.by_function.append(path)
         name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
         self.found.notes.append(f"{path} is converted by {name}")
         kind = arrow_type(of)

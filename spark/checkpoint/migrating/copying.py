@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
@@ -35,7 +36,7 @@ _ATTEMPT = ".attempt-"
 _OURS = re.compile(r"_(claim|run|late)-[0-9a-f]{12}")
 
 
-@attrs.define
+@attrs.define(slots=False)
 class Copy:
     """A run that writes a copy.
 
@@ -71,8 +72,9 @@ class Copy:
                 raise
         return tuple(reports)
 
-    @property
+    @cached_property
     def _marker(self) -> bytes:
+        """The unfinished `metadata`; a function that cannot be compared makes it another one in each run."""
         facts = {"source": self.plan.source.place, "plan": self.plan.digest()}
         return f"{UNFINISHED}\n{json.dumps(facts)}\n".encode()
 

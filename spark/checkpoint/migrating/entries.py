@@ -8,12 +8,13 @@ import attrs
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from ....serializers.errors import located
+from ....serializers.errors import IncompatibleState, located
 from ..rows import decode_rows
-from .merging import merge_values
+from .merging import merge_values, missing_rules
 from .partitioning import partitions_of, require_placed
 from .row_encoder import encode_rows, rows_of
 from .store_writer import stored_rows
+from .ways_out import WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,9 +104,14 @@ class EntryCopy:
                             partitions.append(of)
                         values.append(value)
                         groups.append(group)
-        if not values:
-            rows: Sequence[bytes] = ()
-        else:
+        rows: Sequence[bytes] = values
+        if len(group_of) < len(values):
+            if missing := [*missing_rules(plan.schema.value, plan.changes.merges)]:
+                raise IncompatibleState(
+                    f"{len(values) - len(group_of):,} keys became equal to others by the function of"
+                    f" {', '.join(plan.key.by_function)}, and no rule says how {', '.join(missing)} are merged",
+                    advice=WayOut.of("add rules, such as {merge}; or let the function return as many keys as it takes"),
+                )
             rows = merge_values(values, groups, plan.schema.value, plan.changes.merges)
         at = np.asarray(partitions, np.int64)
         return (stored_rows([*group_of]), stored_rows(rows), at), len(values) - len(rows)

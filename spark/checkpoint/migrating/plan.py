@@ -103,7 +103,7 @@ class StorePlan:
     @property
     def may_collide(self) -> bool:
         """Whether keys may become equal."""
-        return bool(self.key.dropped)
+        return bool(self.key.dropped or self.key.by_function)
 
     def grouping(self, key: SparkType) -> SparkType:
         """Return the columns of a key by which Spark finds its partition.
@@ -519,10 +519,14 @@ def _problems(plans: list[StorePlan], changes: FieldChanges) -> Iterator[str]:
 
 
 def _collisions(plan: StorePlan) -> Iterator[str]:
-    """Yield why keys must not become equal, and which rules are missing."""
+    """Yield why keys must not become equal, and which rules are missing; what a function makes equal is seen later."""
     dropped = ", ".join(plan.key.dropped)
     if told := _NEVER_MERGED.get(plan.kind):
-        yield f"{dropped}: keys may become equal without it: {told}; keep it, or start with a new checkpoint"
+        how = f"{dropped}: keys may become equal without it" if dropped else ""
+        how = how or f"{', '.join(plan.key.by_function)}: keys may become equal by a function"
+        yield f"{how}: {told}; keep it, or start with a new checkpoint"
+        return
+    if not dropped:
         return
     yield from (f"{path}: keys may become equal, so that a DataFrame cannot fill it" for path in plan.changes.backfills)
     for path in missing_rules(plan.schema.value, plan.changes.merges):

@@ -173,6 +173,10 @@ class _Plans:
         if self.key.dropped:
             gone = ", ".join(self.key.dropped)
             self.problems.append(f"without {gone} keys become equal, and the states of two keys are not merged")
+        for path in self.key.by_function:
+            self.problems.append(
+                f"{path}: keys may become equal by a function, and the states of two keys are not merged"
+            )
         renames = {name: said for name, said in self.changes.renames.items() if name in new}
         taken = {*renames.values()}
         variables, added, used = [], [], set()

@@ -6,6 +6,7 @@ nothing of the new state is unknown, both have the same bytes in the same partit
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as its users write it
 from spark_queries import settings
@@ -153,6 +154,15 @@ def stores_to_try(first):
     return [one if one == first else pytest.param(one, marks=pytest.mark.faults) for one in STORES]
 
 
+JOINS_TO_TRY = [
+    ("4", "rocksdb, format 2"),
+    *(
+        pytest.param(*each, marks=pytest.mark.faults)
+        for each in (("2", "default"), ("2", "rocksdb, format 2"), ("3", "rocksdb, changelogs, checksums"))
+    ),
+]
+
+
 def distinct(s, _):
     return s.dropDuplicates(["k", "l", "d"])
 
@@ -179,8 +189,7 @@ def test_an_operator_gets_another_number_and_the_one_behind_it_starts_empty(stre
     assert len(migrated) > 5
 
 
-@pytest.mark.parametrize("version", ["2", "3", "4"])
-@pytest.mark.parametrize("store", stores_to_try("rocksdb, format 2"))
+@pytest.mark.parametrize(("version", "store"), JOINS_TO_TRY)
 def test_a_join_gets_another_number_and_changes(streams, version, store):
     def anew(s, t):
         rows = joined_anew("inner")(s, t).withColumn("then", F.unix_micros("then"))
@@ -203,8 +212,7 @@ def test_a_join_gets_another_number_and_changes(streams, version, store):
     assert len(migrated) > 10
 
 
-@pytest.mark.parametrize("version", ["2", "3", "4"])
-@pytest.mark.parametrize("store", stores_to_try("rocksdb, format 2"))
+@pytest.mark.parametrize(("version", "store"), JOINS_TO_TRY)
 def test_a_join_starts_empty_where_the_state_of_another_operator_is_dropped(streams, version, store):
     def old(s, t):
         return s.union(t).dropDuplicates(["k", "l", "n", "d", "at"])
@@ -227,3 +235,33 @@ def test_a_join_starts_empty_where_the_state_of_another_operator_is_dropped(stre
     streams.feed(AFTER)
     assert streams.run(joined("inner"), "new") == whole
     assert len(whole) > 10
+
+
+@pytest.mark.parametrize(
+    ("of", "function", "merged"),
+    [
+        (F.upper, pc.utf8_upper, 0),
+        pytest.param(
+            lambda k: F.substring(k, 1, 1),
+            lambda keys: pc.utf8_slice_codeunits(keys, 0, 1),
+            8,
+            marks=pytest.mark.faults,
+        ),
+    ],
+)
+def test_an_aggregation_goes_on_with_keys_that_a_function_returns(streams, facts_of, of, function, merged):
+    def counted(key):
+        def query(s, _):
+            rows = s.groupBy(F.window("at", "5 minutes"), key(F.col("k")).alias("k"))
+            return rows.agg(F.sum("n"), F.max("d"), F.count("l"))
+
+        return query
+
+    streams.set_store("rocksdb")
+    rules = {"value.sum": "sum", "value.max": "max", "value.count": "sum"} if merged else {}
+    changes = FieldChanges(converters={"key.k": function}, merges=rules)
+
+    report, rows = streams.goes_on(counted(lambda k: k), counted(of), {0: changes}, facts_of)
+
+    assert report.stores[0].merged == merged
+    assert len(rows) > 5

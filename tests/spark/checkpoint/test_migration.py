@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import pyarrow.compute as pc
 import pytest
 from spark_changes import copy_of, entries_of, fields, fields_in, fill, struct_of
 from spark_checkpoints import names, place
@@ -249,10 +250,43 @@ def test_ids_of_files_go_with_an_operator_to_its_new_number(tmp_path):
     ]
 
 
-def test_keys_are_not_converted_by_a_function_which_could_make_them_equal(tmp_path):
-    changes = {0: FieldChanges(converters={"key.k": lambda keys: keys})}
-    with pytest.raises(IncompatibleState, match=r"key\.k: keys may become equal by a function"):
-        migrate_checkpoint(place("aggregation"), tmp_path / "new", like=place("aggregation"), changes=changes)
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_keys_that_a_function_makes_equal_are_merged_by_rules_or_refused(tmp_path, name):
+    def of_ten(keys):
+        return pc.utf8_slice_codeunits(keys, 0, 5)
+
+    fill(copy_of(name, tmp_path / "old"), 100, text="key-{:02}")
+    apart = FieldChanges(converters={"key.k": pc.utf8_upper})
+    merged = FieldChanges(converters={"key.k": of_ten}, merges={"value.sum": "sum", "value.max": "max"})
+
+    migrate_checkpoint(tmp_path / "old", tmp_path / "apart", like=tmp_path / "old", changes={0: apart})
+    report = migrate_checkpoint(tmp_path / "old", tmp_path / "merged", like=tmp_path / "old", changes={0: merged})
+    without = FieldChanges(converters=merged.converters)
+    said = r"30 keys became equal .* key\.k, .* value\.sum, value\.max"
+    with pytest.raises(IncompatibleState, match=said) as refused:
+        migrate_checkpoint(tmp_path / "old", tmp_path / "refused", like=tmp_path / "old", changes={0: without})
+
+    assert entries_of(tmp_path / "apart") == {
+        key.replace("key-", "KEY-"): value for key, value in entries_of(tmp_path / "old").items()
+    }
+    found = entries_of(tmp_path / "merged")
+    assert (len(found), sum(one["sum"] for one in found.values())) == (70, sum(range(100)))
+    assert report.stores[0].merged == 30
+    assert "unfinished copy" in refused.value.written
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "told"),
+    [
+        ("session", "key.k", "sessions of one key may overlap"),
+        ("join-inner", "key.field0", "rows would match that did not"),
+        ("transform", "key.k", "the states of two keys are not merged"),
+    ],
+)
+def test_keys_are_not_converted_by_a_function_where_equal_ones_could_not_be_merged(tmp_path, name, path, told):
+    changes = {0: FieldChanges(converters={path: lambda keys: keys})}
+    with pytest.raises(IncompatibleState, match=f"{path}: keys may become equal by a function.*{told}"):
+        migrate_checkpoint(place(name), tmp_path / "new", like=place(name), changes=changes)
 
 
 @pytest.mark.parametrize("name", ["aggregation", "rocksdb-zips-2", "rocksdb-changelog"])
