@@ -78,7 +78,7 @@ class FilledColumn:
 
         Args:
             fill: Where they are.
-            path: The path of the field, `value.NAME`.
+            path: The path of the field, `value.NAME`, or that of a variable's value.
             key: The type of the new keys.
             value: The type of the new values.
 
@@ -94,7 +94,7 @@ class FilledColumn:
                 advice=f"name its columns as the fields of the key: {', '.join(names) or 'there are none'}",
                 written=_NOTHING,
             )
-        index = value.names.index(path.removeprefix("value."))
+        index = value.names.index(path.partition(".")[2])
         try:
             keys = [
                 pa.nulls(len(table)) if name not in names else _column(table, name, field.type)

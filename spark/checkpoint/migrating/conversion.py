@@ -261,8 +261,11 @@ class _Builder:
             return None
         value = self.changes.fills[path]
         if isinstance(value, Backfill):
-            if path.count(".") > 1 or not path.startswith("value."):
-                self.found.problems.append(f"{path}: a DataFrame fills whole fields of the value, as value.NAME")
+            struct = path.rpartition(".")[0]
+            if "." in struct or struct == "key" or struct.endswith(("]", "}")):
+                self.found.problems.append(
+                    f"{path}: a DataFrame fills whole fields of a value, as value.NAME or VARIABLE.NAME"
+                )
             if value.is_complete is False and not field.is_nullable:
                 self.found.problems.append(f"{path}: the field may not be null, so each key needs a row")
             self.found.notes.append(f"{path} is new: from column {value.column!r} of a DataFrame")

@@ -189,6 +189,7 @@ class MigrationPlan:
                 one.files.schema.hex(),
                 json.dumps(one.files.facts),
                 *one.changes.digest(),
+                *(filled.digest for variable in one.variables for filled in variable.filled),
             ]
             for one in self.processors
         ]
@@ -227,8 +228,8 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     fields: list[str] = []
     meant: list[str] = []
     for was, becomes in pairs:
-        if becomes is None:
-            continue
+        if becomes is None or (was is not None and was.kind != becomes.kind):
+            continue  # it is said why
         now = _operator(new.state, becomes.number)
         files = OperatorFiles.of(now, old) if now.stores[0].family is not None else None
         if was is None:
@@ -269,6 +270,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
         )
     dropped = tuple(one.title for one in were if said.operators.get(one.number, 0) is None)
     stores = [attrs.evolve(one, filled=_filled(one)) for one in stores]
+    processors = [one.filled() for one in processors]
     return MigrationPlan(
         old,
         log,
@@ -335,7 +337,7 @@ def _copied_log(old: SparkCheckpoint, pairs: Iterable[Pair], new: NewSide) -> Ba
     ids: dict[int, tuple[tuple[str, ...], ...]] = {}
     for was, becomes in pairs:
         if was is not None and becomes is not None:
-            ids[becomes.number] = log.ids[was.number]
+            ids[becomes.number] = log.ids.get(was.number, ())
         elif becomes is not None:
             operator = _operator(new.state, becomes.number)
             count = len({store.facts.name for store in operator.stores})

@@ -234,7 +234,10 @@ class _Converting:
             deadline = np.full(len(values), deadlines.at_ms, np.int64)
         elif not deadlines.are:
             deadline = None
-        return _Rows(key, _applied(self.variable.value.convert, value), deadline, partition)
+        value = _applied(self.variable.value.convert, value)
+        for fill in self.variable.filled:
+            value = fill.into(value, rows_of(encode_rows(group, self.plan.key_types[1])))
+        return _Rows(key, value, deadline, partition)
 
     def _moved(self, source: int, group: pa.StructArray) -> tuple[pa.StructArray, Numbers]:
         """Return new grouping keys, and the partition of each."""

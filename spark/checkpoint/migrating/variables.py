@@ -22,6 +22,7 @@ import attrs
 
 from ....serializers.errors import UnsupportedFormat
 from ..spark_types import SparkType
+from .backfill import FilledColumn
 from .conversion import Conversion, FieldChanges, conversion
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class VariablePlan:
         value: The conversion of values, without their deadlines.
         deadlines: What is done with these.
         is_same: Whether the bytes of all entries stay as they are, also those of its indexes.
+        notes: What changes, a line each.
+        filled: The fields whose values a DataFrame has.
     """
 
     was: SparkStore = attrs.field(repr=False)
@@ -79,6 +82,7 @@ class VariablePlan:
     deadlines: Deadlines = Deadlines()
     is_same: bool = False
     notes: tuple[str, ...] = ()
+    filled: tuple[FilledColumn, ...] = ()
 
     @property
     def may_collide(self) -> bool:
@@ -125,6 +129,18 @@ class ProcessorPlan:
         moved = [f"it was operator {self.operator.number}"] if self.number != self.operator.number else []
         return (*moved, *self.key.notes, *(f"{path} is dropped" for path in self.key.dropped))
 
+    def filled(self) -> ProcessorPlan:
+        """Read the values that DataFrames have for fields of variables; errors as in `FilledColumn.of`."""
+        return attrs.evolve(self, variables=tuple(map(self._filled, self.variables)))
+
+    def _filled(self, one: VariablePlan) -> VariablePlan:
+        found = [
+            FilledColumn.of(fill, path, self.key_types[1], _value_of(one.now, self.now))
+            for path, fill in sorted(self.changes.backfills.items())
+            if path.partition(".")[0] == one.now.name
+        ]
+        return attrs.evolve(one, filled=tuple(found))
+
 
 def empty_processor(now: SparkOperator, files: OperatorFiles) -> ProcessorPlan:
     """Return the plan of an operator that has no old one."""
@@ -147,7 +163,6 @@ def plan_processor(
                 store.unsupported, operator=was.title, state=store.name,
                 advice="start the new query with a new checkpoint", written="Nothing was written.",
             )  # fmt: skip
-    problems += (f"{path}: a DataFrame fills no variable: say one value" for path in changes.backfills)
     plans = _Plans(was, now, files, changes, problems)
     plan = plans.run()
     changed = plan.key.convert is not None or any(not one.is_same for one in plan.variables)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import attrs
+import pyarrow as pa
 import pytest
 from spark_changes import Probe, families
 from spark_checkpoints import place
@@ -12,6 +14,7 @@ from spark_checkpoints import place
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
 from stateshift.spark.checkpoint.json_values import json_values
 from stateshift.spark.checkpoint.migrating import variable_entries
+from stateshift.spark.checkpoint.migrating.backfill import Backfill
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
@@ -107,6 +110,30 @@ def test_fields_of_values_lists_and_maps_change(tmp_path, migrated, name):
     for kept in ("$ttl_last", "$ttl_recent", "$min_recent", "$count_recent", "$rowCounter_names", "recent"):
         assert after[kept] == before[kept]
     assert "by_name{}.n is dropped" in reports["by_name"].notes
+
+
+@pytest.mark.parametrize("name", ["transform", "transform-avro"])
+def test_fields_of_values_are_filled_by_a_dataframe(tmp_path, migrated, name):
+    def change(found):
+        found["total"][1]["fields"].append(field("note", "string"))
+        found["names"][1]["fields"].append(field("note", "string"))
+
+    probe = Probe.of(name, tmp_path / "like").change(change)
+    before = entries(place(name))["total"]
+    keys = [key["k"] for _, key, _ in before]
+    notes = pa.table({"k": [*keys[1:], "other"], "text": [f"note of {one}" for one in [*keys[1:], "other"]]})
+
+    with pytest.raises(IncompatibleState, match=r"names\[\]\.note: a DataFrame fills whole fields of a value"):
+        migrated(name, probe, fills={"total.note": None, "names[].note": Backfill(notes, "text")})
+    with pytest.raises(IncompatibleState, match=r"1 of .* keys in a block have no row .* total\.note"):
+        migrated(name, probe, fills={"total.note": Backfill(notes, "text"), "names[].note": ""})
+    shutil.rmtree(tmp_path / "target")
+    fills = {"total.note": Backfill(notes, "text", is_complete=False), "names[].note": ""}
+    target, reports = migrated(name, probe, fills=fills)
+
+    found = {key["k"]: one["note"] for _, key, one in entries(target)["total"]}
+    assert found == {keys[0]: None} | {one: f"note of {one}" for one in keys[1:]}
+    assert "total.note is new: from column 'text' of a DataFrame" in reports["total"].notes
 
 
 def test_a_grouping_key_that_changes_takes_its_variables_and_timers_along(tmp_path, migrated):
