@@ -272,21 +272,28 @@ def test_null_keys_of_pandas_are_stored_as_texts_and_not_moved(spark, tmp_path, 
         TwoStreams(spark, tmp_path).goes_on(*queries, {0: KEEPING_CHANGES}, facts_of)
 
 
-def with_distinct_rows(s, _):
-    """A processor beside another operator, which has the number 0."""
-    counted = keeping(is_new=True)(s, None).select("k", "l", "n")
-    return s.select("k", "l", "n").distinct().union(counted)
+def beside(processor=None, *, distinct):
+    """Rows of one stream, distinct ones by an operator with the number 0; and those of a processor of the other."""
+
+    def query(s, t):
+        rows, others = t.select("k", "l", "n"), s if processor is None else processor(s, t)
+        return (rows.distinct() if distinct else rows).union(others.select("k", "l", "n"))
+
+    return query
 
 
-@pytest.mark.parametrize(
-    ("encoding", "version"), [("unsaferow", "2"), pytest.param("avro", "1", marks=pytest.mark.faults)]
-)
-def test_a_processor_gets_another_number_and_changes(spark, tmp_path, on_databases, encoding, version):
-    with on_databases(encoding), settings(spark, **{STORE + "checkpointFormatVersion": version}):
+def rows_of(batches, side):
+    return {(one["k"], one["l"], one["n"]) for both in batches for one in both[side]}
+
+
+@pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.faults), "2"])
+def test_a_processor_gets_another_number_and_changes(spark, tmp_path, on_databases, version):
+    old, new = beside(keeping(), distinct=False), beside(keeping(is_new=True), distinct=True)
+    with on_databases(), settings(spark, **{STORE + "checkpointFormatVersion": version}):
         streams = TwoStreams(spark, tmp_path)
         streams.feed(BEFORE)
-        streams.run(keeping(), "old")
-        streams.run(with_distinct_rows, "whole")
+        streams.run(old, "old")
+        streams.run(new, "whole")
 
         report = migrate_checkpoint(
             tmp_path / "old", tmp_path / "new", like=tmp_path / "whole", changes={0: KEEPING_CHANGES}
@@ -294,34 +301,29 @@ def test_a_processor_gets_another_number_and_changes(spark, tmp_path, on_databas
 
         assert {(one.operator, one.was) for one in report.stores} == {(0, None), (1, 0)}
         streams.feed(AFTER)
-        migrated, whole = streams.run(with_distinct_rows, "new"), streams.run(with_distinct_rows, "whole")
-    before, after = ({(one["k"], one["l"], one["n"]) for both in part for one in both[0]} for part in (BEFORE, AFTER))
-    assert Counter(migrated) == Counter(whole) + Counter(before & after)  # the other operator has seen nothing
+        migrated, whole = streams.run(new, "new"), streams.run(new, "whole")
+    seen_by_whole_alone = rows_of(BEFORE, 1) & rows_of(AFTER, 1)
+    assert Counter(migrated) == Counter(whole) + Counter(seen_by_whole_alone)
     assert len(whole) > 20
 
 
-@pytest.mark.parametrize(
-    ("encoding", "version"), [("unsaferow", "2"), pytest.param("avro", "1", marks=pytest.mark.faults)]
-)
-def test_a_processor_starts_empty_beside_what_stays(spark, tmp_path, on_databases, encoding, version):
-    def old(s, _):
-        return s.select("k", "l", "n").distinct()
-
-    with on_databases(encoding), settings(spark, **{STORE + "checkpointFormatVersion": version}):
+@pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.faults), "2"])
+def test_a_processor_starts_empty_beside_what_stays(spark, tmp_path, on_databases, version):
+    new = beside(keeping(is_new=True), distinct=True)
+    with on_databases(), settings(spark, **{STORE + "checkpointFormatVersion": version}):
         streams, fresh = TwoStreams(spark, tmp_path), TwoStreams(spark, tmp_path / "fresh")
         streams.feed(BEFORE)
-        streams.run(old, "old")
+        streams.run(beside(distinct=True), "old")
         fresh.folder.mkdir()
         fresh.feed(AFTER)
-        whole = fresh.run(keeping(is_new=True), "checkpoint")
-        fresh.run(with_distinct_rows, "like")
+        counted = fresh.run(keeping(is_new=True), "checkpoint")
+        fresh.run(new, "like")
 
         report = migrate_checkpoint(tmp_path / "old", tmp_path / "new", like=fresh.folder / "like")
 
         assert {(one.operator, one.was) for one in report.stores} == {(0, 0), (1, None)}
         streams.feed(AFTER)
-        rows = streams.run(with_distinct_rows, "new")
-    counted = [one[:3] for one in whole]
-    seen = {(one["k"], one["l"], one["n"]) for both in BEFORE for one in both[0]}
-    every = seen | {(one["k"], one["l"], one["n"]) for both in AFTER for one in both[0]}
-    assert Counter(rows) == Counter(counted) + Counter(every - seen)
+        found = streams.run(new, "new")
+    expected = Counter(one[:3] for one in counted) + Counter(rows_of(AFTER, 1) - rows_of(BEFORE, 1))
+    assert Counter(found) == expected
+    assert len(counted) > 20
