@@ -16,6 +16,7 @@ from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
 from .plan_operators import FILTER_ON_KEYS
+from .processors import TIME_TO_LIVE
 from .rules import resolve
 from .spark_types import SparkField, SparkType
 
@@ -31,6 +32,11 @@ _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
 _AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
 _TAKEN_ALONG = "migrate a copy, in which each value is taken along: stateshift migrate spark:OLD spark:NEW --query"
+_OF_VARIABLE = (
+    "migrate a copy, and say what the variable is called now, or that it is dropped (--rename-field, --drop-variable):"
+    " stateshift migrate spark:OLD spark:NEW --query"
+)
+_OF_TIMES = "migrate a copy, in which stored entries expire later or earlier (--ttl)"
 _NEW = "start the new query with a new checkpoint"
 _KNOWN = {
     "aggregation", "session window", "dropDuplicates", "dropDuplicatesWithinWatermark", "limit", "stream-stream join",
@@ -360,9 +366,11 @@ def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_posi
         yield Finding(f"$<{store}>", "SPK-19", _FINE, "", store, reason)
         return
     if old is None or new is None:
+        is_gone = was.kind in _OF_VARIABLES and not store.startswith("$")
         yield Finding(
             f"$<{store}>", "SPK-14", _REFUSED, store if old else "", store if new else "",
-            "only one of both queries has the store: the format of its state, or its variables, changed", (_NEW,),
+            "only one of both queries has the store: the format of its state, or its variables, changed",
+            (_OF_VARIABLE, _NEW) if is_gone else (_NEW,),
         )  # fmt: skip
         return
     step = "" if len(was.stores) == 1 else f"<{store}>"
@@ -493,7 +501,10 @@ def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Findin
         )
         yield Finding(
             f"$<{name}>", rule, _REFUSED, before, after, told,
-            ("keep it as the old query has it", _NEW, f"accept that the state goes on: --accept {rule}"),
+            (
+                "keep it as the old query has it", *((_OF_TIMES,) if name.startswith(TIME_TO_LIVE) else ()), _NEW,
+                f"accept that the state goes on: --accept {rule}",
+            ),
         )  # fmt: skip
 
 
