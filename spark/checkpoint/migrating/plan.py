@@ -231,6 +231,12 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
         if becomes is None or (was is not None and was.kind != becomes.kind):
             continue  # it is said why
         now = _operator(new.state, becomes.number)
+        if not now.stores:
+            raise UnsupportedFormat(
+                f"operator {becomes.title} of the new query keeps nothing, and its files are not known to this release",
+                advice="give the processor a state variable, or start with a new checkpoint",
+                written="Nothing was written.",
+            )
         files = OperatorFiles.of(now, old) if now.stores[0].family is not None else None
         if was is None:
             if files is not None and becomes.kind in KINDS:

@@ -293,6 +293,13 @@ def test_what_cannot_be_taken_over_is_said(tmp_path, migrated):
         migrate_checkpoint(place("transform-evolved"), tmp_path / "other", like=place("transform-evolved"))
 
 
+def test_a_processor_that_keeps_nothing_is_refused(tmp_path, migrated):
+    probe = Probe.of("transform", tmp_path / "like").change(lambda found: found.clear())
+
+    with pytest.raises(UnsupportedFormat, match="keeps nothing"):
+        migrated("transform", probe)
+
+
 def test_values_of_several_versions_become_those_of_one(tmp_path):
     probe = Probe.of("transform-avro", tmp_path / "probe")
     old = families(max(place("transform-evolved").glob("state/0/_stateSchema/default/*")).read_bytes())
