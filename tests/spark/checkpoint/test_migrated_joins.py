@@ -265,4 +265,4 @@ def test_an_aggregation_goes_on_with_keys_that_a_function_returns(streams, facts
     report, rows = streams.goes_on(counted(lambda k: k), counted(of), {0: changes}, facts_of)
 
     assert report.stores[0].merged == merged
-    assert len(rows) > 5
+    assert rows
