@@ -13,7 +13,7 @@ from ..serializers.compatibility import Decision
 from ..serializers.wording import many
 from .failures import Status
 from .output import Line, Table, print_json, print_lines, print_notice, print_styled
-from .spark_queries import STYLES, operator_blocks
+from .spark_queries import STYLES, operator_blocks, planning_session
 from .whole_files import OutputFile, says_format
 
 if TYPE_CHECKING:
@@ -56,12 +56,11 @@ def check_queries(
     _refuse_others(_OF_CHECK)
     from ..spark.checkpoint.gate import QueryGate
     from ..spark.checkpoint.judging import report_data
-    from ..spark.session import own_session
 
     queries = QueryGate.find(Path.cwd())
     queries.stored()  # what is missing is said before Spark, which takes seconds to start
     earlier = _earlier(gate.against, queries) if gate.against else None
-    with own_session("local[1]") as spark:
+    with planning_session() as spark:
         found = queries.check(spark, earlier=earlier, accept=accept, policy=policy)
     status = _status(found, allow_migration=allow_migration, allow_drift=gate.allow_drift)
     if with_json:
@@ -125,7 +124,6 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
     _refuse_others(_OF_SNAPSHOT)
     from ..spark.checkpoint.gate import FORMAT, VERSION, QueryGate, same
     from ..spark.checkpoint.judging import judge
-    from ..spark.session import own_session
 
     queries = attrs.evolve(QueryGate.find(Path.cwd()), history=folder.absolute())
     kept = {name: queries.read(name) for name in queries.places if queries.file(name).exists()}
@@ -133,7 +131,7 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
         name: OutputFile(queries.file(name), is_earlier=lambda file: says_format(file, FORMAT, VERSION))
         for name in queries.places
     }
-    with own_session("local[1]") as spark:
+    with planning_session() as spark:
         found = {name: queries.describe(name, spark, kept[name].settings if name in kept else None) for name in files}
     written = {}
     for name, described in found.items():

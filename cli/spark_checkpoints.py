@@ -35,6 +35,15 @@ def is_spark(place: str | None) -> bool:
     return place is not None and place.startswith(PREFIX)
 
 
+def spark_is_meant(*places: str | None) -> str:
+    """Return what to write instead of places that are checkpoints of Spark queries, as the end of a message, or ""."""
+    from ..state.savepoint.reader import looks_like_spark
+    from ..state.storage.files import Folder
+
+    meant = [one for one in places if one and not is_spark(one) and looks_like_spark(Folder.at(one))]
+    return "".join(f"; {one} is the checkpoint of a Spark query: write {PREFIX}{one}" for one in meant)
+
+
 def refuse(place: str | None, command: str) -> None:
     """Refuse a checkpoint of Spark for a command that does not read them.
 

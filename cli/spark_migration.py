@@ -15,7 +15,7 @@ from ..serializers.wording import many
 from .failures import Status
 from .options import search_here
 from .output import Column, Line, Table, print_json, print_styled
-from .spark_checkpoints import is_spark, time_text
+from .spark_checkpoints import is_spark, spark_is_meant, time_text
 from .spark_queries import built
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def refuse_other_options(context: click.Context, source: str) -> None:
     if wrong:
         names = ", ".join(sorted(wrong))
         kind = "of a Spark query's checkpoint" if is_spark(source) else "of a savepoint"
-        raise click.UsageError(f"a migration {kind} does not take {names}")
+        raise click.UsageError(f"a migration {kind} does not take {names}{spark_is_meant(source)}")
 
 
 def migrate_spark(

@@ -17,7 +17,7 @@ from .spark_checkpoints import PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ..compat.policy import Policy
@@ -114,6 +114,24 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
 
 
 @contextmanager
+def planning_session() -> Iterator[SparkSession]:
+    """Yield a session that plans queries; what its Python workers print is left out: they announce each of their steps.
+
+    What a worker raises arrives as an exception.
+    """
+    from ..spark.session import own_session
+
+    with own_session("local[1]") as spark:
+        java: Any = spark._jvm  # noqa: SLF001 - there is no public way
+        system, stderr = java.java.lang.System, java.java.lang.System.err
+        system.setErr(java.java.io.PrintStream(java.java.io.OutputStream.nullOutputStream()))
+        try:
+            yield spark
+        finally:
+            system.setErr(stderr)
+
+
+@contextmanager
 def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
     """Build the new and the old query in a session of Spark, which ends with the `with` block; None: it is not named.
 
@@ -124,10 +142,9 @@ def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
         yield None, None
         return
     from ..spark.checkpoint.checking import load_query
-    from ..spark.session import own_session
 
     search_here()
-    with own_session("local[1]") as spark:
+    with planning_session() as spark:
         new = load_query(options.query, spark)
         yield new, load_query(options.was, spark) if options.was else None
 

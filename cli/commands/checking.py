@@ -26,7 +26,7 @@ from ..options import (
 )
 from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_notice, print_styled
 from ..query_gate import check_queries, queries_option
-from ..spark_checkpoints import is_spark
+from ..spark_checkpoints import is_spark, spark_is_meant
 from ..spark_queries import QueryOptions, check_query, query_options
 from .gating import GateOptions, gate_options, hold_against
 
@@ -125,7 +125,8 @@ def command(
         return check_queries(gate, of_query.accept, policy, allow_migration=allow_migration, with_json=with_json)
     if of_query or (is_spark(savepoint) and not (job_place or like)):
         if savepoint is None or not is_spark(savepoint) or job_place or like or gate.against:
-            raise click.UsageError("--query, --was, --accept and --require-recording apply to spark:CHECKPOINT alone")
+            told = "--query, --was, --accept and --require-recording apply to spark:CHECKPOINT alone"
+            raise click.UsageError(told + spark_is_meant(savepoint))
         return check_query(savepoint, of_query, policy, allow_migration=allow_migration, with_json=with_json)
     from ...compat import explain
     from ...compat.check import check

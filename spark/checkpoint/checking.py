@@ -9,7 +9,10 @@ Nothing is started and nothing is written.
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,6 +20,8 @@ import attrs
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError
 from ...state.job import import_user_module
+from ..connect import is_connect
+from ..in_arrow import pandas_unmentioned
 from .judging import QueryReport, difference, judge
 from .planning import UnstartedQuery
 from .query import describe_stored, describe_under
@@ -24,8 +29,8 @@ from .reader import SparkCheckpoint
 from .recording import find_recording
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
+    from types import ModuleType
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -140,7 +145,7 @@ def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:
         return made  # type: ignore[no-any-return]
     try:
         needed = [one for one in inspect.signature(made).parameters.values() if one.default is one.empty]
-        with _never_started():
+        with _never_started(), _found_by_workers(module, spark), pandas_unmentioned():
             return made(spark) if needed else made()  # type: ignore[no-any-return]
     except StateShiftError:
         raise
@@ -172,3 +177,27 @@ def _never_started() -> Iterator[None]:
     finally:
         for name, function in own.items():
             setattr(DataStreamWriter, name, function)
+
+
+@contextmanager
+def _found_by_workers(module: ModuleType, spark: SparkSession) -> Iterator[None]:
+    """Send functions of the `with` block to workers that find the modules which this process finds.
+
+    Spark calls a processor's `init` in a worker while it plans, and a class of a module travels by name.
+    """
+    if is_connect(spark):
+        yield
+        return
+    variables = spark.sparkContext.environment  # each function is sent with a copy of them
+    name, file = "PYTHONPATH", getattr(module, "__file__", None)
+    before = variables.get(name)
+    own = [str(Path(file).absolute().parent)] if file else []  # it may have been imported by its path
+    places = [*(str(Path(one).absolute()) for one in sys.path), *own, *([before] if before else [])]
+    variables[name] = os.pathsep.join(places)
+    try:
+        yield
+    finally:
+        if before is None:
+            variables.pop(name)
+        else:
+            variables[name] = before

@@ -69,9 +69,7 @@ class _Ahead(io.RawIOBase):
         start = self.position
         data = self.read(size) if size >= 0 else b""
         if size < 0 or len(data) != size:
-            raise CorruptFile(
-                f"the file is cut off: {size} bytes were expected", file=self._file.name, offset=start, advice=_COPY
-            )
+            raise CorruptFile(f"the file is cut off: {size} bytes were expected", offset=start, advice=_COPY)
         return data
 
 
@@ -79,7 +77,7 @@ def decompress(file: FileRange) -> Iterator[bytes]:
     """Yield the content of a compressed file, in pieces of some MiB at most.
 
     Raises:
-        CorruptFile: The file is damaged or cut off.
+        CorruptFile: The file is damaged or cut off; the caller knows its place, and adds it.
     """
     ahead = _Ahead(file)
     magic = file.read_at(0, min(8, file.size))
@@ -94,12 +92,12 @@ def decompress(file: FileRange) -> Iterator[bytes]:
             yield from _lzf(ahead)
         else:
             raise CorruptFile(
-                f"the file begins with {magic.hex()}, which none of Spark's codecs writes", file=file.name, advice=_COPY
+                f"the file begins with {magic.hex()}, which none of Spark's codecs writes", advice=_COPY
             )
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, CorruptFile | CorruptSavepoint):
             raise
-        raise CorruptFile(f"compressed bytes are damaged: {error}", file=file.name, advice=_COPY) from error
+        raise CorruptFile(f"compressed bytes are damaged: {error}", advice=_COPY) from error
 
 
 def _lz4(ahead: _Ahead) -> Iterator[bytes]:
@@ -110,13 +108,13 @@ def _lz4(ahead: _Ahead) -> Iterator[bytes]:
         token, size, raw_size, checksum = _LZ4_HEAD.unpack(ahead.take(_LZ4_HEAD.size))
         method, most = token & 0xF0, 1 << (10 + (token & 0x0F))
         if magic != _LZ4 or method not in {_STORED, _COMPRESSED} or not 0 <= raw_size <= most or size > 2 * most:
-            raise _damaged(ahead, start)
+            raise _damaged(start)
         if not raw_size:
             return
         block = ahead.take(size)
         content = block if method == _STORED else codec.decompress(block, decompressed_size=raw_size, asbytes=True)
         if len(content) != raw_size or xxh32_intdigest(content, seed=_LZ4_SEED) & _LZ4_MASK != checksum:
-            raise _damaged(ahead, start)
+            raise _damaged(start)
         yield content
 
 
@@ -135,18 +133,18 @@ def _snappy(ahead: _Ahead) -> Iterator[bytes]:
         size = int.from_bytes(head, "big", signed=True)
         block = ahead.take(size)
         if len(head) < 4 or _raw_size(block) > _MOST_GROWTH * size:
-            raise _damaged(ahead, start)
+            raise _damaged(start)
         try:
             yield bytes(cramjam.snappy.decompress_raw(block))
         except cramjam.DecompressionError as error:
-            raise _damaged(ahead, start) from error
+            raise _damaged(start) from error
 
 
 def _lzf(ahead: _Ahead) -> Iterator[bytes]:
     while start := ahead.read(3):
         at = ahead.position
         if len(start) < 3 or start[:2] != _LZF or start[2] > 1:
-            raise _damaged(ahead, at)
+            raise _damaged(at)
         size = int.from_bytes(ahead.take(2), "big")
         if not start[2]:
             yield ahead.take(size)
@@ -155,9 +153,9 @@ def _lzf(ahead: _Ahead) -> Iterator[bytes]:
         try:
             content = _raw_lzf(ahead.take(size))
         except IndexError as error:
-            raise _damaged(ahead, at) from error
+            raise _damaged(at) from error
         if len(content) != raw_size:
-            raise _damaged(ahead, at)
+            raise _damaged(at)
         yield bytes(content)
 
 
@@ -195,8 +193,8 @@ def _raw_size(block: bytes) -> int:
     return size
 
 
-def _damaged(ahead: _Ahead, start: int) -> CorruptFile:
-    return CorruptFile("a compressed block is damaged", file=ahead._file.name, offset=start, advice=_COPY)  # noqa: SLF001 - of this module
+def _damaged(start: int) -> CorruptFile:
+    return CorruptFile("a compressed block is damaged", offset=start, advice=_COPY)
 
 
 class Compressing:

@@ -44,6 +44,9 @@ _SHUFFLE, _PARTITIONS = "spark.sql.shuffle.partitions", "spark.sql.streaming.int
 _ASYNC = "asyncProgressTrackingEnabled"
 _PRESENT = re.compile(r"expressions\.(?:Current(?:BatchTimestamp|Date|Time|Timestamp)|LocalTimestamp|Now)\b")
 _MOMENT_US = 946_684_800_000_000  # the year 2000
+_TRACE = "Traceback (most recent call last):"
+_RAISED = re.compile(r"[\w.]+(?::|$)")
+_MISSING = re.compile(r"No module named '([^']+)'")
 _WATERMARK = re.compile(r"EventTimeWatermark ([0-9a-f-]{36}), .*, (.*)")
 
 
@@ -244,16 +247,38 @@ def _said(plan: Any) -> Any:
     Raises:
         StateShiftError: It refuses the query.
     """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         return plan()
+    except Py4JJavaError as error:
+        raise _worker_failed(str(error.java_exception.getMessage())) from error
     except PySparkException as error:
         raise StateShiftError(
             f"Spark does not plan the query: {str(error).splitlines()[0]}",
             advice="see whether df.explain() and a start with a new checkpoint work",
             written="Nothing was started.",
         ) from error
+
+
+def _worker_failed(told: str) -> StateShiftError:
+    """Return the error for what Spark tells of the worker in which it calls `init` of a processor while it plans."""
+    first, _, trace = told.partition(_TRACE)
+    raised = [line for line in trace.splitlines() if _RAISED.match(line)]
+    why = raised[-1].partition(" SQLSTATE: ")[0] if raised else first.splitlines()[0]
+    missing = _MISSING.search(why)
+    advice = (
+        f"add the folder of {missing[1]!r} to the path of Spark's workers, before the session starts: PYTHONPATH=FOLDER,"
+        " or .config('spark.executorEnv.PYTHONPATH', 'FOLDER'); or install it"
+        if missing
+        else "see whether a start with a new checkpoint works"
+    )
+    return StateShiftError(
+        f"Spark does not plan the query: it calls `init` of a processor in a Python worker, which failed: {why}",
+        advice=advice,
+        written="Nothing was started.",
+    )
 
 
 def _buffers(plan: Any) -> Iterator[tuple[int, int]]:

@@ -491,13 +491,18 @@ def _not_found(folder: Folder) -> SavepointNotFound:
         if is_there:
             instead = advice or "take an earlier one of the job"
             advice = f"this checkpoint was never completed, or was not downloaded whole; {instead}"
-    elif is_there and folder.exists("offsets") and folder.exists("commits"):
+    elif is_there and looks_like_spark(folder):
         advice = _advice_on_spark(folder)
     elif is_there:
         last = _last_checkpoint(folder, depth=2)
         advice = f"it holds checkpoints; the last one is {last}: name that folder" if last else ""
     what = f"there is no savepoint in {folder.place}: {why}"
     return SavepointNotFound(what, advice=advice) if advice else SavepointNotFound(what)
+
+
+def looks_like_spark(folder: Folder) -> bool:
+    """Whether a folder has what the checkpoint of a Spark query has."""
+    return folder.exists("offsets") and folder.exists("commits")
 
 
 def _advice_on_spark(folder: Folder) -> str:

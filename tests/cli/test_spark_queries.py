@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import subprocess
+import sys
 
 import pytest
 from spark_checkpoints import place
+
+from stateshift.serializers.errors import StateShiftError
+from stateshift.spark import describe
 
 QUERIES = """
 import pyarrow as pa
@@ -98,6 +104,76 @@ def test_what_cannot_be_checked_is_an_error_with_a_way_out(check, more, status, 
 
     assert ran.status == status
     assert told in ran.stderr
+
+
+TRACKING = """
+from pyspark.sql.streaming import StatefulProcessor
+
+class Counting(StatefulProcessor):
+    def init(self, handle):
+        self.count = handle.getValueState("count", "n bigint")
+
+    def handleInputRows(self, key, rows, timers):
+        yield from ()
+
+    def close(self):
+        pass
+
+def counting(spark):
+    grouped = spark.readStream.schema("k string, n int").json(".").groupBy("k")
+    return grouped.transformWithState(Counting(), "k string, n bigint", "update", "noTime")
+"""
+
+
+@pytest.mark.slow
+def test_a_processor_in_the_current_folder_is_found_by_sparks_worker(job_folder):
+    """Spark calls its `init` in a process of its own, which announces each of its steps."""
+    (job_folder / "tracking.py").write_text(TRACKING)
+    (job_folder / "pyproject.toml").write_text('[tool.stateshift]\nqueries = { counting = "tracking:counting" }\n')
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "stateshift", "snapshot", "--queries"], capture_output=True, text=True, check=False
+    )
+
+    assert (ran.returncode, ran.stdout) == (0, "written: state_history/queries/counting.json\n"), ran.stderr
+    assert not re.search("TransformWithState|FutureWarning", ran.stderr)
+
+
+@pytest.mark.slow
+def test_so_is_one_that_is_named_by_its_file(run, job_folder, stateshift_spark):
+    (job_folder / "jobs").mkdir()
+    (job_folder / "jobs" / "tracking.py").write_text(TRACKING)
+
+    ran = run("check", f"spark:{place('transform')}", "--query", "jobs/tracking.py:counting")
+
+    assert (ran.status, ran.stdout.partition(":")[0]) == (1, "refuse"), ran.stderr
+    assert "PYTHONPATH" not in stateshift_spark.sparkContext.environment
+
+
+@pytest.mark.slow
+def test_a_module_that_sparks_worker_does_not_find_is_an_error_with_a_way_out(
+    job_folder, stateshift_spark, monkeypatch
+):
+    """A query that is built outside of the command line."""
+    (job_folder / "tracking_here.py").write_text(TRACKING)
+    monkeypatch.syspath_prepend(job_folder)
+    query = importlib.import_module("tracking_here").counting(stateshift_spark)
+
+    with pytest.raises(StateShiftError, match="ModuleNotFoundError: No module named 'tracking_here'") as caught:
+        describe(query, output_mode="update")
+
+    assert "'spark.executorEnv.PYTHONPATH', 'FOLDER'" in caught.value.advice
+    assert caught.value.written == "Nothing was started."
+
+
+def test_a_checkpoint_without_the_prefix_is_told_apart_from_a_savepoint(run):
+    ran = run("check", place("checksums"), "--query", "queries:same")
+    migrated = run("migrate", place("checksums"), "new", "--query", "queries:same")
+
+    for one in (ran, migrated):
+        assert one.status == 2
+        assert f"is the checkpoint of a Spark query: write spark:{place('checksums')}" in one.stderr
+    assert "write spark:" not in run("check", ".", "--query", "queries:same").stderr
 
 
 @pytest.fixture

@@ -210,6 +210,18 @@ def test_a_file_that_is_cut_off_is_an_error(tmp_path, name, cut):
         rows_of(SparkCheckpoint.open(copy).operators[0].stores[0])
 
 
+@pytest.mark.parametrize(("name", "file"), [("aggregation", "3.delta"), ("rocksdb-changelog", "3.changelog")])
+@pytest.mark.parametrize("data", [b"LZ4Block", b"none", b"\x28\xb5\x2f\xfd" * 5])
+def test_a_damaged_file_is_named_with_its_partition(tmp_path, name, file, data):
+    copy = shutil.copytree(place(name), tmp_path / "checkpoint")
+    (copy / "state" / "0" / "1" / file).write_bytes(data)
+
+    with pytest.raises(CorruptFile) as caught:
+        rows_of(SparkCheckpoint.open(copy).operators[0].stores[0])
+
+    assert caught.value.where["file"] == f"state/0/1/{file}"
+
+
 @pytest.mark.parametrize("schema", ["", "3", "{}", '{"type":"array"}', '"string"', '{"type":"struct","fields":[{}]}'])
 def test_a_damaged_schema_is_an_error(schema):
     with pytest.raises(CorruptFile):
