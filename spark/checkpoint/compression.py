@@ -91,9 +91,7 @@ def decompress(file: FileRange) -> Iterator[bytes]:
         elif magic.startswith(_LZF):
             yield from _lzf(ahead)
         else:
-            raise CorruptFile(
-                f"the file begins with {magic.hex()}, which none of Spark's codecs writes", advice=_COPY
-            )
+            raise CorruptFile(f"the file begins with {magic.hex()}, which none of Spark's codecs writes", advice=_COPY)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, CorruptFile | CorruptSavepoint):
             raise

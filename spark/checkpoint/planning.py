@@ -253,7 +253,7 @@ def _said(plan: Any) -> Any:
     try:
         return plan()
     except Py4JJavaError as error:
-        raise _worker_failed(str(error.java_exception.getMessage())) from error
+        raise _worker_failed(str(error.java_exception.toString())) from error
     except PySparkException as error:
         raise StateShiftError(
             f"Spark does not plan the query: {str(error).splitlines()[0]}",
@@ -269,8 +269,8 @@ def _worker_failed(told: str) -> StateShiftError:
     why = raised[-1].partition(" SQLSTATE: ")[0] if raised else first.splitlines()[0]
     missing = _MISSING.search(why)
     advice = (
-        f"add the folder of {missing[1]!r} to the path of Spark's workers, before the session starts: PYTHONPATH=FOLDER,"
-        " or .config('spark.executorEnv.PYTHONPATH', 'FOLDER'); or install it"
+        f"add the folder of {missing[1]!r} to the path of Spark's workers, before the session starts: "
+        "PYTHONPATH=FOLDER, or .config('spark.executorEnv.PYTHONPATH', 'FOLDER'); or install it"
         if missing
         else "see whether a start with a new checkpoint works"
     )
