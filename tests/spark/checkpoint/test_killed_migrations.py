@@ -223,10 +223,11 @@ def test_a_query_never_starts_on_half_a_copy_and_the_next_run_finishes_it(
         "spark.sql.shuffle.partitions": "5",
         "spark.sql.session.timeZone": "UTC",
     }
+    seeds = chosen_seeds("0-9")
     with settings(spark, **given):
         killed = Killed.of(TwoStreams(spark, tmp_path), kind, facts_of)
         print(f"{provider} {kind}: a migration has {killed.steps} steps, and takes {killed.took_s:.2f} s")
-        for seed in chosen_seeds("0-9"):
+        for seed in seeds:
             draw = random.Random(f"{kind} {seed}")  # noqa: S311 - repeatable
             for nth in range(1, 2 + draw.randrange(2)):  # what was killed has less to do the next time
                 killed.kill(draw.random() / nth, by_time=seed % 2 == 0)
@@ -236,4 +237,4 @@ def test_a_query_never_starts_on_half_a_copy_and_the_next_run_finishes_it(
                 killed.require_complete(is_run=seed % 5 == 0)
         print(dict(killed.phases))
 
-    assert killed.phases["state"] > 0
+    assert killed.phases["state"] > 0 or len(seeds) < 10
