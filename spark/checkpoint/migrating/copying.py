@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from ....state.storage.files import Folder
     from ....state.storage.target_lock import Claim
-    from .plan import MigrationPlan, StorePlan
+    from .plan import MigrationPlan
     from .report import StoreReport
+    from .store_plan import StorePlan
 
 UNFINISHED = "stateshift_has_not_finished_this_copy_run_the_migration_again"
 """The first line of `metadata` in an unfinished copy: Spark's error shows it."""

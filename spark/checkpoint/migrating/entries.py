@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .plan import StorePlan
     from .providers import Provider
     from .row_encoder import Encoded
+    from .store_plan import StorePlan
 
     Numbers = NDArray[Any]
 

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from ..reader import SparkStore
     from ..spark_types import SparkType
     from ..store_files import Entries
-    from .plan import MigrationPlan, StorePlan
+    from .plan import MigrationPlan
     from .row_encoder import Encoded
+    from .store_plan import StorePlan
 
     Numbers = NDArray[Any]
     Write = Callable[[StorePlan, Encoded, Encoded, Numbers], None]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .plan import REPEATED, StorePlan
+from .plan import REPEATED
+from .store_plan import StorePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
