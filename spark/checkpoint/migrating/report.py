@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from .plan import REPEATED
-from .store_plan import StorePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .plan import MigrationPlan
+    from .store_plan import StorePlan
     from .variables import ProcessorPlan
 
 
