@@ -73,6 +73,7 @@ def damaged(draw, block):
     return {"cut out": block[:at] + block[at + 1 :], "cut off": block[:at], "leave": block}[way]
 
 
+@pytest.mark.slow
 def test_all_executors_agree_with_objects_on_intact_and_damaged_blocks():
     ways = Counter()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from a_few import a_few
 from pyspark.sql import functions as f
 from releases import has_spark
 
@@ -178,7 +179,7 @@ def streams_of(content_of, place):
     return content | {"files": lineage["files"]}
 
 
-@pytest.mark.parametrize(("parallelism", "max_parallelism"), [(1, 128), (3, 200)])
+@pytest.mark.parametrize(("parallelism", "max_parallelism"), [(1, 128), pytest.param(3, 200, marks=pytest.mark.slow)])
 def test_states_of_all_kinds_are_what_the_writer_makes_of_them(
     sources, tmp_path, content_of, parallelism, max_parallelism
 ):
@@ -492,7 +493,7 @@ LATE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("name", a_few(LATE))
 def test_rows_that_cannot_be_state_end_the_run_with_their_key_and_publish_nothing(spark, tmp_path, name):
     rows, arguments, words, key = LATE[name]
     table = spark.createDataFrame(rows, "key string, number bigint")

@@ -261,6 +261,7 @@ def test_a_copied_file_that_is_not_what_the_lineage_says_is_refused(counts, tmp_
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_for_a_while_is_asked_again(spark, counts, job_that, tmp_path, values_of):
     """A file lies where the target's folder was, until the second attempt."""
     target = tmp_path / "new"

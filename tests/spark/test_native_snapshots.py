@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import native_snapshots
 import pytest
+from a_few import a_few
 
 from stateshift import BigInt, Job, MigrationOptions, Operator, Repartition, Savepoint, ValueStateDescriptor, migrate
 from stateshift.state.savepoint.verify import verify
@@ -24,7 +25,7 @@ def streams_of(folder):
             for index, handle in native_snapshots.keyed_handles(folder).items()}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", native_snapshots.NAMES)
+@pytest.mark.parametrize("name", a_few(native_snapshots.NAMES))
 def test_spark_writes_what_one_process_writes(spark, facts_of, tmp_path, name):
     place, options = native_snapshots.snapshot(name), MigrationOptions(parallelism=5)
     before = facts_of(native_snapshots.home(name))
@@ -38,6 +39,7 @@ def test_spark_writes_what_one_process_writes(spark, facts_of, tmp_path, name):
     assert before == facts_of(native_snapshots.home(name))
 
 
+@pytest.mark.slow
 def test_keys_are_rewritten_from_a_database(spark, tmp_path):
     """Another number of key groups: every task reads every database."""
     place = native_snapshots.snapshot("rocksdb-incremental-rescaled-2-to-3")

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from a_few import a_few
 
 from stateshift import (
     IfTargetExists,
@@ -157,7 +158,7 @@ def run_until(tmp_path, source, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("survivors", ["names synced", "all names", "the last name, too"])
+@pytest.mark.parametrize("survivors", a_few(["names synced", "all names", "the last name, too"]))
 @pytest.mark.parametrize("if_exists", list(IfTargetExists))
 def test_what_a_power_cut_leaves_is_whole_or_absent_and_the_same_command_finishes_it(
     run_until, source, tmp_path, monkeypatch, if_exists, survivors

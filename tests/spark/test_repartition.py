@@ -88,6 +88,7 @@ def test_several_operators_go_through_one_shuffle_and_give_the_bytes_of_a_run_wi
     }
 
 
+@pytest.mark.slow
 def test_a_key_that_fails_and_keys_that_collide_end_the_run_with_their_facts(spark, source, load, tmp_path):
     """RUN-4: one fails where it is read, the other where it is written; nothing of either run is left."""
     module = load("users_job", users_job=USERS_JOB, texts=TEXTS.replace("13", "113"))

@@ -416,8 +416,7 @@ def test_a_source_on_a_store_that_is_given_under_any_name_is_no_target(s3, place
     refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", source_safety.WITH_SOURCE)
-@pytest.mark.parametrize("spelling", STRANGE)
+@pytest.mark.parametrize(("spelling", "verb"), some_of(STRANGE, source_safety.WITH_SOURCE))
 def test_a_spelling_that_stores_read_differently_harms_no_source(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), spell(STRANGE[spelling], place)
     before = source_safety.store_tree(s3.files, f"savepoints/{place}/sp")
@@ -456,8 +455,7 @@ def test_no_target_is_a_folder_of_a_store_that_handles_of_the_source_point_into(
         assert source_safety.names(outcome.text, target), outcome.text
 
 
-@pytest.mark.parametrize("end", ["sp", "sp/inner"])
-@pytest.mark.parametrize("verb", source_safety.WITH_SOURCE)
+@pytest.mark.parametrize(("end", "verb"), some_of(["sp", "sp/inner"], source_safety.WITH_SOURCE))
 def test_two_stores_may_have_a_bucket_and_a_folder_of_one_name(s3, other_s3, place, spell, verb, end):
     """They are two places, however alike they are called."""
     source, target = spell(STORE["s3"], place), other_s3.place(f"{place}/{end}")

@@ -6,6 +6,7 @@ import shutil
 
 import native_snapshots
 import pytest
+from a_few import a_few
 
 from stateshift import Savepoint
 from stateshift.spark import register
@@ -26,7 +27,7 @@ def as_row(value):
     return tuple(value) if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize("name", native_snapshots.NAMES)
+@pytest.mark.parametrize("name", a_few(native_snapshots.NAMES))
 def test_states_are_read_with_equal_contents(read, name):
     place = native_snapshots.snapshot(name)
     operator = Savepoint.open(place).operator(native_snapshots.KEYED)

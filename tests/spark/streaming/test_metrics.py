@@ -112,6 +112,7 @@ def test_progress_is_printed_by_batch_and_operator(query, spark):
     assert "amounts.max 200" in line
 
 
+@pytest.mark.slow
 def test_side_outputs_are_written_by_one_query(query):
     visits, written = query(COLUMNS), []
     visits.feed(("ann", 1, at(1)), ("bob", 200, at(2)))

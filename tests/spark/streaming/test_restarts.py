@@ -248,6 +248,7 @@ def test_the_checkpoint_is_no_savepoint_but_says_where_its_state_is(started):
         Savepoint.open(started.place / "checkpoint")
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_checkpoint_is_refused(started, accounts):
     shutil.copytree(started.place / "checkpoint", started.place / "copy")
     job = StreamJob(started.place / "state", started.place / "copy")

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import attrs
 import pytest
+from a_few import a_few
 from live_backends import BACKENDS
 
 from stateshift import (
@@ -522,7 +523,7 @@ def test_the_lineage_names_what_is_lazy(harness_of, tmp_path):
     assert said == Savepoint.open(tmp_path / "two").lineage.job
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", a_few(range(8), of=4))
 def test_random_writes_moves_and_restores_come_to_what_a_dict_has(harness_of, tmp_path, seed):
     chance, keys = random.Random(seed), "abcdefgh"  # noqa: S311 - drawn again by seed
     versions = [V1, V2, V3]

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from a_few import a_few
 from live_backends import BACKENDS
 
 from stateshift import (
@@ -107,7 +108,7 @@ def expected_states(operator):
 
 @JOB
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
-@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@pytest.mark.parametrize("parallelism", a_few([2, 1, 3]))
 def test_keyed_and_broadcast_state_and_timers_of_a_java_job(job, backend, parallelism):
     snapshot, operator = stored(job, "keyed-op")
     groups = snapshot.stored.max_parallelism
