@@ -69,6 +69,7 @@ def test_a_check_ends_with_the_status_of_its_decision(check):
     assert "accepted: " in accepted.stdout
 
 
+@pytest.mark.slow
 def test_what_is_not_seen_is_told_and_may_be_refused(check):
     seen = check("--query", "queries:other_column")
 

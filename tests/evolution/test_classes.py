@@ -63,6 +63,7 @@ def lives_on(kind, shape, change, data):
                 state = Takeover.of(takeover.state, takeover.new).start(Path(place) / f"v{version}-started", more)
 
 
+@pytest.mark.slow
 @half
 @given(st.sampled_from(runs.KINDS), bases(), st.data())
 def test_subclasses_live_on_whatever_becomes_of_them_rec_14(kind, base, data):

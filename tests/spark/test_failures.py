@@ -110,6 +110,7 @@ def test_what_a_killed_worker_has_finished_is_not_done_again(spark, counts, job_
     assert content_of(tmp_path / "new") == content_of(tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_every_time_ends_the_run(spark, counts, job_that, tmp_path, facts_of):
     source = counts(100)
     before = facts_of(source)

@@ -281,6 +281,7 @@ def test_a_serializer_that_cannot_read_what_it_writes_fails_the_proof(spark, cou
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_failure_that_is_no_error_of_ours_arrives_with_its_trace(spark, load, tmp_path):
     """A snapshot of a user, of a state that is kept, whose `write` breaks on the workers."""
     breaks = "def write(self, target):\n        if 'pyspark.worker' in sys.modules:\n            1 // 0"

@@ -319,6 +319,7 @@ def plain_key(key):
     return key.name if isinstance(key, Symbol | enum.Enum) else key
 
 
+@pytest.mark.slow
 def test_the_types_of_the_files_read_what_the_generic_readers_read(written):
     compared = 0
     for savepoint, file in written.values():

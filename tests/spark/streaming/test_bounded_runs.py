@@ -231,6 +231,7 @@ class Alarm(KeyedProcessFunction):
         yield 100
 
 
+@pytest.mark.slow
 def test_operator_state_and_timers_of_processing_time_that_are_not_due_are_kept(query, spark):
     names = query(COLUMNS)
     job = names.job(slots=1)

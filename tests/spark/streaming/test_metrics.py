@@ -94,6 +94,7 @@ def counts(row):
     return tuple(row[name] for name in ("slots", "rows", "late_rows", "timers", "results"))
 
 
+@pytest.mark.slow
 def test_progress_is_printed_by_batch_and_operator(query, spark):
     visits, told = query(COLUMNS), io.StringIO()
     visits.feed(("ann", 1, at(1)), ("bob", 200, at(2)))

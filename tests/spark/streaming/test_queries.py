@@ -65,6 +65,7 @@ def totals(job, query):
     return job.stream(query.frame()).key_by("user").process(Totals(), uid="totals", side_outputs=[BIG])
 
 
+@pytest.mark.slow
 def test_a_query_has_no_more_partitions_than_slots_or_cores(query, spark):
     visits = query("user string, amount long", slots=3)
     spark.conf.set("spark.sql.shuffle.partitions", "200")

@@ -658,6 +658,7 @@ def places_in(data, path=()):
         yield from places_in(value, (*path, name))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_whatever_is_changed_in_a_file_a_run_is_refused_or_does_the_same(data):
