@@ -106,8 +106,7 @@ class PartitionFiles:
         return in_blocks(self._last_of_each())
 
     def _of_snapshot(self, name: str) -> Iterator[Entries]:
-        is_large = self.folder.size(name) >= _COMPILED_BYTES
-        for keys, values in self._read(name, choose_executor(LOADING_BYTES if is_large else 0)):
+        for keys, values in self._read(name):
             if isinstance(values, list) and None in values:
                 kept = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
                 yield [key for key, _ in kept], [value for _, value in kept]
@@ -153,10 +152,9 @@ class PartitionFiles:
         changes = chain.from_iterable(zip(keys, values, strict=True) for keys, values in blocks)
         return ((number, key, value) for number, (key, value) in enumerate(changes))
 
-    def _read(
-        self, name: str, executor: ExecutorName = ExecutorName.PLAIN
-    ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes | None]]]:
+    def _read(self, name: str) -> Iterator[tuple[Sequence[bytes], Sequence[bytes | None]]]:
         with located(file=f"{self.label}/{name}"), self.folder.open_range(name) as file:
+            executor = choose_executor(LOADING_BYTES if file.size >= _COMPILED_BYTES else 0)
             for _, keys, values in changes_in(decompress(file), executor=executor):
                 if self.has_checksums:
                     changes = [_without_checksum(key, value) for key, value in zip(keys, values, strict=True)]

@@ -127,14 +127,14 @@ class Database:
             most = max(1, min(_MOST_ITEMS, 2 * most, _MOST_BYTES // largest))
         self._require_end(family, options, start, last)
 
-    def count(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> int:
-        """Return the number of entries of a column family; arguments and errors as in `items`."""
-        options = self._read_options(stop)
+    def count(self, family: str) -> int:
+        """Return the number of entries of a column family; errors as in `items`."""
+        options = self._read_options(None)
         count, last = 0, None
         with reported(self._versions):
-            for last in self._families[family].keys(from_key=start, read_opt=options):  # noqa: B007 - used below
+            for last in self._families[family].keys(read_opt=options):  # noqa: B007 - used below
                 count += 1
-        self._require_end(family, options, start, last)
+        self._require_end(family, options, None, last)
         return count
 
     def _read_options(self, stop: bytes | None) -> Any:
