@@ -10,6 +10,7 @@ later, so there all operators are on the second. Source: notes on Spark, 2.1, ru
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.errors import AnalysisException
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from .slot_runs import SlotRunner
 
@@ -33,6 +34,8 @@ VARIABLE = "stateshift_manifest"
 
 CARRIERS = (APPLY_IN_PANDAS, TRANSFORM)
 
+_POOL = "STATESHIFT_WORKERS"
+"""An environment variable that nothing reads: it tells Spark's pools of workers apart."""
 _ROWS = "rows binary, metrics string"
 _STATE = "manifest binary"
 
@@ -76,17 +79,30 @@ def carried(blobs: DataFrame, runner: SlotRunner, carrier: str, output_mode: str
         carrier: How Spark calls it.
         output_mode: The output mode of the query.
     """
+    grouped, mode = blobs.groupBy("slot_group"), output_mode.capitalize()
     if carrier == APPLY_IN_PANDAS:
-        grouped = blobs.groupBy("slot_group")
-        return grouped.applyInPandasWithState(
-            _in_pandas(runner), _ROWS, _STATE, output_mode.capitalize(), "ProcessingTimeTimeout"
-        )
+        with _workers_of_slots(blobs.sparkSession):
+            return grouped.applyInPandasWithState(_in_pandas(runner), _ROWS, _STATE, mode, "ProcessingTimeTimeout")
     require_libraries("an operator with transformWithState", "google.protobuf")
     from .processor import SlotProcessor
 
-    return blobs.groupBy("slot_group").transformWithState(
-        SlotProcessor(runner), _ROWS, output_mode.capitalize(), "ProcessingTime"
-    )
+    with _workers_of_slots(blobs.sparkSession):
+        return grouped.transformWithState(SlotProcessor(runner), _ROWS, mode, "ProcessingTime")
+
+
+@contextmanager
+def _workers_of_slots(spark: SparkSession) -> Iterator[None]:
+    """Let the functions that are made meanwhile run in other workers than all others.
+
+    Spark has a pool of workers for each environment, and a task gets any one of it. So a slot comes more often to the
+    process that has its state open, and workers that pack rows hold no state.
+    """
+    environment = spark.sparkContext.environment
+    environment[_POOL] = "slots"
+    try:
+        yield
+    finally:
+        environment.pop(_POOL, None)
 
 
 def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:

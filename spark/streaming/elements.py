@@ -16,14 +16,14 @@ from ...state.columnar.column_types import mismatches
 from ...state.columnar.encoded_keys import encoded_keys, key_column
 from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
 from ...state.streaming.slot import Elements
-from .packing import milliseconds
+from .packing import milliseconds, stable_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ...state.runtime.output_tag import OutputTag
-    from ...state.streaming.slot import SlotTask
+    from ...state.streaming.slot import KeyRun, SlotTask
 
 _TOLD_APART = (pa.types.is_integer, pa.types.is_string, pa.types.is_binary)
 """Whether Arrow tells values of a type apart as keys are; it does not with 0.0 and -0.0, which have other bytes."""
@@ -65,26 +65,46 @@ class ElementReader:
                     advice=f"rename or cast columns, or correct the type; the columns are {', '.join(schema.names)}",
                 )
 
-    def read(self, index: int, batch: pa.RecordBatch, *, by_key: bool = False) -> Elements:
+    def read(self, index: int, batch: pa.RecordBatch) -> Elements:
         """Return the elements of some rows of an input.
 
         Args:
             index: The number of the input.
             batch: The rows.
-            by_key: Whether the elements of a key come together, in their order, with one object as their key.
+        """
+        keys = None if self.key is None else live_values(self.key, self._keys(batch))
+        return self._elements(index, batch, keys)
+
+    def read_by_key(self, index: int, batch: pa.RecordBatch, max_parallelism: int) -> Elements:
+        """Return the elements of some rows of an input; those of a key come together, in their order.
+
+        States have nearly the same order, so that one access has just read what the next one needs.
+
+        Args:
+            index: The number of the input.
+            batch: The rows.
+            max_parallelism: The number of key groups.
         """
         if self.key is None:
-            keys = None
-        elif by_key:
-            batch, keys = self._by_key(batch)
-        else:
-            keys = live_values(self.key, self._keys(batch))
+            return self.read(index, batch)
+        order, firsts, counts = self._order(self._keys(batch))
+        column = self._keys(batch.take(pa.array(firsts)))
+        data, groups = encoded_keys(self.key, column, max_parallelism)
+        keys = live_values(self.key, column)
+        runs = list(zip(keys, groups.tolist(), data.to_pylist(), counts, strict=True))
+        return self._elements(
+            index, batch.take(pa.array(order)), list(chain.from_iterable(map(repeat, keys, counts))), runs
+        )
+
+    def _elements(
+        self, index: int, batch: pa.RecordBatch, keys: list[Any] | None, runs: list[KeyRun] | None = None
+    ) -> Elements:
         try:
             values = live_values(self.element, self._column(batch))
         except ValueNotConvertible as error:
             raise self._located(batch, error) from error
         times = milliseconds(batch.column(self.time_column)).to_pylist() if self.time_column else None
-        return Elements(index, keys, values, times)
+        return Elements(index, keys, values, times, runs)
 
     def _located(self, batch: pa.RecordBatch, error: ValueNotConvertible) -> ValueNotConvertible:
         """Return an error with the first row that has it."""
@@ -105,24 +125,17 @@ class ElementReader:
             return columns[0]
         return pa.StructArray.from_arrays(columns, names=list(self.columns))
 
-    def _by_key(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Any]]:
-        """Return the rows in the order of their keys, and the key of each.
-
-        States have nearly the same order, so that one access has just read what the next one needs.
-        """
-        column = self._keys(batch)
-        told_apart = column
-        if not any(is_kind(column.type) for is_kind in _TOLD_APART):
-            told_apart, _ = encoded_keys(self.key, column, 1)  # type: ignore[arg-type]
-        encoded = told_apart.dictionary_encode()
+    def _order(self, keys: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[int]]:
+        """Return the rows in the order of their keys; the first row and the number of rows of each key."""
+        if not any(is_kind(keys.type) for is_kind in _TOLD_APART):
+            keys, _ = encoded_keys(self.key, keys, 1)  # type: ignore[arg-type]  # there are keys
+        encoded = keys.dictionary_encode()
         ranks = np.empty(len(encoded.dictionary), np.int32)
         ranks[pc.sort_indices(encoded.dictionary)] = np.arange(len(ranks))
         codes = ranks[encoded.indices.to_numpy()]
-        order = np.argsort(codes, kind="stable")
+        order = stable_order(codes, len(ranks))
         counts = np.bincount(codes)
-        firsts = order[np.cumsum(counts) - counts]
-        keys = live_values(self.key, column.take(pa.array(firsts)))  # type: ignore[arg-type]
-        return batch.take(pa.array(order)), list(chain.from_iterable(map(repeat, keys, counts.tolist())))
+        return order, order[np.cumsum(counts) - counts], counts.tolist()
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         return key_column(self.key, [batch.column(name) for name in self.key_columns])  # type: ignore[arg-type]

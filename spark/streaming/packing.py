@@ -133,12 +133,17 @@ class Packing:
         column = key_column(self.key, [batch.column(name) for name in self.key_columns])
         _, groups = encoded_keys(self.key, column, max_parallelism)
         chosen = groups.astype(np.int64) * slots // max_parallelism
-        order = np.argsort(chosen, kind="stable")
+        order = stable_order(chosen, slots)
         taken = batch.take(pa.array(order))
         ends = np.searchsorted(chosen[order], np.arange(slots + 1))
         for slot in range(slots):
             if count := int(ends[slot + 1] - ends[slot]):
                 yield slot, taken.slice(int(ends[slot]), count)
+
+
+def stable_order(numbers: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
+    """Return the order of numbers from 0 to before `most`; numpy has a far shorter way for those of 16 bits."""
+    return np.argsort(numbers.astype(np.uint16) if most <= 1 << 16 else numbers, kind="stable")
 
 
 def milliseconds(column: pa.Array) -> pa.Array:

@@ -127,6 +127,14 @@ class KeyedStateBackend(ABC):
             ValueNotConvertible: The key does not fit the key type, or is in no key group of this subtask.
         """
 
+    def set_encoded_key(self, key: Any, group: int, data: bytes) -> None:
+        """Set the key that all handles follow, where its key group, one of this subtask, and its bytes are known.
+
+        Raises:
+            ValueNotConvertible: As for `set_current_key`.
+        """
+        self.set_current_key(key)
+
     @abstractmethod
     def unset_current_key(self) -> None:
         """Have no current key: every access of keyed state and timers raises `DeclarationError` until the next key."""

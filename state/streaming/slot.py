@@ -14,7 +14,7 @@ import pickle
 import uuid
 from contextlib import contextmanager
 from heapq import merge
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 Origin: TypeAlias = tuple[int | None, int, Any, Any]
 """Time stamp, number of the input, key and element."""
+KeyRun: TypeAlias = tuple[Any, int, bytes, int]
+"""A key, its key group, its bytes, and the number of elements that follow each other with it."""
 
-_NO_KEY = object()
-"""In place of a key, which may be None."""
 MIGRATED_PER_BATCH = 10_000
 """How many entries that nothing touches a slot migrates at the end of a batch, where states are migrated lazily."""
 
@@ -92,12 +92,14 @@ class Elements:
         keys: Their keys; None: the input has no keys.
         values: The elements.
         timestamps: Their time stamps in milliseconds; None: they have none.
+        runs: The keys in their order, where the elements of each come together; None: they do not.
     """
 
     index: int
     keys: Sequence[Any] | None
     values: Sequence[Any]
     timestamps: Sequence[int | None] | None = None
+    runs: Sequence[KeyRun] | None = None
 
     def __iter__(self) -> Iterator[Origin]:
         """Yield time stamp, input, key and value of each element."""
@@ -266,12 +268,16 @@ class SlotTask(FunctionSubtask):
     def _unordered(self, batch: Iterable[Elements]) -> None:
         process, set_key = self._running.process_element, self._key_setter()
         for elements in self._counted(batch):
-            current: Any = _NO_KEY
-            for row in elements:
+            rows = iter(elements)
+            for key, group, data, count in elements.runs or ():
+                self._row = None
+                self._backend.set_encoded_key(key, group, data)
+                for row in islice(rows, count):
+                    timestamp, index, _, value = self._row = row
+                    process(value, timestamp, index)
+            for row in rows:
                 timestamp, index, key, value = self._row = row
-                if key is not current:
-                    set_key(index, key)
-                    current = key
+                set_key(index, key)
                 process(value, timestamp, index)
 
     def _key_setter(self) -> Callable[[int, Any], None]:

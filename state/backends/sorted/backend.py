@@ -97,6 +97,9 @@ class SortedStateBackend(KeyedStateBackend):
     def set_current_key(self, key: Any) -> None:
         self._current.set(key)
 
+    def set_encoded_key(self, key: Any, group: int, data: bytes) -> None:
+        self._current.set_encoded(key, group, data)
+
     def unset_current_key(self) -> None:
         self._current.unset()
 

@@ -19,7 +19,7 @@ from ...entry_keys import is_ambiguous, length_bytes
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...savepoint.entries import each_separated
 from ...transcode.objects import SEPARATOR
-from .key_bytes import VOID_BYTES, codec, decoder, encoder, exact_type, namespace_bytes
+from .key_bytes import VOID_BYTES, codec, decoder, encoder, exact_integers, namespace_bytes
 from .store import prefix_end
 
 if TYPE_CHECKING:
@@ -106,14 +106,18 @@ class _SortedSingle(_SortedState):
 
 
 class SortedValueState(_SortedSingle, ValueState[Any]):
-    """Value state in a sorted store. Its two hot methods do without helpers."""
+    """Value state in a sorted store. Its two hot methods do without helpers.
 
-    __slots__ = ("_default", "_exact")
+    A number that was written last is an object until another key is written: a number that changes with every element
+    of a key is encoded once for all of them.
+    """
+
+    __slots__ = ("_default", "_least", "_most")
 
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
         self._default = descriptor.default_value
-        self._exact = exact_type(descriptor.state_serializer())
+        self._least, self._most = exact_integers(descriptor.state_serializer())
 
     def value(self) -> Any:
         table, address = self._table, self._current.void if self._is_void else self._address()
@@ -126,12 +130,16 @@ class SortedValueState(_SortedSingle, ValueState[Any]):
         if value is None:
             self.clear()
             return
+        table, address = self._table, self._current.void if self._is_void else self._address()
+        is_held = type(value) is int and self._least <= value <= self._most
+        if is_held and table.held_at is address:
+            table.held, table.owed = value, self._encode
+            return
         data = self._encode(value)
         if len(data) > MAX_VALUE_BYTES:
             self._refuse(len(data))
-        table, address = self._table, self._current.void if self._is_void else self._address()
         table.put(address, data)
-        if type(value) is self._exact:
+        if is_held:
             table.held, table.held_at = value, address
 
 

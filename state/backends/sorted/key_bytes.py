@@ -74,9 +74,12 @@ def encoder(serializer: _Writer, state: str = "") -> Callable[[Any], bytes]:
     return packed
 
 
-def exact_type(serializer: TypeSerializer[Any]) -> type | None:
-    """Return the type of which values are read as they were written, and do not change; None: there is none."""
-    return int if isinstance(serializer, NumberSerializer) and not serializer.is_rounded else None
+def exact_integers(serializer: TypeSerializer[Any]) -> tuple[int, int]:
+    """Return the least and the greatest `int` that are written and read as they are; (1, 0): there are none."""
+    if not isinstance(serializer, NumberSerializer) or serializer.is_rounded:
+        return 1, 0
+    most = 1 << (8 * serializer.row.size - 1)
+    return -most, most - 1
 
 
 def decoder(serializer: TypeSerializer[Any]) -> Callable[[bytes | bytearray], Any]:
@@ -196,6 +199,13 @@ class CurrentKey:
         self.plain, self.framed, self.void = self.encoded(key)
         self.key = key
 
+    def set_encoded(self, key: Any, group: int, data: bytes) -> None:
+        """Change the current key to one whose key group, which is of this subtask, and bytes are known."""
+        if len(data) > MAX_VALUE_BYTES:
+            self._refuse(key, len(data))
+        self.plain, self.framed, self.void = self._places(group, data)
+        self.key = key
+
     def encoded(self, key: Any) -> tuple[bytes, bytes, bytes]:
         """Return `plain`, `framed` and `void` of a key.
 
@@ -209,17 +219,23 @@ class CurrentKey:
                 return found
         data = self._encode(key)
         if len(data) > MAX_VALUE_BYTES:
-            with located(key=shown(key)):
-                require_room(len(data), is_key=True)
+            self._refuse(key, len(data))
         group = self._group_of(key)
         require_own(key, group, self._key_groups)
-        plain = group.to_bytes(self.prefix, "big") + data
-        found = plain, plain + length_bytes(len(data)) if self._is_variable else plain, plain + VOID_BYTES
+        found = self._places(group, data)
         if is_remembered:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[key] = found
         return found
+
+    def _places(self, group: int, data: bytes) -> tuple[bytes, bytes, bytes]:
+        plain = group.to_bytes(self.prefix, "big") + data
+        return plain, plain + length_bytes(len(data)) if self._is_variable else plain, plain + VOID_BYTES
+
+    def _refuse(self, key: Any, size: int) -> None:
+        with located(key=shown(key)):
+            require_room(size, is_key=True)
 
 
 def namespace_bytes(serializer: TypeSerializer[Any], namespace: Any) -> bytes:

@@ -13,7 +13,7 @@ from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ...transcode.objects import SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ...rocksdb.database import Items
     from .store import SortedTable
@@ -57,19 +57,23 @@ class CachedTable:
     Attributes:
         held_at: The key of the last change, if its value is `held`, too; else None.
         held: That value as an object, which a handle has put there.
+        owed: Encodes it, if it has changed since it was put: to as many bytes as it had then. Else None.
     """
 
-    __slots__ = ("_cache", "_changed", "_table", "_written", "held", "held_at")
+    __slots__ = ("_cache", "_changed", "_table", "_written", "held", "held_at", "owed")
 
     def __init__(self, table: SortedTable, cache: WriteCache) -> None:
         self._table, self._cache = table, cache
         self.held_at: bytes | None = None
         self.held: Any = None
+        self.owed: Callable[[Any], bytes] | None = None
         self._changed: dict[bytes, bytes | bytearray | None] = {}
         self._written: dict[bytes, bytes | bytearray | None] = {}
 
     def get(self, key: bytes) -> bytes | bytearray | None:
         """Return the value of a key, which must not be changed; None where it has none."""
+        if self.owed is not None:
+            self._let_go()
         found = self._changed.get(key, _UNKNOWN)
         if found is _UNKNOWN:
             found = self._written.get(key, _UNKNOWN)
@@ -79,7 +83,9 @@ class CachedTable:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None removes it."""
-        changed, self.held_at = self._changed, None
+        if self.held_at is not None:
+            self._let_go()
+        changed = self._changed
         before = changed.get(key)
         changed[key] = value
         size = 0 if value is None else len(value)
@@ -96,6 +102,8 @@ class CachedTable:
         Raises:
             ValueNotConvertible: All elements together are too large for an entry.
         """
+        if self.held_at is not None:
+            self._let_go()
         value = self._changed.get(key)
         if value is None:
             value = self.get(key)
@@ -122,7 +130,14 @@ class CachedTable:
 
     def flush(self) -> None:
         """Write all changes to the store; lists that grow go on growing where they are."""
+        self._let_go()
         changed = self._changed
         if changed:
             self._table.write({key: None if value is None else bytes(value) for key, value in changed.items()})
             self._written, self._changed = changed, {}
+
+    def _let_go(self) -> None:
+        """Hold no value; put the bytes of the held one where those of an earlier one are."""
+        if self.owed is not None and self.held_at is not None:
+            self._changed[self.held_at] = self.owed(self.held)
+        self.held_at = self.owed = None

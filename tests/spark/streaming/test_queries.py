@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -104,6 +105,38 @@ def test_state_of_all_kinds_lasts_over_batches_and_restarts(query, carrier):
         ("cy", 4, ("cy", 4), (4,)),
     ])  # fmt: skip
     assert [("big", ("ann", 500))] == [(row[4], tuple(row[5])) for row in rows if row[4] is not None]
+
+
+@attrs.frozen
+class FromProcess:
+    user: str
+    pid: int
+
+
+class Processes(KeyedProcessFunction):
+    """Emits whether an element came from another process, and what this one calls its pool."""
+
+    def process_element(self, value: FromProcess, ctx: Any) -> Iterator[tuple[bool, str]]:
+        yield value.pid != os.getpid(), os.environ.get("STATESHIFT_WORKERS", "")
+
+
+def with_process(batches):
+    for batch in batches:
+        here = pa.array([os.getpid()] * batch.num_rows, pa.int64())
+        yield pa.RecordBatch.from_arrays([batch.column(0), here], names=["user", "pid"])
+
+
+def test_workers_that_hold_state_do_nothing_else(query, carrier):
+    visits = query("user string", carrier=carrier)
+    visits.feed(*((f"user {number}",) for number in range(8)))
+    visits.feed(*((f"user {number}",) for number in range(8)))
+
+    def made(job, query):
+        rows = query.frame().mapInArrow(with_process, "user string, pid long")
+        return job.stream(rows).key_by("user").process(Processes(), uid="processes")
+
+    visits.run(made)
+    assert [(True, "slots")] * 16 == [tuple(row[:2]) for row in visits.results()]
 
 
 class Sessions(KeyedProcessFunction):

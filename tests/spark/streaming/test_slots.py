@@ -34,6 +34,8 @@ from stateshift.spark.streaming.elements import ElementReader
 from stateshift.spark.streaming.ordering import in_order
 from stateshift.spark.streaming.packing import milliseconds
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
+from stateshift.state.entry_keys import encode
+from stateshift.state.key_groups import key_group, key_hasher
 from stateshift.state.streaming.slot import InputSpec
 
 
@@ -474,17 +476,39 @@ def time_of(row):
 
 @pytest.mark.parametrize(
     "keys",
-    [[0.0, -0.0, 1.5, -0.0, 0.0], [b"a", b"", b"a"], [True, False, True]],
-    ids=["float", "bytes", "bool"],
+    [[0.0, -0.0, 1.5, -0.0, 0.0], [b"a", b"", b"a"], [True, False, True], ["é", "e", "", "é"], [7, -(1 << 40), 7]],
+    ids=["float", "bytes", "bool", "text", "int"],
 )
 def test_keys_that_have_other_bytes_are_other_keys(keys):
     serializer = serializer_for(type(keys[0]))
     reader = ElementReader(serializer, ("key",), serializer, ("key",), "")
-    found = reader.read(0, pa.RecordBatch.from_pydict({"key": keys}), by_key=True)
+    found = reader.read_by_key(0, pa.RecordBatch.from_pydict({"key": keys}), 300)
     assert [repr(key) for key in found.keys] == [repr(value) for value in found.values]
     assert sorted(map(repr, keys)) == sorted(map(repr, found.keys))
     runs = [repr(key) for at, key in enumerate(found.keys) if not at or repr(found.keys[at - 1]) != repr(key)]
     assert len(runs) == len(set(runs))
+    assert_runs(found, serializer)
+
+
+def assert_runs(elements, serializer):
+    """Assert that the runs of elements are what a backend makes of their keys one by one."""
+    hashed = key_hasher(serializer)
+    assert elements.runs == [
+        (key, key_group(hashed(key), 300), encode(serializer, key), count) for key, _, _, count in elements.runs
+    ]
+    assert [repr(key) for key, _, _, count in elements.runs for _ in range(count)] == list(map(repr, elements.keys))
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.integers(-2, 2)), min_size=1, max_size=20))
+def test_keys_of_several_columns_come_in_runs_with_their_bytes_and_key_groups(keys):
+    serializer = serializer_for(tuple[str, int])
+    reader = ElementReader(serializer_for(int), ("value",), serializer, ("name", "number"), "")
+    names, numbers = zip(*keys, strict=True)
+    rows = {"name": names, "number": pa.array(numbers, pa.int64()), "value": range(len(keys))}
+    found = reader.read_by_key(0, pa.RecordBatch.from_pydict(rows), 300)
+    assert_runs(found, serializer)
+    wanted = {key: [at for at, one in enumerate(keys) if one == key] for key in keys}
+    assert wanted == {key: [v for k, v in zip(found.keys, found.values, strict=True) if k == key] for key in keys}
 
 
 def test_results_become_rows_before_all_of_them_are_there(tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sorted_dict import DictStore
 
 from stateshift import (
@@ -22,6 +24,8 @@ from stateshift import (
 )
 from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.sorted.backend import SortedStateBackend
+from stateshift.state.entry_keys import encode
+from stateshift.state.key_groups import key_group, key_hasher
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.savepoint.keyed_readers import keyed_reader
@@ -394,3 +398,49 @@ def test_a_value_that_is_written_again_and_again_waits_for_one_batch():
     backend.flush()
     assert store.table("count").batches == [1]
     assert state.value() == 999
+
+
+STEPS = ("one", "two", "clear", "flush", "freeze", "keys")
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(-3, 3)), max_size=30), st.booleans())
+def test_a_number_that_changes_again_and_again_is_what_it_was_set_to_last(steps, is_full):
+    backend = on_dict(key=str, cache_bytes=300 if is_full else 1 << 20)
+    serializer, hashed = serializer_for(str), key_hasher(serializer_for(str))
+    state = backend.get_or_create_keyed_state(ValueStateDescriptor("count", int))
+    wanted, current = {}, None
+    for step, number in steps:
+        if step in {"one", "two"}:
+            if step != current:
+                current = step
+                backend.set_encoded_key(step, key_group(hashed(step), 4), encode(serializer, step))
+            state.update(number)
+            wanted[step] = number
+        elif step == "clear" and current:
+            state.clear()
+            wanted.pop(current, None)
+        elif step == "flush":
+            backend.flush()
+        elif step == "freeze":
+            assert len(contents(backend.freeze())) == len({key_group(hashed(key), 4) for key in wanted})
+        elif step == "keys":
+            assert sorted(backend.get_keys("count", None)) == sorted(wanted)
+        if current:
+            assert state.value() == wanted.get(current)
+    for key in ("one", "two"):
+        backend.set_current_key(key)
+        assert state.value() == wanted.get(key)
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, "x", 0.5], ids=["above", "below", "text", "float"])
+def test_a_number_that_does_not_fit_is_refused_at_once_whatever_was_written_before(backend_of, value):
+    backend = backend_of()
+    state = backend.get_or_create_keyed_state(ValueStateDescriptor("count", int))
+    backend.set_current_key(1)
+    for fits in (5, (1 << 63) - 1, -(1 << 63)):
+        state.update(fits)
+        with pytest.raises(ValueNotConvertible, match="count"):
+            state.update(value)
+        assert state.value() == fits
+    state.update(True)
+    assert type(state.value()) is int
