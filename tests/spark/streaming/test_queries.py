@@ -120,16 +120,15 @@ class Processes(KeyedProcessFunction):
         yield value.pid != os.getpid(), os.environ.get("STATESHIFT_WORKERS", "")
 
 
-def with_process(batches):
-    for batch in batches:
-        here = pa.array([os.getpid()] * batch.num_rows, pa.int64())
-        yield pa.RecordBatch.from_arrays([batch.column(0), here], names=["user", "pid"])
-
-
 def test_workers_that_hold_state_do_nothing_else(query, carrier):
     visits = query("user string", carrier=carrier)
     visits.feed(*((f"user {number}",) for number in range(8)))
     visits.feed(*((f"user {number}",) for number in range(8)))
+
+    def with_process(batches):
+        for batch in batches:
+            here = pa.array([os.getpid()] * batch.num_rows, pa.int64())
+            yield pa.RecordBatch.from_arrays([batch.column(0), here], names=["user", "pid"])
 
     def made(job, query):
         rows = query.frame().mapInArrow(with_process, "user string, pid long")
