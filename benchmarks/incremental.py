@@ -1,6 +1,6 @@
 """How much incremental checkpoints write: a share of random keys changes before each, on RocksDB.
 
-    python -m benchmarks.incremental [--keys 1000000] [--checkpoints 60] [--changed 0.01] [--level] [--json]
+    python -m benchmarks.incremental [--keys 1000000] [--checkpoints 60] [--changed 0.01] [--key-ranges 8] [--level]
 
 The share is the bytes that a checkpoint writes, as part of the size of all files of the first one. A checkpoint is
 counted as a full rewrite if it writes half of that or more. Memory is that of the process, at its largest.
@@ -44,11 +44,11 @@ OPERATOR = Operator("bench", key=int)
 
 
 @contextmanager
-def rocksdb_backend(options: dict[str, Any]) -> Iterator[EmbeddedRocksDBStateBackend]:
+def rocksdb_backend(options: dict[str, Any], key_ranges: int = 1) -> Iterator[EmbeddedRocksDBStateBackend]:
     """Make a backend with incremental checkpoints, and dispose of it."""
     values = {"execution.checkpointing.incremental": True, **options}
-    configuration = Configuration.of(values, environment={})
-    backend = EmbeddedRocksDBStateBackend(serializer_for(int), GROUPS, range(GROUPS), configuration=configuration)
+    configuration, of_all = Configuration.of(values, environment={}), (serializer_for(int), GROUPS, range(GROUPS))
+    backend = EmbeddedRocksDBStateBackend(*of_all, configuration=configuration, key_ranges=key_ranges)
     try:
         yield backend
     finally:
@@ -91,10 +91,12 @@ def taken(storage: CheckpointStorage, backend: KeyedStateBackend) -> Taken:
     return Taken(getattr(handle, "checkpointed_bytes", size), size, synchronous_s, asynchronous_s)
 
 
-def measure(keys: int, checkpoints: int, changed: float, options: dict[str, Any]) -> dict[str, Any]:
+def measure(
+    keys: int, checkpoints: int, changed: float, options: dict[str, Any], key_ranges: int = 1
+) -> dict[str, Any]:
     """Return the shares of the checkpoints, and what else is of interest."""
     chance, shares, pauses = random.Random(1), [], []  # noqa: S311 - no secret
-    with tempfile.TemporaryDirectory() as place, rocksdb_backend(options) as backend:
+    with tempfile.TemporaryDirectory() as place, rocksdb_backend(options, key_ranges) as backend:
         state: Any = backend.get_or_create_keyed_state(ValueStateDescriptor("value", str))
         for key in range(keys):
             backend.set_current_key(key)
@@ -130,9 +132,10 @@ def main() -> None:
     parser.add_argument("--checkpoints", type=int, default=60)
     parser.add_argument("--changed", type=float, default=0.01)
     parser.add_argument("--level", action="store_true", help="with compaction by levels, Flink's default")
+    parser.add_argument("--key-ranges", type=int, default=8, help="8 as on Spark; 1 as with checkpoints for Flink")
     chosen = arguments_of(parser)
     options = {"state.backend.rocksdb.compaction.style": "LEVEL"} if chosen.level else {}
-    found = measure(chosen.keys, chosen.checkpoints, chosen.changed, options)
+    found = measure(chosen.keys, chosen.checkpoints, chosen.changed, options, chosen.key_ranges)
     if chosen.json:
         print(json.dumps(found))
         return

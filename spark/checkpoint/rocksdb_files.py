@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, cause_text, located
-from ...state.backends.rocksdb.store import reported as reported_writing
+from ...state.backends.rocksdb.tables import reported as reported_writing
 from ...state.rocksdb.database import CURRENT, Database, FileNames, open_database, open_live, reported, require_library
 from ...state.rocksdb.options_file import DEFAULT_FAMILY
 from ...state.storage.files import Folder

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 _DEFAULTS = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": True}
 """What holds on Spark where nothing is configured."""
+_KEY_RANGES = 8
+"""Into how many parts a slot divides a large state: one batch writes an eighth of it at most, besides what changed."""
 
 
 class StreamJob:
@@ -121,7 +123,7 @@ class StreamJob:
         self.token = uuid.uuid4().hex
         self.plan = Plan(
             RunFacts(self.state_dir, self.token),
-            configured_backend(self.configuration),
+            configured_backend(self.configuration, key_ranges=_KEY_RANGES),
             output_mode,
             blob_bytes,
         )

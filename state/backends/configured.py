@@ -20,17 +20,21 @@ if TYPE_CHECKING:
 
 
 def configured_backend(
-    configuration: Configuration,
+    configuration: Configuration, *, key_ranges: int = 1
 ) -> Callable[[TypeSerializer[Any], int, range], KeyedStateBackend]:
     """Return what creates the backends that `state.backend.type` names, such as for `KeyedProcessHarness(backend=…)`.
 
     It is called with the serializer of the keys, the number of key groups, and those of a subtask.
+
+    Args:
+        configuration: The configuration.
+        key_ranges: Into how many parts RocksDB divides large states, as for `EmbeddedRocksDBStateBackend`.
     """
     if configuration["state.backend.type"] == "hashmap":
         return HashMapStateBackend
     from .rocksdb.backend import EmbeddedRocksDBStateBackend  # its library is optional
 
-    return partial(EmbeddedRocksDBStateBackend, configuration=configuration)
+    return partial(EmbeddedRocksDBStateBackend, configuration=configuration, key_ranges=key_ranges)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import attrs
 from ...serializers.errors import CorruptSavepoint, LibraryNotFound, UnsupportedFormat, located
 from .manifest import require_whole_manifest
 from .options_file import DEFAULT_FAMILY, print_options, read_options
+from .ranges import families_of_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -93,24 +94,30 @@ class Database:
     """A database that is open for reading. Created with `open_database`.
 
     Attributes:
-        families: The names of the column families, without `default`.
+        families: The names of the tables: of the column families, without `default`, but for those that are ranges of a
+            table, which has its own name.
     """
 
     def __init__(self, library: Any, families: Mapping[str, Any], versions: str) -> None:
         self._library, self._families, self._versions = library, families, versions
-        self.families = frozenset(families) - {DEFAULT_FAMILY}
+        self._tables = families_of_tables(families)
+        self.families = frozenset(self._tables) - {DEFAULT_FAMILY}
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
-        """Yield the entries of a column family in the order of their keys, some at a time.
+        """Yield the entries of a table in the order of their keys, some at a time.
 
         Args:
-            family: The name of the column family.
+            family: The name of the table.
             start: The first key, inclusive; None: from the beginning.
             stop: The last key, exclusive; None: to the end.
 
         Raises:
             CorruptSavepoint: A block is damaged.
         """
+        for part in self._tables[family]:
+            yield from self._items(part, start, stop)
+
+    def _items(self, family: str, start: bytes | None, stop: bytes | None) -> Iterator[Items]:
         options = self._read_options(stop)
         with reported(self._versions):
             items = self._families[family].items(from_key=start, read_opt=options)
@@ -128,7 +135,10 @@ class Database:
         self._require_end(family, options, start, last)
 
     def count(self, family: str) -> int:
-        """Return the number of entries of a column family; errors as in `items`."""
+        """Return the number of entries of a table; errors as in `items`."""
+        return sum(map(self._count, self._tables[family]))
+
+    def _count(self, family: str) -> int:
         options = self._read_options(None)
         count, last = 0, None
         with reported(self._versions):

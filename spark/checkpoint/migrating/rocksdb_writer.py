@@ -26,7 +26,7 @@ import attrs
 import numpy as np
 
 from ....serializers.errors import MigrationFailed
-from ....state.backends.rocksdb.store import reported
+from ....state.backends.rocksdb.tables import reported
 from ....state.rocksdb.database import CURRENT, FileNames, require_library
 from ....state.storage.files import Folder
 from ..rocksdb_files import METADATA, TABLES

@@ -6,6 +6,8 @@ import shutil
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from ...key_groups import prefix_size
+from ...rocksdb.ranges import KeyRanges
 from ...rocksdb.workspace import LiveFolder
 from ...savepoint.database_files import database_placed
 from ...savepoint.database_stream import common, require_same_states
@@ -37,6 +39,8 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         key_groups: Those of this subtask.
         configuration: The configuration; by default that of the environment.
         options_factory: Changes the options of RocksDB; it replaces that of the configuration.
+        key_ranges: Into how many parts, by key groups, each state is divided that has 32 MB of files or more, so that a
+            checkpoint after a merge has a part of it again, and not all. Flink restores a checkpoint only if it is 1.
 
     Raises:
         LibraryNotFound: `rocksdict` is not installed.
@@ -52,11 +56,13 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         *,
         configuration: Configuration | None = None,
         options_factory: RocksDBOptionsFactory | None = None,
+        key_ranges: int = 1,
     ) -> None:
         configuration = Configuration.of() if configuration is None else configuration
         self._options = DatabaseOptions(configuration, options_factory)
         self._place = LiveFolder(configuration[f"{PREFIX}localdir"] or "")
-        self._database = RocksDBStore.new(self._place.path / "db", self._options)
+        self._ranges = KeyRanges(key_groups, prefix_size(max_parallelism), key_ranges)
+        self._database = RocksDBStore.new(self._place.path / "db", self._options, self._ranges)
         self._strategy = DatabaseCheckpointStrategy(
             self,
             incremental=configuration["execution.checkpointing.incremental"],
@@ -95,14 +101,13 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         header = read_header(chosen, folder)
         place, sizes = self._place.path / "restored", {file.name: file.stream.size for file in chosen.files}
         with database_placed(chosen, folder, place) as names:
-            restored = RocksDBStore.restored(place, self._options, names, sizes)
+            restored = RocksDBStore.restored(place, self._options, self._ranges, names, sizes)
         self._database.close()
         shutil.rmtree(self._database.folder, ignore_errors=True)
         self._store = self._database = restored
         require_same_states(header, restored.families)
         for info in header.states:
             self.add_stored(info)
-        self._database.clip(*self._bounds())
         if chosen.key_groups == self.key_groups:
             self._strategy.take_over(chosen)
         return [handle for handle in handles if handle is not chosen]

@@ -11,6 +11,7 @@ import attrs
 
 from ....serializers.errors import DeclarationError, shown
 from ...rocksdb.database import require_library
+from ...rocksdb.ranges import key_groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from ..configuration import Configuration
 
 PREFIX = "state.backend.rocksdb."
-_SORTED_RUNS, _SLOW_AFTER = 12, 16
+_SORTED_RUNS, _SORTED_RUNS_OF_PART, _SLOW_AFTER = 12, 16, 16
 """With universal compaction a read looks into up to 12 files, which filters make cheap. RocksDB's default of 4 writes
-almost three times as much into incremental checkpoints (`benchmarks.incremental`)."""
+almost three times as much into incremental checkpoints (`benchmarks.incremental`). Of the parts of a divided state each
+is merged at another time, so with 12 every second checkpoint would have a merged part; with 16 most have none."""
 _COMPRESSION = {
     "NO_COMPRESSION": "none",
     "SNAPPY_COMPRESSION": "snappy",
@@ -106,8 +108,8 @@ class DatabaseOptions:
     def apply(self, database: Any, families: Mapping[str, Any]) -> None:
         """Change the options of a stored database, and those of its column families."""
         self.database(database)
-        for family in families.values():
-            self.column_family(family)
+        for name, family in families.items():
+            self.column_family(name, family)
 
     def database(self, options: Any = None) -> Any:
         """Return the options of the database: the given ones, changed, or new ones."""
@@ -128,8 +130,8 @@ class DatabaseOptions:
             options.set_write_buffer_manager(self._memory.buffers)
         return options
 
-    def column_family(self, options: Any = None) -> Any:
-        """Return the options of a column family: the given ones, changed, or new ones."""
+    def column_family(self, name: str, options: Any = None) -> Any:
+        """Return the options of the column family of a name: the given ones, changed, or new ones."""
         library, value = self._library, self._value
         options = library.Options(raw_mode=True) if options is None else options
         style = value("compaction.style").lower()
@@ -138,9 +140,10 @@ class DatabaseOptions:
         else:
             options.set_compaction_style(getattr(library.DBCompactionStyle, style)())
         if style == "universal":
-            options.set_level_zero_file_num_compaction_trigger(_SORTED_RUNS)
-            options.set_level_zero_slowdown_writes_trigger(_SORTED_RUNS + _SLOW_AFTER)
-            options.set_level_zero_stop_writes_trigger(_SORTED_RUNS + 2 * _SLOW_AFTER)
+            runs = _SORTED_RUNS if key_groups_of(name) is None else _SORTED_RUNS_OF_PART
+            options.set_level_zero_file_num_compaction_trigger(runs)
+            options.set_level_zero_slowdown_writes_trigger(runs + _SLOW_AFTER)
+            options.set_level_zero_stop_writes_trigger(runs + 2 * _SLOW_AFTER)
         options.set_level_compaction_dynamic_level_bytes(value("compaction.level.use-dynamic-size"))
         options.set_target_file_size_base(value("compaction.level.target-file-size-base"))
         options.set_max_bytes_for_level_base(value("compaction.level.max-size-level-base"))

@@ -1,186 +1,36 @@
-"""A sorted store in RocksDB: one column family for each state, and nothing in a write-ahead log.
+"""A sorted store in RocksDB, with nothing in a write-ahead log: what is lost with a process comes from a checkpoint.
 
-What is lost with a process is restored from a checkpoint, so RocksDB writes no log, as with Flink.
+A state is a column family of its name. RocksDB merges the files of a family as a whole: now and then a checkpoint would
+have everything in it again. So a store may divide large states by key groups, and each part is merged at another time.
 """
 
 from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ....serializers.errors import DeclarationError, NoSpaceLeft, StateShiftError, StorageFailed
+from ....serializers.errors import DeclarationError
 from ...rocksdb.database import open_live, require_library
 from ...rocksdb.options_file import DEFAULT_FAMILY
+from ...rocksdb.ranges import families_of_tables, family_of, key_groups_of, table_of
+from .loading import Loading
+from .tables import Family, RocksDBTable, RocksDBView, reported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ...rocksdb.database import FileNames, Items
+    from ...rocksdb.database import FileNames
+    from ...rocksdb.ranges import KeyRanges
     from ...savepoint.blocks import Block
     from .options import DatabaseOptions
 
-_LEAST_ITEMS, _MOST_ITEMS = 16, 512
 _READAHEAD_BYTES = 1 << 20
-_FILE_BYTES, _FEW_ENTRIES = 64 << 20, 256
-"""Of the files that are loaded: their size, as RocksDB's own, and how many entries of a key group are worth one."""
+_LARGE_BYTES = 32 << 20
+"""From which size on a state is divided: smaller ones would only be more files in each checkpoint."""
 _AFTER_ALL_KEYS = b"\xff"
 """The first byte of a key is that of its key group, below 0x80."""
-
-
-class RocksDBTable:
-    """A column family.
-
-    Args:
-        family: The column family.
-        write: Writes a batch.
-        new_batch: Returns an empty batch of the column family.
-        new_read_options: Returns options for an iterator.
-    """
-
-    def __init__(
-        self,
-        family: Any,
-        write: Callable[[Any], None],
-        new_batch: Callable[[], Any],
-        new_read_options: Callable[[], Any],
-    ) -> None:
-        self._family, self._write, self._new_batch = family, write, new_batch
-        self._new_read_options = new_read_options
-        self._readers = 0
-        self.get: Callable[[bytes], bytes | None] = family.get
-        self.close: Callable[[], None] = family.close
-        self.ingest: Callable[[list[str], Any], None] = family.ingest_external_file
-
-    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Set the values of some keys as one batch; None removes a key."""
-        batch = self._new_batch()
-        for key, value in changes.items():
-            if value is None:
-                batch.delete(key)
-            else:
-                batch[key] = value
-        self._write(batch)
-
-    def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
-        """Yield the entries from `start` to before `stop` in the order of their keys, some at a time."""
-        options = self._new_read_options()
-        options.set_total_order_seek(True)
-        options.set_iterate_upper_bound(stop)
-        self._readers += 1
-        try:
-            with reported("read its files"):
-                iterator = self._family.iter(options)
-                iterator.seek(start)
-            most = _LEAST_ITEMS
-            while True:
-                with reported("read its files"):
-                    found = _taken(iterator, most)
-                if not found[0]:
-                    return
-                yield found
-                most = min(2 * most, _MOST_ITEMS)
-        finally:
-            self._readers -= 1
-
-    @property
-    def is_read(self) -> bool:
-        """Whether an iteration has not come to its end."""
-        return self._readers > 0
-
-
-class RocksDBView:
-    """The column families at one moment: an iterator of RocksDB goes on seeing what there was when it was made.
-
-    A snapshot of rocksdict 0.3.29 is of no use for this: its iterators see later changes.
-    """
-
-    def __init__(self, iterators: dict[str, Any]) -> None:
-        self._iterators, self._lock = iterators, Lock()
-        self.families = frozenset(iterators)
-
-    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
-        """Yield the entries of a column family in a range of keys, in order; None: without a limit.
-
-        Raises:
-            StateShiftError: The view was released.
-        """
-        at = start or b""
-        while True:
-            with self._lock, reported("read its files"):
-                if not self._iterators:
-                    raise StateShiftError("the snapshot was released before it was written")
-                iterator = self._iterators[family]
-                iterator.seek(at)
-                found = _taken(iterator, _MOST_ITEMS, stop)
-            if not found[0]:
-                return
-            yield found
-            at = found[0][-1] + b"\0"
-
-    @property
-    def is_released(self) -> bool:
-        """Whether nothing can be read any more."""
-        return not self._iterators
-
-    def release(self) -> None:
-        """Release what RocksDB kept for this view."""
-        with self._lock:
-            self._iterators.clear()
-
-
-class _Loading:
-    """Puts entries into a column family as files, which RocksDB takes as they are; see `RocksDBStore.loading`.
-
-    Args:
-        table: The table of the column family.
-        path: The path of the first file; a number is appended to it.
-        options: The options of the column family, as those of a database.
-    """
-
-    def __init__(self, table: RocksDBTable, path: Path, options: Any) -> None:
-        self._library, self._table, self._path, self._options = require_library(), table, path, options
-        self._files: list[str] = []
-        self._writer: Any = None
-        self._size, self._last = 0, b""
-
-    def add(self, block: Block) -> None:
-        """Add entries; those that come after greater ones are written, because a file is in order."""
-        if self._writer is None and block.entries < _FEW_ENTRIES:
-            self._table.write(dict(block.items()))
-            return
-        if self._writer is None:
-            self._files.append(f"{self._path}-{len(self._files)}.sst")
-            self._writer, self._size = self._library.SstFileWriter(self._options), 0
-            self._writer.open(self._files[-1])
-        writer, last, late = self._writer, self._last, dict[bytes, bytes]()
-        for key, value in block.items():
-            if key > last:
-                writer[key] = value
-                last = key
-            else:
-                late[key] = value
-        self._last = last
-        if late:
-            self._table.write(late)
-        self._size += block.size_bytes
-        if self._size > _FILE_BYTES:
-            self._finish()
-
-    def ingest(self) -> None:
-        """Hand the files over to the database, which moves them."""
-        if self._writer is not None:
-            self._finish()
-        if self._files:
-            options = self._library.IngestExternalFileOptions()
-            options.set_move_files(True)
-            self._table.ingest(self._files, options)
-
-    def _finish(self) -> None:
-        self._writer.finish()
-        self._writer = None
 
 
 class RocksDBStore:
@@ -190,29 +40,38 @@ class RocksDBStore:
         database: The opened database.
         folder: Its folder.
         options: Makes the options of new column families.
+        ranges: The key groups, and how large states are divided.
         families: The names of its column families, without `default`.
     """
 
-    def __init__(self, database: Any, folder: Path, options: DatabaseOptions, families: Collection[str] = ()) -> None:
+    def __init__(
+        self, database: Any, folder: Path, options: DatabaseOptions, ranges: KeyRanges, families: Collection[str] = ()
+    ) -> None:
         self._library, self._database, self._options, self.folder = require_library(), database, options, folder
+        self._ranges = ranges
         self._write_options = self._library.WriteOptions()
         self._write_options.disable_wal = True
-        self._tables = {name: self._opened(name) for name in families}
+        self._tables = {name: self._table(parts) for name, parts in families_of_tables(families).items()}
         self._views: list[RocksDBView] = []
 
     @classmethod
-    def new(cls, folder: Path, options: DatabaseOptions) -> RocksDBStore:
+    def new(cls, folder: Path, options: DatabaseOptions, ranges: KeyRanges) -> RocksDBStore:
         """Create an empty database in a folder that does not exist yet."""
         with reported("create a database"):
-            return cls(require_library().Rdict(str(folder), options=options.database()), folder, options)
+            return cls(require_library().Rdict(str(folder), options=options.database()), folder, options, ranges)
 
     @classmethod
     def restored(
-        cls, folder: Path, options: DatabaseOptions, names: FileNames, sizes: Mapping[str, int]
+        cls, folder: Path, options: DatabaseOptions, ranges: KeyRanges, names: FileNames, sizes: Mapping[str, int]
     ) -> RocksDBStore:
-        """Open a database whose files are in a folder; arguments and errors as in `open_live`."""
+        """Open a database whose files are in a folder, and remove the entries of other key groups.
+
+        Arguments and errors as in `open_live`.
+        """
         database, families = open_live(folder, names, sizes, options.apply)
-        return cls(database, folder, options, families)
+        store = cls(database, folder, options, ranges, families)
+        store._clip()
+        return store
 
     def table(self, name: str) -> RocksDBTable:
         """Return the table of a state, which is created where it is missing."""
@@ -223,8 +82,7 @@ class RocksDBStore:
                 state=name,
             )
         if name not in self._tables:
-            self._database.create_column_family(name, self._options.column_family())
-            self._tables[name] = self._opened(name)
+            self._tables[name] = self._table([self._created(name)])
         return self._tables[name]
 
     @contextmanager
@@ -233,32 +91,25 @@ class RocksDBStore:
 
         Many entries in order become files, which takes less time than to write them (`benchmarks.rocksdb_access`).
         """
-        begun: dict[str, _Loading] = {}
-        folder = self.folder.with_name(f"{self.folder.name}-loaded")
-        folder.mkdir()
+        begun: dict[str, Loading] = {}
+        with self._files_to_load() as folder:
 
-        def add(name: str, block: Block) -> None:
-            if name not in begun:
-                path = folder / str(len(begun))
-                begun[name] = _Loading(self._tables[name], path, self._options.column_family())
-            begun[name].add(block)
+            def add(name: str, block: Block) -> None:
+                family = self._tables[name].family_at(self._ranges.start(block.key_group))
+                if family.name not in begun:
+                    begun[family.name] = self._loading(family, folder / str(len(begun)))
+                begun[family.name].add(block)
 
-        try:
-            with reported("load entries"):
-                yield add
-                for loading in begun.values():
-                    loading.ingest()
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            yield add
+            for loading in begun.values():
+                loading.ingest()
 
     def drop(self, name: str) -> bool:
         """Remove an empty table; return False where it may still be read: rocksdict's iterators do not outlive it."""
-        self._views = [view for view in self._views if not view.is_released]
-        if self._views or self._tables[name].is_read:
+        if self._may_be_read(name):
             return False
-        self._tables.pop(name).close()
-        with reported("drop a column family"):
-            self._database.drop_column_family(name)
+        for family in self._tables.pop(name).families:
+            self._drop(family)
         return True
 
     @property
@@ -272,35 +123,55 @@ class RocksDBStore:
         options.fill_cache(v=False)
         options.set_total_order_seek(True)
         options.set_readahead_size(_READAHEAD_BYTES)
-        view = RocksDBView({name: self._database.get_column_family(name).iter(options) for name in self._tables})
+        families = {name: [family.name for family in table.families] for name, table in self._tables.items()}
+        view = RocksDBView(
+            {
+                name: [self._database.get_column_family(part).iter(options) for part in parts]
+                for name, parts in families.items()
+            }
+        )
         self._views = [*(one for one in self._views if not one.is_released), view]
         return view
-
-    def clip(self, start: bytes, stop: bytes) -> None:
-        """Remove the entries outside a range of keys; only where there are any, as such a removal slows reads down."""
-        for name, table in self._tables.items():
-            for first, last in ((b"", start), (stop, _AFTER_ALL_KEYS)):
-                if next(table.items(first, last), None) is not None:
-                    with reported("write"):
-                        self._database.get_column_family(name).delete_range(first, last, self._write_options)
 
     def link(self, folder: Path) -> None:
         """Write everything to files, and make a folder with hard links to them; it must not exist.
 
+        Before, states that have become large are divided, if nothing reads them.
+
         Raises:
             StorageFailed: The disk is full, or does not work.
         """
+        for name, table in self._tables.items():
+            wanted = self._wanted(name)
+            if wanted != [family.name for family in table.families] and not self._may_be_read(name):
+                self._move(table, wanted)
         with reported("write its files"):
             self._library.Checkpoint(self._database).create_checkpoint(str(folder))
 
     def close(self) -> None:
         """Close the database; its files stay."""
         for table in self._tables.values():
-            table.close()
+            for family in table.families:
+                family.close()
         self._tables.clear()
         self._database.close()
 
-    def _opened(self, name: str) -> RocksDBTable:
+    # Column families
+
+    def _created(self, name: str) -> str:
+        self._database.create_column_family(name, self._options.column_family(name))
+        return name
+
+    def _table(self, names: Sequence[str]) -> RocksDBTable:
+        """Return a table over some column families, in the order of their keys."""
+        families = [self._opened(name) for name in names]
+        return RocksDBTable(families, [self._start(name) for name in names])
+
+    def _start(self, family: str) -> bytes:
+        key_groups = key_groups_of(family)
+        return b"" if key_groups is None else self._ranges.start(key_groups.start)
+
+    def _opened(self, name: str) -> Family:
         family, handle = self._database.get_column_family(name), self._database.get_column_family_handle(name)
 
         def new_batch() -> Any:
@@ -308,45 +179,90 @@ class RocksDBStore:
             batch.set_default_column_family(handle)
             return batch
 
-        return RocksDBTable(family, self._write, new_batch, self._library.ReadOptions)
+        return Family(name, family, self._write, new_batch, self._library.ReadOptions)
 
     def _write(self, batch: Any) -> None:
         with reported("write"):
             self._database.write(batch, self._write_options)
 
+    def _drop(self, family: Family) -> None:
+        family.close()
+        with reported("drop a column family"):
+            self._database.drop_column_family(family.name)
 
-def _taken(iterator: Any, most: int, stop: bytes | None = None) -> Items:
-    """Return the next entries, at most so many and before `stop`; damage is an error, and not an end."""
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    valid, key_of, value_of, move = iterator.valid, iterator.key, iterator.value, iterator.next
-    while valid() and len(keys) < most:
-        key = key_of()
-        if stop is not None and key >= stop:
-            break
-        keys.append(key)
-        values.append(value_of())
-        move()
-    if not keys:
-        iterator.status()
-    return tuple(keys), tuple(values)
+    def _may_be_read(self, name: str) -> bool:
+        self._views = [view for view in self._views if not view.is_released]
+        return bool(self._views) or self._tables[name].is_read
 
+    # Ranges
 
-@contextmanager
-def reported(what: str) -> Iterator[None]:
-    """Convert the errors of rocksdict, which have no class of their own.
+    def _wanted(self, name: str) -> list[str]:
+        """Return the column families that a table should have."""
+        families = self._tables[name].families
+        if self._ranges.count == 1:
+            return [name]
+        parts = self._ranges.parts()
+        if len(families) > 1 or len(parts) == 1 or families[0].stored_bytes() < _LARGE_BYTES:
+            return [family.name for family in families]
+        return [family_of(name, part) for part in parts]
 
-    Args:
-        what: What the database cannot do then.
+    def _move(self, table: RocksDBTable, names: list[str]) -> None:
+        """Move the entries of a table to new column families."""
+        moved = self._table([self._created(name) for name in names])
+        bounds = [*moved.starts, _AFTER_ALL_KEYS]
+        with self._files_to_load() as folder:
+            for number, family in enumerate(moved.families):
+                loading = self._loading(family, folder / str(number))
+                for items in table.items(bounds[number], bounds[number + 1]):
+                    loading.add_in_order(items)
+                loading.ingest()
+        before = table.families
+        table.become(moved.families, moved.starts)
+        for family in before:
+            self._drop(family)
 
-    Raises:
-        NoSpaceLeft: The disk is full.
-        StorageFailed: Anything else.
-    """
-    try:
-        yield
-    except Exception as error:
-        if type(error) is not Exception:
-            raise
-        kind = NoSpaceLeft if "No space left" in str(error) else StorageFailed
-        raise kind(f"RocksDB cannot {what}: {' '.join(str(error).split())}") from error
+    def _clip(self) -> None:
+        """Remove the entries of other key groups; only where there are any, as such a removal slows reads down."""
+        own = self._ranges.key_groups
+        others = (b"", self._ranges.start(own.start)), (self._ranges.start(own.stop), _AFTER_ALL_KEYS)
+        for table in self._tables.values():
+            self._cover(table)
+            for family in table.families:
+                for first, last in others:
+                    if next(family.items(first, last), None) is not None:
+                        with reported("write"):
+                            column_family = self._database.get_column_family(family.name)
+                            column_family.delete_range(first, last, self._write_options)
+
+    def _cover(self, table: RocksDBTable) -> None:
+        """Drop the column families of other key groups, and create those of own ones that a divided table lacks."""
+        own, parts = self._ranges.key_groups, [key_groups_of(family.name) for family in table.families]
+        divided = [part for part in parts if part is not None]
+        if not divided:
+            return
+        kept = [part for part in divided if part.start < own.stop and part.stop > own.start]
+        for family, part in zip(table.families, divided, strict=True):
+            if part not in kept:
+                self._drop(family)
+        first, after = (kept[0].start, kept[-1].stop) if kept else (own.stop, own.stop)
+        lacking = [*self._ranges.parts(range(own.start, first)), *self._ranges.parts(range(after, own.stop))]
+        name = table_of(table.families[0].name)
+        opened = {family.name: family for family in table.families}
+        for part in lacking:
+            opened[family_of(name, part)] = self._opened(self._created(family_of(name, part)))
+        covering = sorted([*kept, *lacking], key=lambda part: part.start)
+        names = [family_of(name, part) for part in covering]
+        table.become([opened[name] for name in names], [self._start(name) for name in names])
+
+    @contextmanager
+    def _files_to_load(self) -> Iterator[Path]:
+        folder = self.folder.with_name(f"{self.folder.name}-loaded")
+        folder.mkdir()
+        try:
+            with reported("load entries"):
+                yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _loading(self, family: Family, path: Path) -> Loading:
+        return Loading(family, path, self._options.column_family(family.name))
