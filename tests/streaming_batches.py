@@ -24,6 +24,7 @@ from stateshift.spark.streaming.runs import RunFacts
 from stateshift.spark.streaming.slot_runs import SlotRunner
 from stateshift.spark.worker import Settings, dumped
 from stateshift.state.backends.configuration import Configuration
+from stateshift.state.backends.rocksdb import store
 from stateshift.state.columnar.live_values import field_names
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import Epoch, StateDirectory
@@ -36,6 +37,12 @@ BACKENDS = {
     "hashmap": HashMapStateBackend,
     "rocksdb": partial(EmbeddedRocksDBStateBackend, configuration=INCREMENTAL),
 }
+
+
+def divided(monkeypatch):
+    """Return the RocksDB backend with all states in parts, however small."""
+    monkeypatch.setattr(store, "_LARGE_BYTES", 1)
+    return partial(BACKENDS["rocksdb"], key_ranges=3)
 
 
 def close_slots():

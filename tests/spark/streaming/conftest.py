@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from streaming_batches import BACKENDS, close_slots
+from streaming_batches import BACKENDS, close_slots, divided
 from streaming_queries import Query
 
 from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, TRANSFORM
 
 
-@pytest.fixture(params=sorted(BACKENDS))
-def backend(request):
-    return BACKENDS[request.param]
+@pytest.fixture(params=[*sorted(BACKENDS), "divided"])
+def backend(request, monkeypatch):
+    return divided(monkeypatch) if request.param == "divided" else BACKENDS[request.param]
 
 
 @pytest.fixture(autouse=True)

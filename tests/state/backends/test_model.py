@@ -9,13 +9,14 @@ import shutil
 import tempfile
 from copy import deepcopy
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from live_backends import BACKENDS
+from live_backends import BACKENDS as LIVE
 
 from stateshift import (
     AggregateFunction,
@@ -35,6 +36,7 @@ from stateshift import (
 from stateshift.serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.restoring import restore_keyed
+from stateshift.state.backends.rocksdb import store
 from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotTarget
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
 from stateshift.state.runtime.runtime_context import KeyedStateStore
@@ -42,6 +44,7 @@ from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 
+BACKENDS = LIVE | {"divided": partial(LIVE["rocksdb"], key_ranges=3)}
 MAX_PARALLELISM = 6
 UID = "keyed-op"
 TEXTS = st.text(",ab😀\0", max_size=3)
@@ -388,7 +391,8 @@ CASES += [("plain", "int", 10), ("text", "str", 10)]
 
 @pytest.mark.parametrize(("namespace", "key", "lives"), CASES)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_random_operations_do_what_they_do_to_plain_dicts(backend, namespace, key, lives):
+def test_random_operations_do_what_they_do_to_plain_dicts(backend, namespace, key, lives, monkeypatch):
+    monkeypatch.setattr(store, "_LARGE_BYTES", 1)
     fixed = {"backend": backend, "namespace_type": namespace, "key_type": key, "lives": lives}
     run = type("Machine", (LiveState,), fixed).TestCase
     run.settings = settings(max_examples=5, stateful_step_count=30, deadline=None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from streaming_batches import BACKENDS, close_slots
+from streaming_batches import BACKENDS, close_slots, divided
 
 
-@pytest.fixture(params=sorted(BACKENDS))
-def backend(request):
-    return BACKENDS[request.param]
+@pytest.fixture(params=[*sorted(BACKENDS), "divided"])
+def backend(request, monkeypatch):
+    return divided(monkeypatch) if request.param == "divided" else BACKENDS[request.param]
 
 
 @pytest.fixture(autouse=True)
