@@ -27,7 +27,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
-from stateshift.state.backends.rocksdb import loading
+from stateshift.state.backends.rocksdb import loading, store
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
 from stateshift.state.storage.files import Folder
 
@@ -54,13 +54,14 @@ class Mean(AggregateFunction):
 class Subtask:
     """A backend with all kinds of state."""
 
-    def __init__(self, index, parallelism, *, backend="rocksdb", **options):
+    def __init__(self, index, parallelism, *, backend="rocksdb", key_ranges=1, **options):
         place = serializer_for(int), GROUPS, key_group_range(index, parallelism, GROUPS)
         if backend == "hashmap":
             self.backend = HashMapStateBackend(*place)
             return
         values = {"execution.checkpointing.incremental": True, **options}
-        self.backend = EmbeddedRocksDBStateBackend(*place, configuration=Configuration.of(values, environment={}))
+        configuration = Configuration.of(values, environment={})
+        self.backend = EmbeddedRocksDBStateBackend(*place, configuration=configuration, key_ranges=key_ranges)
 
     def register(self):
         made = self.backend.get_or_create_keyed_state
@@ -210,3 +211,29 @@ def test_flink_restores_what_was_rescaled_here(flink_restore, same_contents, tmp
 
             assert same_contents(model.expected(), restored) == []
     disposed(subtasks)
+
+
+def test_flink_refuses_divided_states_and_restores_them_when_they_are_whole_again(
+    flink_restore, same_contents, restorations, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(store, "_LARGE_BYTES", 1)
+    rng, model = random.Random(4), Model()  # noqa: S311 - no secret
+    divided, root = Subtask(0, 1, key_ranges=4).register(), Folder.at(tmp_path)
+    with open_checkpoints(root) as storage:
+        work([divided], model, rng, 1000)
+        folder, _ = take(storage, [divided.backend])
+    refused = flink_restore(folder.place, backend="rocksdb", parallelism=1)
+    assert refused["status"] == "failed"
+    assert "stateshift/range-0-31/" in str(refused["causes"])
+    whole = Subtask(0, 1)
+    restore(folder, whole.backend)
+    whole.register()
+    with open_checkpoints(root) as storage:
+        work([whole], model, rng, 300)
+        folder, _ = take(storage, [whole.backend])
+    disposed([divided, whole])
+    for restored_at in (1, 2):
+        restored = flink_restore(folder.place, backend="rocksdb", parallelism=restored_at)
+
+        assert same_contents(model.expected(), restored) == []
+    restorations.append(("live checkpoint, made whole again", "2.3", "2.3", "rocksdb", "1, 2"))
