@@ -78,7 +78,7 @@ class ElementReader:
     def read_by_key(self, index: int, batch: pa.RecordBatch, max_parallelism: int) -> Elements:
         """Return the elements of some rows of an input; those of a key come together, in their order.
 
-        States have nearly the same order, so that one access has just read what the next one needs.
+        Keys come as they are in a table: by key group and bytes. One access has just read what the next one needs.
 
         Args:
             index: The number of the input.
@@ -87,14 +87,17 @@ class ElementReader:
         """
         if self.key is None:
             return self.read(index, batch)
-        order, firsts, counts = self._order(self._keys(batch))
+        codes, firsts = _numbered(self._told_apart(batch))
         column = self._keys(batch.take(pa.array(firsts)))
         data, groups = encoded_keys(self.key, column, max_parallelism)
-        keys = live_values(self.key, column)
-        runs = list(zip(keys, groups.tolist(), data.to_pylist(), counts, strict=True))
-        return self._elements(
-            index, batch.take(pa.array(order)), list(chain.from_iterable(map(repeat, keys, counts))), runs
-        )
+        in_table = pc.sort_indices(_addresses(data, groups))
+        ranks = np.empty(len(firsts), np.int64)
+        ranks[in_table] = np.arange(len(firsts))
+        order, counts = stable_order(ranks[codes], len(firsts)), np.bincount(codes)[in_table].tolist()
+        keys = live_values(self.key, column.take(in_table))
+        runs = list(zip(keys, groups[in_table].tolist(), data.take(in_table).to_pylist(), counts, strict=True))
+        keys_of_all = list(chain.from_iterable(map(repeat, keys, counts)))
+        return self._elements(index, batch.take(pa.array(order)), keys_of_all, runs)
 
     def _elements(
         self, index: int, batch: pa.RecordBatch, keys: list[Any] | None, runs: list[KeyRun] | None = None
@@ -125,20 +128,32 @@ class ElementReader:
             return columns[0]
         return pa.StructArray.from_arrays(columns, names=list(self.columns))
 
-    def _order(self, keys: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[int]]:
-        """Return the rows in the order of their keys; the first row and the number of rows of each key."""
-        if not any(is_kind(keys.type) for is_kind in _TOLD_APART):
-            keys, _ = encoded_keys(self.key, keys, 1)  # type: ignore[arg-type]  # there are keys
-        encoded = keys.dictionary_encode()
-        ranks = np.empty(len(encoded.dictionary), np.int32)
-        ranks[pc.sort_indices(encoded.dictionary)] = np.arange(len(ranks))
-        codes = ranks[encoded.indices.to_numpy()]
-        order = stable_order(codes, len(ranks))
-        counts = np.bincount(codes)
-        return order, order[np.cumsum(counts) - counts], counts.tolist()
+    def _told_apart(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return a column whose values are equal where the keys are."""
+        keys = self._keys(batch)
+        if any(is_kind(keys.type) for is_kind in _TOLD_APART):
+            return keys
+        return encoded_keys(self.key, keys, 1)[0]  # type: ignore[arg-type]  # there are keys
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         return key_column(self.key, [batch.column(name) for name in self.key_columns])  # type: ignore[arg-type]
+
+
+def _numbered(column: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the number of each row's value among the different ones, and the first row with each of these."""
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    firsts = np.empty(len(encoded.dictionary), np.int64)
+    firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, firsts
+
+
+def _addresses(keys: pa.Array, groups: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Array:
+    """Return keys after their key groups, as tables have them."""
+    prefixes = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(2), len(groups), [None, pa.py_buffer(groups.astype(">u2"))]
+    )
+    return pc.binary_join_element_wise(prefixes.cast(keys.type), keys, pa.scalar(b"", keys.type))
 
 
 @attrs.frozen
