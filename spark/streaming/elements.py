@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, repeat
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...serializers.serializer import TypeSerializer
+    from ...state.runtime.operators import KeyRun
     from ...state.runtime.output_tag import OutputTag
-    from ...state.streaming.slot import KeyRun, SlotTask
+    from ...state.streaming.slot import SlotTask
 
 _TOLD_APART = (pa.types.is_integer, pa.types.is_string, pa.types.is_binary)
 """Whether Arrow tells values of a type apart as keys are; it does not with 0.0 and -0.0, which have other bytes."""
@@ -96,11 +97,10 @@ class ElementReader:
         order, counts = stable_order(ranks[codes], len(firsts)), np.bincount(codes)[in_table].tolist()
         keys = live_values(self.key, column.take(in_table))
         runs = list(zip(keys, groups[in_table].tolist(), data.take(in_table).to_pylist(), counts, strict=True))
-        keys_of_all = list(chain.from_iterable(map(repeat, keys, counts)))
-        return self._elements(index, batch.take(pa.array(order)), keys_of_all, runs)
+        return self._elements(index, batch.take(pa.array(order)), runs=runs)
 
     def _elements(
-        self, index: int, batch: pa.RecordBatch, keys: list[Any] | None, runs: list[KeyRun] | None = None
+        self, index: int, batch: pa.RecordBatch, keys: list[Any] | None = None, runs: list[KeyRun] | None = None
     ) -> Elements:
         try:
             values = live_values(self.element, self._column(batch))

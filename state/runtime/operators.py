@@ -7,6 +7,7 @@ the time. Before an element it makes its key the current one. Source: runtime no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError
@@ -30,7 +31,7 @@ from .functions import (
 from .timer_service import MIN_WATERMARK, InternalTimerService, TimerService
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import KeyedStateBackend
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
 
     Step = Callable[[Any, Any], Any]
     """Called with an element and the context; returns the results, or None."""
+
+    KeyRun = tuple[Any, int, bytes, int]
+    """A key, its key group, its bytes, and the number of elements that follow each other with it."""
+
+
+NO_ELEMENT = object()
+"""In place of an element, where none is processed."""
 
 
 class StreamOperator(ABC):
@@ -65,6 +73,7 @@ class StreamOperator(ABC):
         self.backend = backend
         self.output = output
         self.times = times
+        self.element: Any = NO_ELEMENT
         self._watermarks = [MIN_WATERMARK] * inputs
         self._services: list[InternalTimerService] = []
 
@@ -106,6 +115,24 @@ class StreamOperator(ABC):
             timestamp: Its time stamp in milliseconds since 1970 UTC; None: it has none.
             index: The number of the input.
         """
+
+    def process_runs(
+        self, backend: KeyedStateBackend, runs: Iterable[KeyRun], elements: Iterator[tuple[Any, int | None]], index: int
+    ) -> None:
+        """Process elements of which those of a key follow each other; `element` is the present one.
+
+        Args:
+            backend: The backend of the operator.
+            runs: The keys, each with the number of its elements.
+            elements: The elements with their time stamps.
+            index: The number of the input.
+        """
+        for key, group, data, count in runs:
+            self.element = NO_ELEMENT
+            backend.set_encoded_key(key, group, data)
+            for self.element, timestamp in islice(elements, count):
+                self.process_element(self.element, timestamp, index)
+        self.element = NO_ELEMENT
 
     @property
     def watermarks(self) -> tuple[int, ...]:
@@ -199,6 +226,22 @@ class FunctionOperator(StreamOperator):
             self.output.emit(results, timestamp)
         for cleaner in self._cleaners:
             cleaner.step()
+
+    def process_runs(
+        self, backend: KeyedStateBackend, runs: Iterable[KeyRun], elements: Iterator[tuple[Any, int | None]], index: int
+    ) -> None:
+        # As `process_element` does it, without a call for each element.
+        (step, context), emit, cleaners = self._inputs[index], self.output.emit, self._cleaners
+        for key, group, data, count in runs:
+            self.element = NO_ELEMENT
+            backend.set_encoded_key(key, group, data)
+            for self.element, context.current_timestamp in islice(elements, count):
+                results = step(self.element, context)
+                if results is not None:
+                    emit(results, context.current_timestamp)
+                for cleaner in cleaners:
+                    cleaner.step()
+        self.element = NO_ELEMENT
 
     def _on_timer(self, domain: TimeDomain, timestamp: int, _: Any) -> None:
         context = self._at_timer

@@ -14,13 +14,14 @@ import pickle
 import uuid
 from contextlib import contextmanager
 from heapq import merge
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from ...serializers.errors import StateShiftError, shown
 from ..runtime.metrics import MetricReporter
+from ..runtime.operators import NO_ELEMENT
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ..savepoint.redistribution import Share
@@ -34,14 +35,13 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ..runtime.metrics import Figure
+    from ..runtime.operators import KeyRun
     from ..runtime.output_tag import OutputTag
     from ..storage.files import Folder
     from ..task.subtask import BackendFactory, StoredOperator
 
 Origin: TypeAlias = tuple[int | None, int, Any, Any]
 """Time stamp, number of the input, key and element."""
-KeyRun: TypeAlias = tuple[Any, int, bytes, int]
-"""A key, its key group, its bytes, and the number of elements that follow each other with it."""
 
 MIGRATED_PER_BATCH = 10_000
 """How many entries that nothing touches a slot migrates at the end of a batch, where states are migrated lazily."""
@@ -89,7 +89,7 @@ class Elements:
 
     Attributes:
         index: The number of the input.
-        keys: Their keys; None: the input has no keys.
+        keys: Their keys; None: the input has no keys, or there are `runs`.
         values: The elements.
         timestamps: Their time stamps in milliseconds; None: they have none.
         runs: The keys in their order, where the elements of each come together; None: they do not.
@@ -105,8 +105,14 @@ class Elements:
         """Yield time stamp, input, key and value of each element."""
         count = len(self.values)
         times = repeat(None, count) if self.timestamps is None else self.timestamps
-        keys = repeat(None, count) if self.keys is None else self.keys
+        keys: Iterable[Any] = repeat(None, count) if self.keys is None else self.keys
+        if self.runs is not None:
+            keys = chain.from_iterable(repeat(key, of_key) for key, _, _, of_key in self.runs)
         return zip(times, repeat(self.index, count), keys, self.values, strict=True)
+
+    def timed_values(self) -> Iterator[tuple[Any, int | None]]:
+        """Yield the elements with their time stamps."""
+        return zip(self.values, repeat(None) if self.timestamps is None else self.timestamps, strict=False)
 
 
 class SlotTask(FunctionSubtask):
@@ -140,6 +146,7 @@ class SlotTask(FunctionSubtask):
     ) -> None:
         self._spec, self._lazy = spec, lazy or {}
         self._row: Origin | None = None
+        self._input = 0
         self._inputs = len(spec.inputs)
         self._now_ms = 0
         self._last: Manifest | None = None
@@ -166,14 +173,18 @@ class SlotTask(FunctionSubtask):
 
     def _collect(self, value: Any, timestamp: int | None) -> None:
         self.results.append(value)
-        self.origins.append(self._row or self._of_timer())
+        self.origins.append(self._origin())
 
     def _collect_side(self, tag: OutputTag, value: Any, timestamp: int | None) -> None:
         self.side_results.append((tag, value))
-        self.side_origins.append(self._row or self._of_timer())
+        self.side_origins.append(self._origin())
 
-    def _of_timer(self) -> Origin:
-        return None, -1, None if self._backend is None else self._backend.current_key, None
+    def _origin(self) -> Origin:
+        """Return what is being processed; -1 is the input of a timer."""
+        if self._row is not None:
+            return self._row
+        key, element = None if self._backend is None else self._backend.current_key, self._running.element
+        return (None, -1, key, None) if element is NO_ELEMENT else (None, self._input, key, element)
 
     # Start
 
@@ -254,8 +265,8 @@ class SlotTask(FunctionSubtask):
         try:
             yield
         except StateShiftError as error:
-            _, _, key, element = self._row or self._of_timer()
-            places = {"operator": self._spec.uid, "element": None if self._row is None else shown(element)}
+            _, index, key, element = self._origin()
+            places = {"operator": self._spec.uid, "element": None if index < 0 else shown(element)}
             places |= {} if self._backend is None else {"key": shown(key)}
             for name, value in places.items():
                 if value is not None:
@@ -268,14 +279,11 @@ class SlotTask(FunctionSubtask):
     def _unordered(self, batch: Iterable[Elements]) -> None:
         process, set_key = self._running.process_element, self._key_setter()
         for elements in self._counted(batch):
-            rows = iter(elements)
-            for key, group, data, count in elements.runs or ():
-                self._row = None
-                self._backend.set_encoded_key(key, group, data)
-                for row in islice(rows, count):
-                    timestamp, index, _, value = self._row = row
-                    process(value, timestamp, index)
-            for row in rows:
+            if elements.runs is not None and self._backend is not None:
+                self._row, self._input = None, elements.index
+                self._running.process_runs(self._backend, elements.runs, elements.timed_values(), elements.index)
+                continue
+            for row in elements:
                 timestamp, index, key, value = self._row = row
                 set_key(index, key)
                 process(value, timestamp, index)
@@ -315,8 +323,8 @@ class SlotTask(FunctionSubtask):
 
     def _whereabouts(self) -> str:
         """Return what was processed when an error was raised."""
-        _, _, key, element = self._row or self._of_timer()
-        at = "a timer or the end of a batch" if self._row is None else f"the element {shown(element)}"
+        _, index, key, element = self._origin()
+        at = "a timer or the end of a batch" if index < 0 else f"the element {shown(element)}"
         of_key = "" if self._backend is None else f", key {shown(key)}"
         return f"in operator {self._spec.uid!r}{of_key}, at {at}"
 
