@@ -207,17 +207,23 @@ class RocksDBStore:
         return [family_of(name, part) for part in parts]
 
     def _move(self, table: RocksDBTable, names: list[str]) -> None:
-        """Move the entries of a table to new column families."""
-        moved = self._table([self._created(name) for name in names])
-        bounds = [*moved.starts, _AFTER_ALL_KEYS]
-        with self._files_to_load() as folder:
-            for number, family in enumerate(moved.families):
-                loading = self._loading(family, folder / str(number))
-                for items in table.items(bounds[number], bounds[number + 1]):
-                    loading.add_in_order(items)
-                loading.ingest()
-        before = table.families
-        table.become(moved.families, moved.starts)
+        """Move the entries of a table to new column families; where that fails, the table is what it was."""
+        before, families = table.families, list[Family]()
+        starts = [self._start(name) for name in names]
+        bounds = [b"", *starts[1:], _AFTER_ALL_KEYS]
+        try:
+            with self._files_to_load() as folder:
+                for number, name in enumerate(names):
+                    families.append(self._opened(self._created(name)))
+                    loading = self._loading(families[-1], folder / str(number))
+                    for items in table.items(bounds[number], bounds[number + 1]):
+                        loading.add_in_order(items)
+                    loading.ingest()
+        except BaseException:
+            for family in families:
+                self._drop(family)
+            raise
+        table.become(families, starts)
         for family in before:
             self._drop(family)
 

@@ -6,10 +6,18 @@ import pytest
 from checkpointing import contents, restore, take
 from live_backends import BACKENDS
 
-from stateshift import CorruptSavepoint, ListStateDescriptor, TimeDomain, ValueStateDescriptor, serializer_for
+from stateshift import (
+    CorruptSavepoint,
+    ListStateDescriptor,
+    StorageFailed,
+    TimeDomain,
+    ValueStateDescriptor,
+    serializer_for,
+)
 from stateshift.serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
 from stateshift.state.backends.rocksdb import store
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
+from stateshift.state.backends.rocksdb.loading import Loading
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher
 from stateshift.state.rocksdb.ranges import KeyRanges, families_of_tables, family_of
 from stateshift.state.savepoint.database_files import open_database_of
@@ -221,3 +229,28 @@ def test_ranges_have_all_key_groups_once():
         parts = KeyRanges(groups, 1, count).parts()
         assert [group for part in parts for group in part] == list(groups)
         assert len(parts) == min(count, len(groups))
+
+
+def test_a_division_that_fails_leaves_the_state_as_it_was(made, storage, monkeypatch):
+    backend = made()
+    fill(backend)
+    before = contents(backend)
+    ingest, calls = Loading.ingest, []
+
+    def fails_once(self):
+        calls.append(self)
+        if len(calls) == 3:
+            raise StorageFailed("the disk is gone")
+        ingest(self)
+
+    monkeypatch.setattr(Loading, "ingest", fails_once)
+    with pytest.raises(StorageFailed, match="gone"):
+        take(storage, [backend])
+    assert families(backend)["large"] == ["large"]
+    fill(backend, range(5), "a value after the failure ")
+    after = contents(backend)
+    folder, _ = take(storage, [backend])
+    assert families(backend)["large"] == PARTS
+    again = made()
+    restore(folder, again)
+    assert before != after == contents(backend) == contents(again)
