@@ -76,7 +76,9 @@ class ElementReader:
         keys = None if self.key is None else live_values(self.key, self._keys(batch))
         return self._elements(index, batch, keys)
 
-    def read_by_key(self, index: int, batch: pa.RecordBatch, max_parallelism: int) -> Elements:
+    def read_by_key(
+        self, index: int, batch: pa.RecordBatch, stored: TypeSerializer[Any] | None, max_parallelism: int
+    ) -> Elements:
         """Return the elements of some rows of an input; those of a key come together, in their order.
 
         Keys come as they are in a table: by key group and bytes. One access has just read what the next one needs.
@@ -84,18 +86,21 @@ class ElementReader:
         Args:
             index: The number of the input.
             batch: The rows.
+            stored: The serializer of the keys in the state, which may write other bytes than the declared one: those of
+                an enum whose members have another order now. None: there is no keyed state.
             max_parallelism: The number of key groups.
         """
-        if self.key is None:
+        if self.key is None or stored is None:
             return self.read(index, batch)
-        codes, firsts = _numbered(self._told_apart(batch))
-        column = self._keys(batch.take(pa.array(firsts)))
-        data, groups = encoded_keys(self.key, column, max_parallelism)
+        all_keys = self._keys(batch)
+        codes, firsts = _numbered(self._told_apart(all_keys))
+        column = all_keys.take(pa.array(firsts))
+        data, groups = encoded_keys(stored, column, max_parallelism)
         in_table = pc.sort_indices(_addresses(data, groups))
         ranks = np.empty(len(firsts), np.int64)
         ranks[in_table] = np.arange(len(firsts))
         order, counts = stable_order(ranks[codes], len(firsts)), np.bincount(codes)[in_table].tolist()
-        keys = live_values(self.key, column.take(in_table))
+        keys = self._live_keys(column.take(in_table))
         runs = list(zip(keys, groups[in_table].tolist(), data.take(in_table).to_pylist(), counts, strict=True))
         return self._elements(index, batch.take(pa.array(order)), runs=runs)
 
@@ -128,9 +133,18 @@ class ElementReader:
             return columns[0]
         return pa.StructArray.from_arrays(columns, names=list(self.columns))
 
-    def _told_apart(self, batch: pa.RecordBatch) -> pa.Array:
+    def _live_keys(self, column: pa.Array) -> list[Any]:
+        """Return the keys of a column; an error names the first one that cannot be a key."""
+        try:
+            return live_values(self.key, column)  # type: ignore[arg-type]  # there are keys
+        except ValueNotConvertible:
+            for number in range(len(column)):
+                with located(key=shown(column[number].as_py())):
+                    live_values(self.key, column.slice(number, 1))  # type: ignore[arg-type]  # there are keys
+            raise
+
+    def _told_apart(self, keys: pa.Array) -> pa.Array:
         """Return a column whose values are equal where the keys are."""
-        keys = self._keys(batch)
         if any(is_kind(keys.type) for is_kind in _TOLD_APART):
             return keys
         return encoded_keys(self.key, keys, 1)[0]  # type: ignore[arg-type]  # there are keys

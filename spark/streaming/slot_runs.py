@@ -167,8 +167,8 @@ class SlotRunner:
             task.process((), highest, now_ms, ordered, drains=drains)
         else:
             # Their order is by chance, but for elements of a key from one place: so those of a key come together.
-            most = run.max_parallelism
-            elements = (self.readers[index].read_by_key(index, some, most) for index, some in _together(parts))
+            of_state = task.key, run.max_parallelism
+            elements = (self.readers[index].read_by_key(index, some, *of_state) for index, some in _together(parts))
             task.process(watched(elements), highest, now_ms, drains=drains)
         if task.results or task.side_results:
             write()

@@ -128,7 +128,7 @@ class KeyedStateBackend(ABC):
         """
 
     def set_encoded_key(self, key: Any, group: int, data: bytes) -> None:
-        """Set the key that all handles follow, where its key group, one of this subtask, and its bytes are known.
+        """Set the key that all handles follow, where its key group and its bytes, by `key`, are known.
 
         Raises:
             ValueNotConvertible: As for `set_current_key`.

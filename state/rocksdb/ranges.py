@@ -34,13 +34,11 @@ class KeyRanges:
     prefix: int
     count: int = 1
 
-    def parts(self, key_groups: range | None = None) -> list[range]:
-        """Return key groups (by default all) in parts; those of all have about the same size."""
-        if key_groups is not None:
-            size = max(1, len(self.key_groups) // self.count)
-            return [key_groups[start : start + size] for start in range(0, len(key_groups), size)]
-        total, count = len(self.key_groups), min(self.count, len(self.key_groups))
-        bounds = [self.key_groups.start + total * at // count for at in range(count + 1)]
+    def parts(self, key_groups: range) -> list[range]:
+        """Return some key groups in parts that are about as large as those of all."""
+        total = len(key_groups)
+        count = min(total, max(1, round(self.count * total / len(self.key_groups))))
+        bounds = [key_groups.start + total * at // count for at in range(count + 1)] if total else []
         return [range(*pair) for pair in pairwise(bounds)]
 
     def start(self, key_group: int) -> bytes:

@@ -1,8 +1,9 @@
 """Keyed state of one subtask in a database of RocksDB or ForSt, as canonical blocks.
 
-Each state, timers included, is a column family of its name. Keys and values are those of the canonical format, without
-the ids and flags around them. After a rescaling the files may hold entries of key groups that are no longer those of
-the subtask: they are left out, and counted. Source: notes on native snapshots, sections 2.1 and 4.
+Each state, timers included, is a column family of its name; ours may be in several, which are read as one. Keys and
+values are those of the canonical format, without the ids and flags around them. After a rescaling the files may hold
+entries of key groups that are no longer those of the subtask: they are left out, and counted. Source: notes on native
+snapshots, sections 2.1 and 4.
 """
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ class Elements:
 
     def timed_values(self) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements with their time stamps."""
-        return zip(self.values, repeat(None) if self.timestamps is None else self.timestamps, strict=False)
+        times = repeat(None, len(self.values)) if self.timestamps is None else self.timestamps
+        return zip(self.values, times, strict=True)
 
 
 class SlotTask(FunctionSubtask):
@@ -170,6 +171,11 @@ class SlotTask(FunctionSubtask):
 
     def current_processing_time(self) -> int:
         return self._now_ms
+
+    @property
+    def key(self) -> TypeSerializer[Any] | None:
+        """The serializer of the keys in the state: the declared one, or what it became by a restore."""
+        return None if self._backend is None else self._backend.key
 
     def _collect(self, value: Any, timestamp: int | None) -> None:
         self.results.append(value)

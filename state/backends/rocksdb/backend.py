@@ -6,6 +6,7 @@ import shutil
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from ....serializers.errors import DeclarationError
 from ...key_groups import prefix_size
 from ...rocksdb.ranges import KeyRanges
 from ...rocksdb.workspace import LiveFolder
@@ -44,7 +45,7 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
 
     Raises:
         LibraryNotFound: `rocksdict` is not installed.
-        DeclarationError: The options factory of the configuration cannot be made.
+        DeclarationError: The options factory of the configuration cannot be made, or `key_ranges` is less than 1.
         StorageFailed: The local folder cannot be used.
     """
 
@@ -58,6 +59,11 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
         options_factory: RocksDBOptionsFactory | None = None,
         key_ranges: int = 1,
     ) -> None:
+        if key_ranges < 1:
+            raise DeclarationError(
+                f"states cannot be divided into {key_ranges} parts",
+                advice="let key_ranges be 1 for whole states, or more",
+            )
         configuration = Configuration.of() if configuration is None else configuration
         self._options = DatabaseOptions(configuration, options_factory)
         self._place = LiveFolder(configuration[f"{PREFIX}localdir"] or "")

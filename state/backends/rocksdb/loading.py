@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ...rocksdb.database import Items
     from ...savepoint.blocks import Block
-    from .tables import Family
+    from .tables import ColumnFamily
 
 _FILE_BYTES, _FEW_ENTRIES = 64 << 20, 256
 """Of the files that are loaded: their size, as RocksDB's own, and how many entries of a key group are worth one."""
@@ -26,7 +26,7 @@ class Loading:
         options: The options of the column family, as those of a database.
     """
 
-    def __init__(self, family: Family, path: Path, options: Any) -> None:
+    def __init__(self, family: ColumnFamily, path: Path, options: Any) -> None:
         self._library, self._family, self._path, self._options = require_library(), family, path, options
         self._files: list[str] = []
         self._writer: Any = None

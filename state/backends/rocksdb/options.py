@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from ..configuration import Configuration
 
 PREFIX = "state.backend.rocksdb."
-_SORTED_RUNS, _SORTED_RUNS_OF_PART, _SLOW_AFTER = 12, 16, 16
+_SORTED_RUNS, _SLOW_AFTER = 12, 16
 """With universal compaction a read looks into up to 12 files, which filters make cheap. RocksDB's default of 4 writes
-almost three times as much into incremental checkpoints (`benchmarks.incremental`). Of the parts of a divided state each
-is merged at another time, so with 12 every second checkpoint would have a merged part; with 16 most have none."""
+almost three times as much into incremental checkpoints (`benchmarks.incremental`)."""
+_PART_RUNS, _STEPS = 16, 8
+"""Parts of a divided state get a file at the same checkpoints. So that they are not merged at the same ones, each waits
+for two files more than the part before; the first for 16, since with 12 every second checkpoint had a merged part."""
 _COMPRESSION = {
     "NO_COMPRESSION": "none",
     "SNAPPY_COMPRESSION": "snappy",
@@ -140,7 +142,7 @@ class DatabaseOptions:
         else:
             options.set_compaction_style(getattr(library.DBCompactionStyle, style)())
         if style == "universal":
-            runs = _SORTED_RUNS if key_groups_of(name) is None else _SORTED_RUNS_OF_PART
+            runs = _sorted_runs(key_groups_of(name))
             options.set_level_zero_file_num_compaction_trigger(runs)
             options.set_level_zero_slowdown_writes_trigger(runs + _SLOW_AFTER)
             options.set_level_zero_stop_writes_trigger(runs + 2 * _SLOW_AFTER)
@@ -191,6 +193,11 @@ class DatabaseOptions:
 
     def _value(self, name: str) -> Any:
         return self._configuration[PREFIX + name]
+
+
+def _sorted_runs(part: range | None) -> int:
+    """Return with how many files a column family is merged, which has some key groups or all."""
+    return _SORTED_RUNS if part is None else _PART_RUNS + 2 * (part.start // len(part) % _STEPS)
 
 
 def _compression(library: Any, name: str) -> Any:

@@ -1,7 +1,7 @@
 """A sorted store in RocksDB, with nothing in a write-ahead log: what is lost with a process comes from a checkpoint.
 
 A state is a column family of its name. RocksDB merges the files of a family as a whole: now and then a checkpoint would
-have everything in it again. So a store may divide large states by key groups, and each part is merged at another time.
+have everything in it again. So a store may divide large states by key groups, into parts that are seldom merged together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...rocksdb.database import open_live, require_library
 from ...rocksdb.options_file import DEFAULT_FAMILY
 from ...rocksdb.ranges import families_of_tables, family_of, key_groups_of, table_of
 from .loading import Loading
-from .tables import Family, RocksDBTable, RocksDBView, reported
+from .tables import ColumnFamily, RocksDBTable, RocksDBView, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -53,6 +53,7 @@ class RocksDBStore:
         self._write_options.disable_wal = True
         self._tables = {name: self._table(parts) for name, parts in families_of_tables(families).items()}
         self._views: list[RocksDBView] = []
+        self._obsolete: list[ColumnFamily] = []
 
     @classmethod
     def new(cls, folder: Path, options: DatabaseOptions, ranges: KeyRanges) -> RocksDBStore:
@@ -69,15 +70,19 @@ class RocksDBStore:
         Arguments and errors as in `open_live`.
         """
         database, families = open_live(folder, names, sizes, options.apply)
-        store = cls(database, folder, options, ranges, families)
-        store._clip()
+        try:
+            store = cls(database, folder, options, ranges, families)
+            store._clip()
+        except BaseException:
+            database.close()
+            raise
         return store
 
     def table(self, name: str) -> RocksDBTable:
         """Return the table of a state, which is created where it is missing."""
-        if name == DEFAULT_FAMILY:
+        if name == DEFAULT_FAMILY or key_groups_of(name) is not None:
             raise DeclarationError(
-                f"a state cannot be named {name!r} with RocksDB, which has a column family of that name",
+                f"a state cannot be named {name!r} with RocksDB, where a column family of that name is something else",
                 advice="give the state another name",
                 state=name,
             )
@@ -141,6 +146,7 @@ class RocksDBStore:
         Raises:
             StorageFailed: The disk is full, or does not work.
         """
+        self._drop_obsolete()
         for name, table in self._tables.items():
             wanted = self._wanted(name)
             if wanted != [family.name for family in table.families] and not self._may_be_read(name):
@@ -171,7 +177,7 @@ class RocksDBStore:
         key_groups = key_groups_of(family)
         return b"" if key_groups is None else self._ranges.start(key_groups.start)
 
-    def _opened(self, name: str) -> Family:
+    def _opened(self, name: str) -> ColumnFamily:
         family, handle = self._database.get_column_family(name), self._database.get_column_family_handle(name)
 
         def new_batch() -> Any:
@@ -179,16 +185,22 @@ class RocksDBStore:
             batch.set_default_column_family(handle)
             return batch
 
-        return Family(name, family, self._write, new_batch, self._library.ReadOptions)
+        return ColumnFamily(name, family, self._write, new_batch, self._library.ReadOptions)
 
     def _write(self, batch: Any) -> None:
         with reported("write"):
             self._database.write(batch, self._write_options)
 
-    def _drop(self, family: Family) -> None:
+    def _drop(self, family: ColumnFamily) -> None:
         family.close()
         with reported("drop a column family"):
             self._database.drop_column_family(family.name)
+
+    def _drop_obsolete(self) -> None:
+        """Drop column families whose entries are in others, too: a checkpoint with both could not be restored."""
+        while self._obsolete:
+            self._drop(self._obsolete[-1])
+            self._obsolete.pop()
 
     def _may_be_read(self, name: str) -> bool:
         self._views = [view for view in self._views if not view.is_released]
@@ -201,14 +213,14 @@ class RocksDBStore:
         families = self._tables[name].families
         if self._ranges.count == 1:
             return [name]
-        parts = self._ranges.parts()
+        parts = self._ranges.parts(self._ranges.key_groups)
         if len(families) > 1 or len(parts) == 1 or families[0].stored_bytes() < _LARGE_BYTES:
             return [family.name for family in families]
         return [family_of(name, part) for part in parts]
 
     def _move(self, table: RocksDBTable, names: list[str]) -> None:
         """Move the entries of a table to new column families; where that fails, the table is what it was."""
-        before, families = table.families, list[Family]()
+        before, families = table.families, list[ColumnFamily]()
         starts = [self._start(name) for name in names]
         bounds = [b"", *starts[1:], _AFTER_ALL_KEYS]
         try:
@@ -220,12 +232,11 @@ class RocksDBStore:
                         loading.add_in_order(items)
                     loading.ingest()
         except BaseException:
-            for family in families:
-                self._drop(family)
+            self._obsolete += families
             raise
         table.become(families, starts)
-        for family in before:
-            self._drop(family)
+        self._obsolete += before
+        self._drop_obsolete()
 
     def _clip(self) -> None:
         """Remove the entries of other key groups; only where there are any, as such a removal slows reads down."""
@@ -270,5 +281,5 @@ class RocksDBStore:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _loading(self, family: Family, path: Path) -> Loading:
+    def _loading(self, family: ColumnFamily, path: Path) -> Loading:
         return Loading(family, path, self._options.column_family(family.name))

@@ -18,7 +18,7 @@ _LEAST_ITEMS, _MOST_ITEMS = 16, 512
 _FILES_BYTES = "rocksdb.live-sst-files-size"
 
 
-class Family:
+class ColumnFamily:
     """A column family.
 
     Args:
@@ -100,15 +100,15 @@ class RocksDBTable:
         get: Returns the value of a key; None where it has none.
     """
 
-    def __init__(self, families: Sequence[Family], starts: Sequence[bytes]) -> None:
+    def __init__(self, families: Sequence[ColumnFamily], starts: Sequence[bytes]) -> None:
         self.become(families, starts)
 
-    def become(self, families: Sequence[Family], starts: Sequence[bytes]) -> None:
+    def become(self, families: Sequence[ColumnFamily], starts: Sequence[bytes]) -> None:
         """Be a table over other column families; arguments as of the class."""
         self.families, self.starts = tuple(families), [b"", *starts[1:]]
         self.get: Callable[[bytes], bytes | None] = self.families[0].get if len(families) == 1 else self._get
 
-    def family_at(self, key: bytes) -> Family:
+    def family_at(self, key: bytes) -> ColumnFamily:
         """Return the column family that has the entry of a key."""
         return self.families[bisect_right(self.starts, key) - 1]
 

@@ -76,7 +76,7 @@ def encoder(serializer: _Writer, state: str = "") -> Callable[[Any], bytes]:
 
 def exact_integers(serializer: TypeSerializer[Any]) -> tuple[int, int]:
     """Return the least and the greatest `int` that are written and read as they are; (1, 0): there are none."""
-    if not isinstance(serializer, NumberSerializer) or serializer.is_rounded:
+    if not isinstance(serializer, NumberSerializer) or serializer.is_rounded or serializer.length < 0:
         return 1, 0
     most = 1 << (8 * serializer.row.size - 1)
     return -most, most - 1
@@ -200,7 +200,9 @@ class CurrentKey:
         self.key = key
 
     def set_encoded(self, key: Any, group: int, data: bytes) -> None:
-        """Change the current key to one whose key group, which is of this subtask, and bytes are known."""
+        """Change the current key to one whose key group and bytes are known; raises as `encoded`."""
+        if group not in self._key_groups:
+            require_own(key, group, self._key_groups)
         if len(data) > MAX_VALUE_BYTES:
             self._refuse(key, len(data))
         self.plain, self.framed, self.void = self._places(group, data)

@@ -57,7 +57,8 @@ class CachedTable:
     Attributes:
         held_at: The key of the last change, if its value is `held`, too; else None.
         held: That value as an object, which a handle has put there.
-        owed: Encodes it, if it has changed since it was put: to as many bytes as it had then. Else None.
+        owed: Encodes it, if it has changed since it was put: to as many bytes as it had then, so the cache does not
+            grow. Else None.
     """
 
     __slots__ = ("_cache", "_changed", "_table", "_written", "held", "held_at", "owed")
@@ -137,7 +138,7 @@ class CachedTable:
             self._written, self._changed = changed, {}
 
     def _let_go(self) -> None:
-        """Hold no value; put the bytes of the held one where those of an earlier one are."""
+        """Hold no value; put the bytes of one that has changed."""
         if self.owed is not None and self.held_at is not None:
             self._changed[self.held_at] = self.owed(self.held)
         self.held_at = self.owed = None

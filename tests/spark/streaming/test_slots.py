@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 import time
 from collections.abc import Iterator
@@ -10,9 +11,10 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pytest
+import streaming_batches
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streaming_batches import BACKENDS, Batches
+from streaming_batches import BACKENDS, Batches, close_slots
 from streaming_kills import left_after_gc
 
 from stateshift import (
@@ -488,7 +490,7 @@ def time_of(row):
 def test_keys_that_have_other_bytes_are_other_keys(keys):
     serializer = serializer_for(type(keys[0]))
     reader = ElementReader(serializer, ("key",), serializer, ("key",), "")
-    found = reader.read_by_key(0, pa.RecordBatch.from_pydict({"key": keys}), 300)
+    found = reader.read_by_key(0, pa.RecordBatch.from_pydict({"key": keys}), serializer, 300)
     rows = [(repr(key), repr(value)) for _, _, key, value in found]
     assert all(key == value for key, value in rows)
     assert sorted(map(repr, keys)) == sorted(key for key, _ in rows)
@@ -511,10 +513,53 @@ def test_keys_of_several_columns_come_in_runs_with_their_bytes_and_key_groups(ke
     reader = ElementReader(serializer_for(int), ("value",), serializer, ("name", "number"), "")
     names, numbers = zip(*keys, strict=True)
     rows = {"name": names, "number": pa.array(numbers, pa.int64()), "value": range(len(keys))}
-    found = reader.read_by_key(0, pa.RecordBatch.from_pydict(rows), 300)
+    found = reader.read_by_key(0, pa.RecordBatch.from_pydict(rows), serializer, 300)
     assert_runs(found, serializer)
     wanted = {key: [at for at, one in enumerate(keys) if one == key] for key in keys}
     assert wanted == {key: [value for _, _, other, value in found if other == key] for key in keys}
+
+
+class Counts(KeyedProcessFunction):
+    """Emits each key and how many elements of it there were."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", int, default_value=0))
+
+    def process_element(self, value: Visit, ctx: Any) -> Iterator[str]:
+        self.count.update(self.count.value() + 1)
+        yield f"{ctx.get_current_key()} {self.count.value()}"
+
+
+def test_an_enum_as_key_whose_members_have_another_order_now_finds_its_state(tmp_path, backend, monkeypatch):
+    """The state goes on with the numbers of the stored order."""
+
+    def engine(order, before=None):
+        colours = enum.Enum("Colour", [(name, name.lower()) for name in order])
+        colours.__module__, colours.__qualname__ = __name__, "Colour"
+        monkeypatch.setattr(streaming_batches, "key_serializer", lambda *_: serializer_for(colours))
+        options = {"schema": SCHEMA, "key": ("user",), "element": Visit, "output": str, "slots": 1, "before": before}
+        return Batches(tmp_path / "state", Counts(), backend, **options)
+
+    first = engine(["RED", "BLUE"])
+    assert len(first.batch(visits(("RED", 1), ("RED", 1), ("BLUE", 1)))) == 3
+    close_slots()
+    second = engine(["GREEN", "BLUE", "RED"], first)
+    found = [row["value"] for row in second.batch(visits(("RED", 1), ("BLUE", 1), ("GREEN", 1)))]
+    assert sorted(found) == ["BLUE 2", "GREEN 1", "RED 3"]
+
+
+@attrs.frozen
+class Odd:
+    number: int = attrs.field(validator=attrs.validators.in_([1, 3, 5]))
+
+
+def test_a_key_that_cannot_be_built_is_named():
+    serializer = serializer_for(Odd)
+    reader = ElementReader(serializer_for(int), ("value",), serializer, ("key",), "")
+    keys = pa.array([{"number": 3}, {"number": 4}, {"number": 5}], pa.struct({"number": pa.int64()}))
+    with pytest.raises(ValueNotConvertible) as caught:
+        reader.read_by_key(0, pa.RecordBatch.from_pydict({"key": keys, "value": [1, 2, 3]}), serializer, 128)
+    assert "4" in caught.value.where["key"]
 
 
 def test_results_become_rows_before_all_of_them_are_there(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from live_backends import BACKENDS
 
 from stateshift import (
     CorruptSavepoint,
+    DeclarationError,
     ListStateDescriptor,
     StorageFailed,
     TimeDomain,
@@ -226,7 +227,7 @@ def test_two_column_families_with_one_key_group_are_damage():
 
 def test_ranges_have_all_key_groups_once():
     for count, groups in ((8, range(128)), (8, range(43, 85)), (3, range(1)), (8, range(7)), (1, range(5, 9))):
-        parts = KeyRanges(groups, 1, count).parts()
+        parts = KeyRanges(groups, 1, count).parts(groups)
         assert [group for part in parts for group in part] == list(groups)
         assert len(parts) == min(count, len(groups))
 
@@ -254,3 +255,49 @@ def test_a_division_that_fails_leaves_the_state_as_it_was(made, storage, monkeyp
     again = made()
     restore(folder, again)
     assert before != after == contents(backend) == contents(again)
+
+
+@pytest.mark.parametrize("fails", [1, 3])
+def test_a_column_family_that_could_not_be_dropped_is_in_no_checkpoint(made, storage, monkeypatch, fails):
+    backend = made()
+    fill(backend)
+    drop, calls = store.RocksDBStore._drop, []
+
+    def fails_at_first(self, family):
+        calls.append(family)
+        if len(calls) <= fails:
+            raise StorageFailed("the disk is gone")
+        drop(self, family)
+
+    monkeypatch.setattr(store.RocksDBStore, "_drop", fails_at_first)
+    for _ in range(fails):
+        with pytest.raises(StorageFailed, match="gone"):
+            take(storage, [backend])
+    folder, _ = take(storage, [backend])
+    again = made()
+    restore(folder, again)
+    assert contents(backend) == contents(again)
+
+
+@pytest.mark.parametrize("key_ranges", [0, -1])
+def test_parts_are_at_least_one(made, key_ranges):
+    with pytest.raises(DeclarationError, match=f"divided into {key_ranges} parts"):
+        made(key_ranges=key_ranges)
+
+
+def test_the_names_of_parts_are_not_for_states(made):
+    with pytest.raises(DeclarationError, match="stateshift/range-0-3/x"):
+        made(key_ranges=1).get_or_create_keyed_state(ValueStateDescriptor("stateshift/range-0-3/x", int))
+
+
+def test_many_key_groups_have_two_bytes_each(made, storage):
+    backends = [made(index, 2, max_parallelism=300) for index in range(2)]
+    for backend in backends:
+        fill(backend, range(1000))
+    wanted = contents(*backends)
+    folder, _ = take(storage, backends)
+    assert all(len(families(backend)["large"]) == 4 for backend in backends)
+    others = [made(index, 3, max_parallelism=300) for index in range(3)]
+    for other in others:
+        restore(folder, other)
+    assert wanted == contents(*others)

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from sorted_dict import DictStore
 
 from stateshift import (
+    BigInt,
     Configuration,
     DeclarationError,
     EmbeddedRocksDBStateBackend,
+    Int8,
+    Int16,
+    Int32,
     ListStateDescriptor,
     MapStateDescriptor,
     StateShiftError,
@@ -444,3 +448,34 @@ def test_a_number_that_does_not_fit_is_refused_at_once_whatever_was_written_befo
         assert state.value() == fits
     state.update(True)
     assert type(state.value()) is int
+
+
+@pytest.mark.parametrize(
+    ("hint", "values"),
+    [
+        (BigInt, [1, 1 << 200, -5]),
+        (Int8, [-128, 127, 5]),
+        (Int16, [300, -300]),
+        (Int32, [1 << 30, -1]),
+        (float, [1, 2.5]),
+    ],
+    ids=["BigInt", "Int8", "Int16", "Int32", "float"],
+)
+def test_numbers_of_all_types_change_again_and_again(backend_of, hint, values):
+    backend = backend_of()
+    state = backend.get_or_create_keyed_state(ValueStateDescriptor("number", hint))
+    for key in (1, 2, 1):
+        backend.set_current_key(key)
+        for value in values:
+            state.update(value)
+            assert state.value() == value
+    backend.flush()
+    for key in (2, 1):
+        backend.set_current_key(key)
+        assert state.value() == values[-1]
+
+
+def test_a_key_with_its_bytes_is_refused_in_another_subtask(backend_of):
+    backend = backend_of(groups=range(2))
+    with pytest.raises(ValueNotConvertible, match="key group 3"):
+        backend.set_encoded_key(7, 3, b"")
