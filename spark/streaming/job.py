@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 _DEFAULTS = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": True}
 """What holds on Spark where nothing is configured."""
 _KEY_RANGES = 8
-"""Into how many parts a slot divides a large state: what RocksDB merges at a time is then most often an eighth of it."""
+"""Into how many parts a slot divides a large state: what RocksDB merges at a time is most often an eighth of it."""
 
 
 class StreamJob:

@@ -1,7 +1,7 @@
 """A sorted store in RocksDB, with nothing in a write-ahead log: what is lost with a process comes from a checkpoint.
 
 A state is a column family of its name. RocksDB merges the files of a family as a whole: now and then a checkpoint would
-have everything in it again. So a store may divide large states by key groups, into parts that are seldom merged together.
+have everything in it again. So a store may divide large states by key groups, into parts that seldom merge together.
 """
 
 from __future__ import annotations
