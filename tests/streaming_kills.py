@@ -107,6 +107,23 @@ def results_of(query, rows):
     return [row for row in query.results() if row[0] != "seen" or row[1] not in last]
 
 
+def by_batch(rows, results):
+    """Return the rows of files by the batches that Spark made of them, as the results tell.
+
+    A file is a batch, unless a driver is killed after the source has noted a file and before the batch is: the next
+    driver then takes that file and the one after it together.
+    """
+    counts = {number: count for name, number, _, count in results if name == "in batch"}
+    found = []
+    for file in rows:
+        firsts = {user: number for number, user, *_ in sorted(file, key=lambda row: row[3], reverse=True)}
+        if found and any(counts.get(number) != 1 for number in firsts.values()):
+            found[-1] = found[-1] + file
+        else:
+            found.append(file)
+    return found
+
+
 def sums(seed, rows, *, stays=False):
     """Return what builds the query: `build(job, query)`."""
     fails_at = random.Random(f"failure {seed}").randrange(len(rows) * len(rows[0]))  # noqa: S311 - no secret
