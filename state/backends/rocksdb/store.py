@@ -228,8 +228,9 @@ class RocksDBStore:
                 for number, name in enumerate(names):
                     families.append(self._opened(self._created(name)))
                     loading = self._loading(families[-1], folder / str(number))
-                    for items in table.items(bounds[number], bounds[number + 1]):
-                        loading.add_in_order(items)
+                    for family in before:  # each block is read once, so it need not be in the cache
+                        for items in family.items(bounds[number], bounds[number + 1], fill_cache=False):
+                            loading.add_in_order(items)
                     loading.ingest()
         except BaseException:
             self._obsolete += families

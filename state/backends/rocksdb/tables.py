@@ -54,9 +54,10 @@ class ColumnFamily:
                 batch[key] = value
         self._write(batch)
 
-    def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
+    def items(self, start: bytes, stop: bytes, *, fill_cache: bool = True) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop` in the order of their keys, some at a time."""
         options = self._new_read_options()
+        options.fill_cache(v=fill_cache)
         options.set_total_order_seek(True)
         options.set_iterate_upper_bound(stop)
         self._readers += 1
