@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ....serializers.errors import IncompatibleState
+from ....serializers.primitives.big_numbers import split_decimal
 from ..avro_rows import record_of
 from ..rows import MONTHS
 from .row_encoder import offsets_of
@@ -75,7 +76,8 @@ def _plain(column: pa.Array, of: SparkType, node: Node) -> list[bytes]:
     if of.word in {"array", "map"}:
         return _nested(column, of, node)
     if of.word == "decimal":
-        numbers = (int(one.scaleb(of.scale)) for one in column.to_pylist())
+        parts = map(split_decimal, column.to_pylist())  # `Decimal.scaleb` rounds to 28 digits
+        numbers = (unscaled * 10 ** (of.scale - scale) for unscaled, scale in parts)
         return [one.to_bytes(node.size, "big", signed=True) for one in numbers]
     if of.word in MONTHS:
         return [_number(one[0]) for one in column.to_pylist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -102,3 +103,14 @@ def test_numbers_sort_as_their_bytes_do(word, data):
 
     found = RowEncoding().decode_keys(sorted(stored), of, KeyLayout("range", (0,)))
     assert found.field(0).to_pylist() == sorted(key.field(0).to_pylist())
+
+
+@pytest.mark.parametrize("is_avro", [False, True])
+def test_decimals_of_all_their_digits_are_read_as_they_were(is_avro):
+    """Python's decimals are rounded to 28 digits wherever one calculates with them."""
+    field = SparkField("c", SparkType("decimal", precision=38, scale=10), is_nullable=True, is_event_time=False)
+    of = SparkType("struct", fields=(field,))
+    texts = ["1000000000000000000.0000000001", "9999999999999999999999999999.9999999999", "-1.5", "0", "-" + "9" * 28]
+    column = pa.array([{"c": Decimal(text)} for text in texts], pa.struct({"c": pa.decimal128(38, 10)}))
+    stored = LayoutEncoder(is_avro).encode(column, of)
+    assert column.to_pylist() == RowEncoding({0: of} if is_avro else None).decode_values(stored, of).to_pylist()
