@@ -39,9 +39,8 @@ class ColumnFamily:
     ) -> None:
         self.name, self._family, self._write, self._new_batch = name, family, write, new_batch
         self._new_read_options = new_read_options
-        self._readers = 0
+        self._readers, self._is_open = 0, True
         self.get: Callable[[bytes], bytes | None] = family.get
-        self.close: Callable[[], None] = family.close
         self.ingest: Callable[[list[str], Any], None] = family.ingest_external_file
 
     def write(self, changes: Mapping[bytes, bytes | None]) -> None:
@@ -81,6 +80,12 @@ class ColumnFamily:
         with reported("write its files"):
             self._family.flush()
             return int(self._family.property_int_value(_FILES_BYTES) or 0)
+
+    def close(self) -> None:
+        """Close the column family; closing it twice is harmless."""
+        if self._is_open:
+            self._is_open = False
+            self._family.close()
 
     @property
     def is_read(self) -> bool:

@@ -266,6 +266,7 @@ def test_a_column_family_that_could_not_be_dropped_is_in_no_checkpoint(made, sto
     def fails_at_first(self, family):
         calls.append(family)
         if len(calls) <= fails:
+            family.close()
             raise StorageFailed("the disk is gone")
         drop(self, family)
 
