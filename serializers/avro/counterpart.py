@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from ..absence import NO_VALUE
 from ..advice import Advice
 from ..compatibility import Finding, Flag, Verdict
 from ..containers.arrays import BytesSerializer
@@ -47,7 +48,7 @@ from ..temporal.java_time import (
 )
 from .counterpart_values import FromOwn, ToOwn, own_value
 from .defaults import default_value
-from .schema import NOTHING, parse
+from .schema import parse
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -293,7 +294,7 @@ class _Maker:
     def field(self, field: AvroField) -> RecordField:
         node, optional = _without_null(field.node)
         default = None
-        if field.default is not NOTHING:
+        if field.default is not NO_VALUE:
             default = Default(own_value(field.node, default_value(field)))
         return RecordField(field.name, self.own(node), optional=optional, aliases=field.aliases, default=default)
 

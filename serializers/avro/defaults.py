@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..absence import NO_VALUE
 from ..errors import ValueNotConvertible
 from . import logical_types as avro_logical
 from .codec import is_scalar, misfit, round_float
-from .schema import NOTHING
 
 if TYPE_CHECKING:
     from .schema import AvroField, Node
@@ -24,7 +24,7 @@ def default_value(field: AvroField) -> Any:
     Raises:
         ValueNotConvertible: It has no default, or one that does not fit its type.
     """
-    if field.default is NOTHING:
+    if field.default is NO_VALUE:
         raise ValueNotConvertible(f"the field {field.name!r} has no default")
     return _from_json(field.node, field.default)
 

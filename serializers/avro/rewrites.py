@@ -10,13 +10,14 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from .. import rewrite
+from ..absence import NO_VALUE
 from ..views import DataOutputView
 from . import codec as avro_codec
 from . import logical_types as avro_logical
 from .defaults import default_value
 from .resolution import AvroConversion, unit_factor
 from .rules import choose_reader, pair_fields
-from .schema import NOTHING, parse
+from .schema import parse
 from .serializers import AvroSerializer
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _record(old: Node, new: Node, within: frozenset[int]) -> ByteRewrite | None:
 
 
 def _default(field: AvroField) -> bytes | None:
-    if field.default is NOTHING:
+    if field.default is NO_VALUE:
         return None
     target = DataOutputView()
     avro_codec.write(field.node, default_value(field), target)

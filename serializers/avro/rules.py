@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..absence import NO_VALUE
 from ..compatibility import Finding, Flag, Verdict
 from ..errors import DeclarationError
 from ..field_pairs import pair_fields as record_pairs
 from ..serializer import CONVERTER
 from .logical_types import python_type
-from .schema import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,7 +271,7 @@ class _Resolution:
 
     def added(self, field: AvroField, path: str) -> None:
         kind = field.node.describe()
-        if field.default is NOTHING:
+        if field.default is NO_VALUE:
             reason = "reader_field_missing_default: stored records have no value for it"
             self.add(path, "AV-3", Verdict.INCOMPATIBLE, "", kind, reason, ('give it a "default"', CONVERTER))
         else:

@@ -13,12 +13,11 @@ from typing import Any
 
 import attrs
 
+from ..absence import NO_VALUE
 from ..errors import DeclarationError, shown
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "enum", "fixed"})
-NOTHING = object()
-"""Means "no default" where None is a default."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOGICAL = {
@@ -48,11 +47,11 @@ class Decimals:
 
 @attrs.define(eq=False)
 class AvroField:
-    """A field of a record; `default` is the JSON in the schema, or `NOTHING`."""
+    """A field of a record; `default` is the JSON in the schema, or `NO_VALUE`."""
 
     name: str
     node: Node
-    default: Any = NOTHING
+    default: Any = NO_VALUE
     aliases: tuple[str, ...] = ()
 
 
@@ -294,7 +293,7 @@ class _Parser:
             node = self._part(field, "type", namespace, below)
             if not isinstance(field["type"], dict | list) and node.type in PRIMITIVES and "logicalType" in field:
                 raise _wrong(below, "logicalType next to the type has no effect; put it into the type")
-            parsed.append(AvroField(name, node, field.get("default", NOTHING), _texts(field, "aliases", below)))
+            parsed.append(AvroField(name, node, field.get("default", NO_VALUE), _texts(field, "aliases", below)))
         names = [field.name for field in parsed]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
+from ..absence import NO_VALUE
 from ..compatibility import CompatibilityResult, Verdict, worst
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError
 from ..flink.avro import AvroSerializerSnapshot
@@ -23,7 +24,7 @@ from . import defaults as avro_defaults
 from . import rules as avro_rules
 from .counterpart import avro_counterpart
 from .resolution import AvroConversion
-from .schema import NOTHING, fingerprint, parse, schema_text
+from .schema import fingerprint, parse, schema_text
 
 if TYPE_CHECKING:
     from ..counterparts import Counterpart
@@ -179,7 +180,7 @@ def _check_defaults(node: Node, path: str, met: set[int]) -> None:
     if node.items is not None:
         _check_defaults(node.items, path + ("[]" if node.type == "array" else "{}"), met)
     for field in node.fields:
-        if field.default is not NOTHING:
+        if field.default is not NO_VALUE:
             try:
                 avro_defaults.default_value(field)
             except StateShiftError as error:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import attrs
 
+from ..absence import NO_VALUE
 from ..defaults import Default
 from ..errors import DeclarationError, StateShiftError
 from ..stored_names import qualified_name
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=type)
 
 _OPTIONS = "__stateshift_record__"
-NO_VALUE = object()
-"""Means "no value" where None is a value."""
+_MISSING = type(dataclasses.MISSING)  # a class that travels by value has another object of it
 
 
 @attrs.frozen
@@ -183,9 +183,9 @@ def _attrs_default(cls: type, attribute: attrs.Attribute[Any]) -> Default | None
 
 
 def _dataclass_default(field: dataclasses.Field[Any]) -> Default | None:
-    if field.default is not dataclasses.MISSING:
+    if not isinstance(field.default, _MISSING):
         return Default(field.default)
-    if field.default_factory is not dataclasses.MISSING:
+    if not isinstance(field.default_factory, _MISSING):
         return Default(factory=field.default_factory)
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
+from ..absence import NO_VALUE
 from ..containers.optional import OptionalSerializer
 from ..defaults import Default
 from ..errors import DeclarationError
@@ -14,7 +15,6 @@ from ..stored_names import qualified_name
 from ..views import DataOutputView
 from .classes import (
     NO_RECORD_OPTIONS,
-    NO_VALUE,
     ClassField,
     Field,
     check_default,

@@ -35,7 +35,7 @@ from stateshift.serializers.drawing import Drawing
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.hints import strip_none
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.classes import NO_VALUE
+from stateshift.serializers.absence import NO_VALUE
 
 KINDS = {hint: kind for kind, hint in LEAF_HINTS.items()}
 

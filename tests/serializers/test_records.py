@@ -2,9 +2,13 @@
 
 import dataclasses
 import pickle
+import sys
+import textwrap
+import types
 from typing import Annotated, Any, NamedTuple
 
 import attrs
+import cloudpickle
 import pytest
 
 from stateshift import (
@@ -19,7 +23,10 @@ from stateshift import (
     record,
     serializer_for,
 )
+from stateshift.compat.description import SerializerDescription
 from stateshift.compat.type_difference import compare_types
+from stateshift.serializers.absence import NO_VALUE
+from stateshift.serializers.avro.schema import AvroField, parse
 from stateshift.serializers.containers.maps import MapSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.hints import record_serializer
@@ -672,3 +679,54 @@ class TestPathsOfOptionals:
     def test_a_field_that_may_not_be_null_any_more_is_named_itself(self, ask, rules):
         """OPT-2 is about the field, and not about what is in it."""
         assert [("$.count", "OPT-2")] == rules(ask(named(RequiredPart), named(Part)))
+
+
+class TestClassesThatTravelByValue:
+    """A class of a module that workers do not have is pickled whole, and comes back as another object."""
+
+    @staticmethod
+    def test_their_fields_are_those_of_the_class(monkeypatch):
+        shop = types.ModuleType("by_value_shop")
+        monkeypatch.setitem(sys.modules, shop.__name__, shop)
+        source = """
+            import dataclasses
+            from typing import Annotated, NamedTuple
+            import attrs
+            from stateshift import Field, record
+
+            @attrs.frozen
+            class WithAttrs:
+                amount: Annotated[int, Field(aliases=["total"])]
+                owner: Annotated[str, Field(on_none="nobody")] = ""
+                tags: list[str] = attrs.field(factory=list)
+
+            @record(aliases=["shop.Old"])
+            @dataclasses.dataclass
+            class AsDataclass:
+                amount: Annotated[int, Field(aliases=["total"])]
+                owner: Annotated[str, Field(on_none="nobody")] = ""
+                tags: list[str] = dataclasses.field(default_factory=list)
+
+            class AsNamedTuple(NamedTuple):
+                amount: Annotated[int, Field(aliases=["total"])]
+                owner: str = ""
+        """
+        exec(textwrap.dedent(source), vars(shop))  # noqa: S102 - a module without a file
+        classes = [shop.WithAttrs, shop.AsDataclass, shop.AsNamedTuple]
+        expected = list(map(SerializerDescription.of, map(serializer_for, classes)))
+        cloudpickle.register_pickle_by_value(shop)
+        shipped = cloudpickle.dumps(classes)
+        cloudpickle.unregister_pickle_by_value(shop)
+        monkeypatch.delitem(sys.modules, shop.__name__)
+        found = [SerializerDescription.of(serializer_for(cls)) for cls in pickle.loads(shipped)]
+
+        assert [one.identity for one in expected] == [one.identity for one in found]
+        required = [[one.default is None for one in side.serializer.fields] for side in found]
+        assert [[True, False, False], [True, False, False], [True, False]] == required
+
+
+@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
+def test_what_stands_for_no_value_is_the_same_after_pickling(pickler):
+    assert NO_VALUE is pickle.loads(pickler.dumps(NO_VALUE))
+    assert Field() == pickle.loads(pickler.dumps(Field()))
+    assert NO_VALUE is pickle.loads(pickler.dumps(AvroField("a", parse('"int"')))).default
