@@ -186,7 +186,7 @@ def _dataclass_default(field: dataclasses.Field[Any]) -> Default | None:
     if not isinstance(field.default, _MISSING):
         return Default(field.default)
     if not isinstance(field.default_factory, _MISSING):
-        return Default(factory=field.default_factory)
+        return Default(factory=field.default_factory)  # type: ignore[arg-type]  # it is not missing
     return None
 
 

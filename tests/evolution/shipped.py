@@ -29,13 +29,13 @@ from hypothesis import strategies as st
 from stateshift import AvroSerializer, Either, Row, TtlValue, serializer_for
 from stateshift.compat.testing import strategies
 from stateshift.compat.testing.strategies.classes import RecordClass
+from stateshift.serializers.absence import NO_VALUE
 from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.drawing import Drawing
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.hints import strip_none
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.absence import NO_VALUE
 
 KINDS = {hint: kind for kind, hint in LEAF_HINTS.items()}
 
