@@ -49,8 +49,8 @@ class PackedRecord:
         kinds = [_kind(field) for field in fields]
         if not kinds or None in kinds:
             return None
-        is_frozen = _is_frozen(python_class, len(fields))
-        return cls(_packing(python_class, fields, kinds), _unpacking(python_class, fields), is_frozen)
+        remembers = is_frozen(python_class, len(fields))
+        return cls(_packing(python_class, fields, kinds), _unpacking(python_class, fields), remembers)
 
 
 def _kind(field: RecordField) -> type | None:
@@ -154,7 +154,7 @@ def _builder(python_class: Any, names: list[str]) -> Callable[[list[Any]], Any]:
     return lambda values: python_class(*in_order(values))
 
 
-def _is_frozen(python_class: Any, fields: int) -> bool:
+def is_frozen(python_class: Any, fields: int) -> bool:
     """Whether the values of a class with so many stored fields never change, and have no others."""
     if attrs.has(python_class):
         own: Any = python_class.__setattr__

@@ -16,6 +16,7 @@ from ..descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from ..value_copies import handing_out
 from .metrics import MetricGroup
 from .states import AggregatingState, ListState, MapState, ReducingState, ValueState
 from .time_to_live import StateTtlConfig
@@ -53,7 +54,8 @@ class FoldingState(AggregatingState[Any, Any]):
 
     def __init__(self, accumulator: ValueState[Any], descriptor: FoldingStateDescriptor[Any]) -> None:
         self._accumulator = accumulator
-        self._fold, self._initial = descriptor.fold_function, descriptor.initial_value
+        self._fold = descriptor.fold_function
+        self._initial = handing_out(descriptor.value_serializer, descriptor.initial_value)
 
     def get(self) -> Any:
         return self._accumulator.value()
@@ -63,7 +65,7 @@ class FoldingState(AggregatingState[Any, Any]):
             self.clear()
             return
         found = self._accumulator.value()
-        self._accumulator.update(self._fold(self._initial if found is None else found, value))
+        self._accumulator.update(self._fold(self._initial() if found is None else found, value))
 
     def clear(self) -> None:
         self._accumulator.clear()
@@ -202,7 +204,7 @@ def _wrapped(descriptor: Any, stored: Any, expiry: Expiry) -> Any:
         return TtlListState(stored, expiry)
     if isinstance(descriptor, MapStateDescriptor):
         return TtlMapState(stored, expiry)
-    return TtlValueState(stored, expiry, descriptor.default_value)
+    return TtlValueState(stored, expiry, handing_out(descriptor.value_serializer, descriptor.default_value))
 
 
 @attrs.frozen(kw_only=True)

@@ -124,19 +124,19 @@ class TtlValueState(_TtlState, ValueState[Any]):
     Args:
         stored: The backend's handle.
         expiry: Decides what has expired.
-        default: The result where there is no value.
+        default: Returns the result where there is no value.
     """
 
     __slots__ = ("_default",)
 
-    def __init__(self, stored: ValueState[TtlValue[Any]], expiry: Expiry, default: Any) -> None:
+    def __init__(self, stored: ValueState[TtlValue[Any]], expiry: Expiry, default: Callable[[], Any]) -> None:
         super().__init__(stored, expiry)
         self._default = default
 
     def value(self) -> Any:
         self._accessed()
         found = self._read(self._stored.value(), self._stored.clear, self._stored.update)
-        return self._default if found is None else found.value
+        return self._default() if found is None else found.value
 
     def update(self, value: Any) -> None:
         self._accessed()

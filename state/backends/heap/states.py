@@ -6,27 +6,47 @@ from typing import TYPE_CHECKING, Any
 
 from ....compat.description import StateKind
 from ....serializers.errors import ValueNotConvertible, located
-from ....serializers.views import DataInputView, DataOutputView
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...transcode.entry_values import map_value
+from ...value_copies import copier, handing_out
 from .identity import Identity
 from .tables import StateTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ...descriptors import StateDescriptor
+    from ....serializers.serializer import TypeSerializer
     from .tables import CurrentKey
 
 
 class HeapState(StateTable, State):
-    """What all handles have in common."""
+    """What all handles have in common.
 
-    __slots__ = ("_name",)
+    A value that is read while a snapshot reads the table is a copy, unless it never changes: so a function may change
+    it and hand it over again, and the snapshot has it as it was.
+    """
 
-    def __init__(self, backend: CurrentKey, descriptor: StateDescriptor) -> None:
+    __slots__ = ("_copy", "_name")
+
+    def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
         super().__init__(backend, descriptor.namespace)
         self._name = descriptor.name
+        self._copy: Callable[[Any], Any] | None = copier(self._copied_type(descriptor.state_serializer()))
+
+    @staticmethod
+    def _copied_type(serializer: Any) -> TypeSerializer[Any]:
+        """Return the serializer of what is copied: a value, an element, or a value of a map."""
+        return serializer  # type: ignore[no-any-return]
+
+    def _read_out(self, value: Any) -> Any:
+        """Return a value of the table for the function."""
+        is_shared = self._copy is not None and self._backend.snapshots and value is not None
+        return self._copy(value) if is_shared else value  # type: ignore[misc]  # there is one
+
+    def _all_read_out(self, values: Iterable[Any]) -> list[Any]:
+        """Return values of the table for the function."""
+        shared = self._copy is not None and self._backend.snapshots
+        return list(map(self._read_out, values) if shared else values)
 
     def clear(self) -> None:
         self.remove_at(self._backend.slot, self._address())
@@ -43,13 +63,15 @@ class HeapValueState(HeapState, ValueState[Any]):
 
     def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
         super().__init__(backend, descriptor)
-        self._default = descriptor.default_value
+        self._default = handing_out(descriptor.value_serializer, descriptor.default_value)
 
     def value(self) -> Any:
         backend = self._backend
         address = backend.address if self.namespaces is None else (self._namespace, backend.address)
         value = self.groups[backend.slot].get(address)
-        return self._default if value is None else value
+        if value is None:
+            return self._default()
+        return value if self._copy is None or not backend.snapshots else self._copy(value)
 
     def update(self, value: Any) -> None:
         if value is None:
@@ -89,7 +111,7 @@ class HeapReducingState(_Merging, ReducingState[Any]):
         self._reduce = descriptor.reduce_function
 
     def get(self) -> Any:
-        return self._found()
+        return self._read_out(self._found())
 
     def add(self, value: Any) -> None:
         if value is None:
@@ -103,36 +125,37 @@ class HeapReducingState(_Merging, ReducingState[Any]):
 
 
 class HeapAggregatingState(_Merging, AggregatingState[Any, Any]):
-    """Aggregating state on the heap. Its function may change an accumulator, so one that a snapshot reads is copied."""
+    """Aggregating state on the heap.
 
-    __slots__ = ("_function", "_serializer")
+    Its function may change an accumulator. So one that a snapshot reads is copied before, and a result is that of a
+    copy: often it is the accumulator itself, which would change with the next value.
+    """
+
+    __slots__ = ("_function",)
 
     def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
         super().__init__(backend, descriptor)
-        self._function, self._serializer = descriptor.agg_function, descriptor.state_serializer()
+        self._function = descriptor.agg_function
 
     def get(self) -> Any:
         found = self._found()
-        return None if found is None else self._function.get_result(found)
+        if found is None:
+            return None
+        return self._function.get_result(found if self._copy is None else self._copy(found))
 
     def add(self, value: Any) -> None:
         if value is None:
             self.clear()
             return
         slot, address = self._backend.slot, self._address()
-        found = self._own(self.groups[slot].get(address))
+        found = self._read_out(self.groups[slot].get(address))
         accumulator = self._function.create_accumulator() if found is None else found
         self.writable(slot)[address] = self._function.add(value, accumulator)
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        self._merged(target, sources, lambda one, other: self._function.merge(self._own(one), self._own(other)))
-
-    def _own(self, accumulator: Any) -> Any:
-        if accumulator is None or not self._backend.snapshots:
-            return accumulator
-        target = DataOutputView()
-        self._serializer.serialize(accumulator, target)
-        return self._serializer.deserialize(DataInputView(target.getvalue()))
+        self._merged(
+            target, sources, lambda one, other: self._function.merge(self._read_out(one), self._read_out(other))
+        )
 
 
 class HeapListState(HeapState, ListState[Any]):
@@ -140,8 +163,12 @@ class HeapListState(HeapState, ListState[Any]):
 
     __slots__ = ()
 
+    @staticmethod
+    def _copied_type(serializer: Any) -> TypeSerializer[Any]:
+        return serializer.element  # type: ignore[no-any-return]
+
     def get(self) -> list[Any]:
-        return list(self._found() or ())
+        return self._all_read_out(self._found() or ())
 
     def add(self, value: Any) -> None:
         self._extend(self._address(), (self._present(value),))
@@ -192,8 +219,12 @@ class HeapMapState(HeapState, MapState[Any, Any]):
         self._serializer = descriptor.state_serializer()
         self.user_keys = Identity(self._serializer.key)
 
+    @staticmethod
+    def _copied_type(serializer: Any) -> TypeSerializer[Any]:
+        return serializer.value  # type: ignore[no-any-return]
+
     def get(self, key: Any) -> Any:
-        return (self._found() or {}).get(self.user_keys.of(key))
+        return self._read_out((self._found() or {}).get(self.user_keys.of(key)))
 
     def put(self, key: Any, value: Any) -> None:
         self._put_all({self.user_keys.of(key): self._checked(value)})
@@ -215,13 +246,14 @@ class HeapMapState(HeapState, MapState[Any, Any]):
 
     def items(self) -> list[tuple[Any, Any]]:
         value = self.user_keys.value
-        return [(value(name), item) for name, item in (self._found() or {}).items()]
+        found = self._found() or {}
+        return list(zip(map(value, found), self._all_read_out(found.values()), strict=True))
 
     def keys(self) -> list[Any]:
         return list(map(self.user_keys.value, self._found() or ()))
 
     def values(self) -> list[Any]:
-        return list((self._found() or {}).values())
+        return self._all_read_out((self._found() or {}).values())
 
     def is_empty(self) -> bool:
         return not self._found()

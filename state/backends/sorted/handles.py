@@ -19,6 +19,7 @@ from ...entry_keys import is_ambiguous, length_bytes
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...savepoint.entries import each_separated
 from ...transcode.objects import SEPARATOR
+from ...value_copies import handing_out
 from .key_bytes import VOID_BYTES, codec, decoder, encoder, exact_integers, namespace_bytes
 from .store import prefix_end
 
@@ -116,7 +117,7 @@ class SortedValueState(_SortedSingle, ValueState[Any]):
 
     def __init__(self, descriptor: Any, key: TypeSerializer[Any], current: CurrentKey, table: CachedTable) -> None:
         super().__init__(descriptor, key, current, table)
-        self._default = descriptor.default_value
+        self._default = handing_out(descriptor.value_serializer, descriptor.default_value)
         self._least, self._most = exact_integers(descriptor.state_serializer())
 
     def value(self) -> Any:
@@ -124,7 +125,7 @@ class SortedValueState(_SortedSingle, ValueState[Any]):
         if table.held_at is address:
             return table.held
         data = table.get(address)
-        return self._default if data is None else self._decode(data)
+        return self._default() if data is None else self._decode(data)
 
     def update(self, value: Any) -> None:
         if value is None:

@@ -21,6 +21,7 @@ from live_backends import BACKENDS as LIVE
 from stateshift import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    FoldingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     Operator,
@@ -117,10 +118,11 @@ def hashable(value):
     return repr(value)
 
 
-class LiveState(RuleBasedStateMachine):
-    """In the model a value, an element, a value of a map, a sum and a list of texts each have a time stamp."""
+class Snapshots(RuleBasedStateMachine):
+    """Begins snapshots of all states and timers, finishes and restores them."""
 
     backend = key_type = namespace_type = lives = None  # set by the tests
+    declared = staticmethod(descriptors)
 
     @initialize(data=st.data(), parallelism=st.integers(1, 3))
     def begin(self, data, parallelism):
@@ -132,7 +134,7 @@ class LiveState(RuleBasedStateMachine):
         if self.lives:
             ttl = StateTtlConfig.new_builder(timedelta(milliseconds=self.lives)).build()
             arguments = {**arguments, "time_to_live": ttl}
-        self.descriptors = descriptors(**arguments)
+        self.descriptors = self.declared(**arguments)
         self.start(self.backend, parallelism)
         self.held = {name: {} for name in self.descriptors}
         self.timers = {domain: set() for domain in TimeDomain}
@@ -181,6 +183,48 @@ class LiveState(RuleBasedStateMachine):
     @rule(passed_ms=st.integers(1, 7))
     def pass_time(self, passed_ms):
         self.now += passed_ms
+
+    @precondition(lambda self: not self.pending)
+    @rule(is_checkpoint=st.booleans())
+    def begin_a_snapshot(self, is_checkpoint):
+        folder = Folder.at(self.folders / str(next(self.numbers)))
+        folder.create()
+        operator, commit = Operator(UID, key=self.key), Commit(folder)
+        futures = []
+        for index, backend in enumerate(self.live.backends):
+            strategy = backend.checkpoint_strategy() if is_checkpoint else SavepointStrategy(backend)
+            target = SnapshotTarget(1, 0, commit, f"{operator.id}-keyed-{index}")
+            futures.append(strategy.snapshot(target))
+        self.pending = operator, commit, futures, is_checkpoint, deepcopy((self.held, self.timers))
+
+    @precondition(lambda self: self.pending)
+    @rule()
+    def cancel_a_snapshot(self):
+        for future in self.pending[2]:
+            assert future.cancel()
+        self.pending = None
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data(), restored=st.sampled_from(sorted(BACKENDS)), parallelism=st.integers(1, 4))
+    def finish_a_snapshot_and_restore_it(self, data, restored, parallelism):
+        operator, commit, futures, is_checkpoint, (held, timers) = self.pending
+        for future in futures:
+            future.run()
+        parts = [SubtaskSnapshot(future.result()) for future in futures]
+        publish_snapshot(commit, [OperatorSnapshot(operator, MAX_PARALLELISM, parts)], is_checkpoint=is_checkpoint)
+        savepoint = Savepoint.open(commit.folder.place)
+        report = verify(savepoint)
+        assert report.ok, report.checks
+        for backend in self.live.backends:
+            backend.dispose()
+        self.start(restored, parallelism)
+        for backend in self.live.backends:
+            restore_keyed(backend, savepoint.metadata.operators[0], savepoint.folder)
+        self.held, self.timers, self.pending = held, timers, None
+
+
+class LiveState(Snapshots):
+    """In the model a value, an element, a value of a map, a sum and a list of texts each have a time stamp."""
 
     @rule(data=st.data(), value=st.none() | TEXTS)
     def update_a_value(self, data, value):
@@ -301,44 +345,6 @@ class LiveState(RuleBasedStateMachine):
             assert first is None or first > until
         assert not [timer for timer in self.timers[domain] if timer[0] <= until]
 
-    @precondition(lambda self: not self.pending)
-    @rule(is_checkpoint=st.booleans())
-    def begin_a_snapshot(self, is_checkpoint):
-        folder = Folder.at(self.folders / str(next(self.numbers)))
-        folder.create()
-        operator, commit = Operator(UID, key=self.key), Commit(folder)
-        futures = []
-        for index, backend in enumerate(self.live.backends):
-            strategy = backend.checkpoint_strategy() if is_checkpoint else SavepointStrategy(backend)
-            target = SnapshotTarget(1, 0, commit, f"{operator.id}-keyed-{index}")
-            futures.append(strategy.snapshot(target))
-        self.pending = operator, commit, futures, is_checkpoint, deepcopy((self.held, self.timers))
-
-    @precondition(lambda self: self.pending)
-    @rule()
-    def cancel_a_snapshot(self):
-        for future in self.pending[2]:
-            assert future.cancel()
-        self.pending = None
-
-    @precondition(lambda self: self.pending)
-    @rule(data=st.data(), restored=st.sampled_from(sorted(BACKENDS)), parallelism=st.integers(1, 4))
-    def finish_a_snapshot_and_restore_it(self, data, restored, parallelism):
-        operator, commit, futures, is_checkpoint, (held, timers) = self.pending
-        for future in futures:
-            future.run()
-        parts = [SubtaskSnapshot(future.result()) for future in futures]
-        publish_snapshot(commit, [OperatorSnapshot(operator, MAX_PARALLELISM, parts)], is_checkpoint=is_checkpoint)
-        savepoint = Savepoint.open(commit.folder.place)
-        report = verify(savepoint)
-        assert report.ok, report.checks
-        for backend in self.live.backends:
-            backend.dispose()
-        self.start(restored, parallelism)
-        for backend in self.live.backends:
-            restore_keyed(backend, savepoint.metadata.operators[0], savepoint.folder)
-        self.held, self.timers, self.pending = held, timers, None
-
     @rule()
     def read_everything(self):
         """Keys whose values have expired may be there, without anything to read."""
@@ -385,6 +391,137 @@ def with_values(found):
     return {(state, *place): value for state, held in found.items() for place, value in held.items() if value}
 
 
+class AllTexts(Longest):
+    """Gives the accumulator itself, which `add` changes."""
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        acc_a.extend(acc_b)
+        return acc_a
+
+
+def appended(texts, text):
+    texts.append(text)
+    return texts
+
+
+def changeable(**more):
+    """States of lists of texts, which are changed in place; the function of the folding state does that itself."""
+    return {
+        "value": ValueStateDescriptor("value", list[str], ["none"], **more),
+        "list": ListStateDescriptor("list", list[str], **more),
+        "map": MapStateDescriptor("map", str, list[str], **more),
+        "reducing": ReducingStateDescriptor("reducing", lambda one, other: one + other, list[str], **more),
+        "aggregating": AggregatingStateDescriptor("aggregating", AllTexts(), list[str], **more),
+        "folding": FoldingStateDescriptor("folding", ["begun"], appended, list[str], **more),
+    }
+
+
+class ChangedInPlace(Snapshots):
+    """What a state hands out is changed in place, and handed over again or not.
+
+    Where a key has a value, it is handed over again: on the heap the object may be the state. In the model a value, an
+    element, a value of a map, a reduction and an accumulator each have a time stamp.
+    """
+
+    declared = staticmethod(changeable)
+    bundles = st.lists(TEXTS, max_size=2)
+
+    @rule(data=st.data(), text=TEXTS, stays=st.booleans())
+    def change_a_value(self, data, text, stays):
+        handle, place = self.at(data, "value")
+        expected = self.seen("value", place)
+        found = handle.value()
+        assert (["none"] if expected is None else expected) == found
+        found.append(text)
+        if stays or expected is not None:
+            handle.update(found)
+            self.held["value"][place] = list(found), self.now
+
+    @rule(data=st.data(), values=st.lists(bundles, max_size=2), text=TEXTS)
+    def change_elements(self, data, values, text):
+        handle, place = self.at(data, "list")
+        before = [value for value, _ in filter(self.is_living, self.held["list"].pop(place, []))]
+        found = handle.get()
+        assert before == found
+        for value in found:
+            value.append(text)
+        handle.update(found)
+        handle.add_all(values)
+        after = [([*value, text], self.now) for value in before] + [(list(value), self.now) for value in values]
+        if after:
+            self.held["list"][place] = after
+
+    @rule(data=st.data(), name=TEXTS, value=bundles, text=TEXTS)
+    def change_values_of_a_map(self, data, name, value, text):
+        handle, place = self.at(data, "map")
+        before = self.held["map"].pop(place, {})
+        expected = {key: stamped for key, stamped in before.items() if self.is_living(stamped)}
+        assert {key: stamped[0] for key, stamped in expected.items()} == dict(handle.items())
+        for key, found in list(handle.items()):
+            found.append(text)
+            handle.put(key, found)
+        after = {key: ([*stamped[0], text], self.now) for key, stamped in expected.items()}
+        handle.put(name, value)
+        self.held["map"][place] = after | {name: (list(value), self.now)}
+
+    @rule(data=st.data(), value=bundles)
+    def reduce_values(self, data, value):
+        handle, place = self.at(data, "reducing")
+        assert self.seen("reducing", place) == handle.get()
+        handle.add(value)
+        self.held["reducing"][place] = [*self.seen("reducing", place, []), *value], self.now
+
+    @rule(data=st.data(), text=TEXTS, state=st.sampled_from(["aggregating", "folding"]))
+    def add_and_change_the_result(self, data, text, state):
+        handle, place = self.at(data, state)
+        begun = ["begun"] if state == "folding" else []
+        assert self.seen(state, place) == handle.get()
+        handle.add(text)
+        self.held[state][place] = [*self.seen(state, place, begun), text], self.now
+        if state == "aggregating":
+            first = handle.get()
+            first.append("not in the state")
+            handle.add(text)
+            self.held[state][place][0].append(text)
+            assert [*self.held[state][place][0][:-1], "not in the state"] == first
+
+    @rule(data=st.data(), state=st.sampled_from(["value", "list", "map", "reducing", "aggregating", "folding"]))
+    def clear(self, data, state):
+        handle, place = self.at(data, state)
+        handle.clear()
+        self.held[state].pop(place, None)
+
+    @precondition(lambda self: self.namespace_type != "plain")
+    @rule(data=st.data())
+    def merge_accumulators(self, data):
+        key, target, source = (data.draw(one) for one in (self.keys, self.namespaces, self.namespaces))
+        self.handle(self.live.of(key), "aggregating").merge_namespaces(target, [source])
+        held, into = self.held["aggregating"], self.place(key, target)
+        value = held.pop(self.place(key, source), None) if source != target else None
+        if value is not None and not self.seen("aggregating", into):
+            held[into] = value
+        elif value is not None and self.is_living(value):
+            held[into] = held[into][0] + value[0], self.now
+
+    @rule()
+    def read_every_value(self):
+        for state, places in self.held.items():
+            for (key, namespace), held in places.items():
+                handle = self.handle(self.live.of(self.known[key]), state)
+                handle.set_current_namespace(namespace)
+                found = handle.value() if state == "value" else dict(handle.items()) if state == "map" else handle.get()
+                if state == "list":
+                    expected = [value for value, _ in filter(self.is_living, held)]
+                elif state == "map":
+                    expected = {name: stamped[0] for name, stamped in held.items() if self.is_living(stamped)}
+                else:
+                    expected = held[0] if self.is_living(held) else ["none"] if state == "value" else None
+                assert expected == found
+
+
 CASES = [(namespace, key, None) for namespace in NAMESPACES for key in KEYS]
 CASES += [("plain", "int", 10), ("text", "str", 10)]
 
@@ -393,10 +530,21 @@ CASES += [("plain", "int", 10), ("text", "str", 10)]
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_random_operations_do_what_they_do_to_plain_dicts(backend, namespace, key, lives, monkeypatch):
     monkeypatch.setattr(store, "_LARGE_BYTES", 1)
+    run_machine(LiveState, backend, namespace, key, lives)
+
+
+def run_machine(kind, backend, namespace, key, lives):
     fixed = {"backend": backend, "namespace_type": namespace, "key_type": key, "lives": lives}
-    run = type("Machine", (LiveState,), fixed).TestCase
+    run = type("Machine", (kind,), fixed).TestCase
     run.settings = settings(max_examples=5, stateful_step_count=30, deadline=None)
     run("runTest").runTest()
+
+
+@pytest.mark.filterwarnings("ignore:FoldingStateDescriptor")
+@pytest.mark.parametrize(("namespace", "lives"), [("plain", None), ("text", None), ("text", 10)])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_a_state_hands_out_may_be_changed(backend, namespace, lives):
+    run_machine(ChangedInPlace, backend, namespace, "int", lives)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

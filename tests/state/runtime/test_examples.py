@@ -6,12 +6,16 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
+import attrs
 import pytest
 from live_backends import BACKENDS
 
 from stateshift import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
     CheckpointedFunction,
     FlatMapFunction,
+    FoldingStateDescriptor,
     KeyedProcessFunction,
     ListCheckpointed,
     ListStateDescriptor,
@@ -49,6 +53,114 @@ def test_the_count_window_average(backend):
 
     assert [(1, 4), (1, 5)] == harness.process_elements((1, 3), (1, 5), (1, 7), (1, 4), (1, 2))
     assert [(1, 5)] == harness.process_elements((1, 8))  # with the 2 that was left
+
+
+def averages_in_place(initial):
+    """The same with an accumulator that is changed in place, as programs in Java do it."""
+
+    class InPlace(CountWindowAverage):
+        def open(self, runtime_context):
+            self.sum = initial(runtime_context)
+
+        def flat_map(self, value):
+            average = self.sum.value()
+            average[0] += 1
+            average[1] += value[1]
+            self.sum.update(average)
+            if average[0] >= 2:
+                self.sum.clear()
+                yield value[0], average[1] // average[0]
+
+    return InPlace()
+
+
+OF_A_DAY = StateTtlConfig.new_builder(timedelta(days=1)).build()
+
+
+@BACKEND
+@pytest.mark.parametrize("options", [{}, {"time_to_live": OF_A_DAY}], ids=["plain", "ttl"])
+def test_a_default_that_is_changed_is_that_of_one_access(backend, options):
+    function = averages_in_place(
+        lambda context: context.get_state(ValueStateDescriptor("average", list[int], [0, 0], **options))
+    )
+    harness = KeyedProcessHarness(function, lambda value: value[0], int, backend=backend)
+
+    assert [(1, 4), (1, 5), (2, 7)] == harness.process_elements((1, 3), (1, 5), (2, 6), (1, 7), (1, 4), (2, 8), (3, 1))
+
+
+@pytest.mark.filterwarnings("ignore:FoldingStateDescriptor")
+@BACKEND
+@pytest.mark.parametrize("options", [{}, {"time_to_live": OF_A_DAY}], ids=["plain", "ttl"])
+def test_the_initial_value_of_folding_is_that_of_one_key(backend, options):
+    def appended(texts, text):
+        texts.append(text)
+        return texts
+
+    class Folds(FlatMapFunction):
+        def open(self, runtime_context):
+            descriptor = FoldingStateDescriptor("texts", [], appended, list[str], **options)
+            self.texts = runtime_context.get_folding_state(descriptor)
+
+        def flat_map(self, value):
+            self.texts.add(value[1])
+            yield value[0], list(self.texts.get())
+
+    harness = KeyedProcessHarness(Folds(), lambda value: value[0], int, backend=backend)
+
+    assert [(1, ["a"]), (2, ["b"]), (1, ["a", "c"])] == harness.process_elements((1, "a"), (2, "b"), (1, "c"))
+
+
+class Texts(AggregateFunction):
+    """Its accumulator is the result."""
+
+    def create_accumulator(self):
+        return []
+
+    def add(self, value, accumulator):
+        accumulator.append(value)
+        return accumulator
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+@BACKEND
+@pytest.mark.parametrize("options", [{}, {"time_to_live": OF_A_DAY}], ids=["plain", "ttl"])
+def test_a_result_does_not_change_with_the_accumulator(backend, options):
+    class Collects(FlatMapFunction):
+        def open(self, runtime_context):
+            descriptor = AggregatingStateDescriptor("texts", Texts(), list[str], **options)
+            self.texts = runtime_context.get_aggregating_state(descriptor)
+
+        def flat_map(self, value):
+            self.texts.add(value)
+            yield self.texts.get()
+
+    harness = KeyedProcessHarness(Collects(), lambda _: "key", str, backend=backend)
+
+    assert [["a"], ["a", "b"]] == harness.process_elements("a", "b")
+
+
+@attrs.define
+class Place:
+    """A key that can be changed."""
+
+    name: str
+
+
+@BACKEND
+def test_a_key_object_that_was_changed_is_another_key(backend):
+    harness = KeyedProcessHarness(CountWindowAverage(), lambda value: value[0], Place, backend=backend)
+    place = Place("here")
+    harness.process_element((place, 1))
+    place.name = "there"
+    harness.process_element((place, 5))
+    place.name = "here"
+
+    assert [(Place("here"), 2)] == harness.process_elements((place, 3))
 
 
 class BufferingSink(MapFunction, CheckpointedFunction):
