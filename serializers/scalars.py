@@ -89,6 +89,10 @@ class ScalarSerializer(TypeSerializer[T]):
     def length(self) -> int:
         return self.row.size
 
+    @property
+    def is_immutable_type(self) -> bool:
+        return True
+
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
         return self.snapshot()
 

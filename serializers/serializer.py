@@ -61,12 +61,19 @@ class TypeSerializer(ABC, Generic[T]):
     Attributes:
         length: The number of bytes of every value, or -1. In Flink it decides how keys are framed: it is part of the
             format.
+        is_immutable_type: Whether nobody can change a value. Objects of other types are copied, by their bytes, where
+            a state would hand out one of them more than once.
     """
 
     @property
     def length(self) -> int:
         """The number of bytes of every value, or -1 if it varies."""
         return -1
+
+    @property
+    def is_immutable_type(self) -> bool:
+        """Whether nobody can change a value; by default not known, so False."""
+        return False
 
     @abstractmethod
     def serialize(self, value: T, target: DataOutputView) -> None:

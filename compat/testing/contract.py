@@ -273,11 +273,16 @@ class SerializerContract:
         self._for_garbage(holds)
 
     def test_immutable_types_are_declared(self) -> None:
-        """B20: two reads return the same object only if its type is immutable and hashable."""
+        """B20: two reads return the same object only if its type is immutable and hashable.
+
+        A value of a type that is declared immutable has no part that can be changed.
+        """
         for value in self._some():
             data = self.write(value)
             first, second = self.read(data), self.read(data)
             assert first is not second or _is_hashable(first), f"two reads share one {type(first).__name__}"
+            if self.serializer.is_immutable_type:
+                assert not disturb(first), f"it is declared immutable, but {type(first).__name__} can be changed"
 
     def _assert_equal(self, expected: object, actual: object) -> None:
         assert self.are_equal(expected, actual), f"{expected!r} was written, but {actual!r} was read"

@@ -73,6 +73,10 @@ class OptionalSerializer(TypeSerializer[T | None]):
         return 1 + self.padding if self.padding else -1
 
     @property
+    def is_immutable_type(self) -> bool:
+        return self.value.is_immutable_type
+
+    @property
     def layout(self) -> layout.Layout:
         return layout.Nullable(self.value.layout, self.padding)
 

@@ -147,6 +147,10 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
         return 8 + inner if inner >= 0 else -1
 
     @property
+    def is_immutable_type(self) -> bool:
+        return self.value.is_immutable_type
+
+    @property
     def layout(self) -> layout.Layout:
         return layout.Sequence((layout.Fixed(8), self.value.layout))
 

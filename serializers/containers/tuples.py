@@ -78,6 +78,10 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
         return sum(lengths) if min(lengths) > 0 else -1
 
     @property
+    def is_immutable_type(self) -> bool:
+        return all(field.is_immutable_type for field in self.fields)
+
+    @property
     def layout(self) -> layout.Layout:
         if not self.fields:
             return layout.Fixed(1)

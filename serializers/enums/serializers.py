@@ -160,6 +160,10 @@ class EnumSerializer(TypeSerializer[Any]):
         return stored_name == self.name
 
     @property
+    def is_immutable_type(self) -> bool:
+        return True
+
+    @property
     def length(self) -> int:
         return 4
 

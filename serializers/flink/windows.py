@@ -91,6 +91,10 @@ class VoidNamespaceSerializer(TypeSerializer[VoidNamespace]):
     def layout(self) -> layout.Layout:
         return layout.Fixed(1)
 
+    @property
+    def is_immutable_type(self) -> bool:
+        return True
+
     def serialize(self, value: VoidNamespace, target: DataOutputView) -> None:
         if not isinstance(value, VoidNamespace):
             raise ValueNotConvertible(f"{shown(value)} is not the void namespace")
@@ -128,6 +132,10 @@ class TimeWindowSerializer(TypeSerializer[TimeWindow]):
     def length(self) -> int:
         return 16
 
+    @property
+    def is_immutable_type(self) -> bool:
+        return True
+
     def serialize(self, value: TimeWindow, target: DataOutputView) -> None:
         if not isinstance(value, TimeWindow):
             raise ValueNotConvertible(f"{shown(value)} is not a TimeWindow")
@@ -162,6 +170,10 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
     @property
     def length(self) -> int:
         return 1
+
+    @property
+    def is_immutable_type(self) -> bool:
+        return True
 
     def serialize(self, value: GlobalWindow, target: DataOutputView) -> None:
         if not isinstance(value, GlobalWindow):

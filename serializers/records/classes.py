@@ -222,3 +222,18 @@ def check_default(where: str, default: Default | None, encode: Callable[[Any], o
         encode(default.value)
     except StateShiftError as error:
         raise DeclarationError(f"the default of {where} does not fit its type: {error.what}") from error
+
+
+def is_frozen_class(python_class: Any, fields: int) -> bool:
+    """Whether the values of a class with so many stored fields never change, and have no others."""
+    if attrs.has(python_class):
+        own: Any = python_class.__setattr__
+        return own is _FROZEN and len(attrs.fields(python_class)) == fields
+    if dataclasses.is_dataclass(python_class):
+        frozen: bool = getattr(python_class, "__dataclass_params__").frozen  # noqa: B009 - no checker knows it
+        return frozen and len(dataclasses.fields(python_class)) == fields
+    return issubclass(python_class, tuple)
+
+
+_FROZEN: Any = attrs.make_class("_Frozen", [], frozen=True).__setattr__
+"""What attrs gives to all frozen classes."""

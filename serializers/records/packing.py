@@ -7,8 +7,6 @@ or not ASCII, a value that does not fit, damaged bytes.
 from __future__ import annotations
 
 import struct
-from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
 from inspect import signature
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ import attrs
 from ..layout import PLAIN_RECORD
 from ..primitives.numeric import BooleanSerializer, NumberSerializer
 from ..primitives.text import StringSerializer
+from .classes import is_frozen_class
 from .serializers import DescribedRecordSerializer
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class PackedRecord:
         kinds = [_kind(field) for field in fields]
         if not kinds or None in kinds:
             return None
-        remembers = is_frozen(python_class, len(fields))
+        remembers = is_frozen_class(python_class, len(fields))
         return cls(_packing(python_class, fields, kinds), _unpacking(python_class, fields), remembers)
 
 
@@ -154,19 +153,6 @@ def _builder(python_class: Any, names: list[str]) -> Callable[[list[Any]], Any]:
     return lambda values: python_class(*in_order(values))
 
 
-def is_frozen(python_class: Any, fields: int) -> bool:
-    """Whether the values of a class with so many stored fields never change, and have no others."""
-    if attrs.has(python_class):
-        own: Any = python_class.__setattr__
-        return own is _FROZEN and len(attrs.fields(python_class)) == fields
-    if is_dataclass(python_class):
-        frozen: bool = getattr(python_class, "__dataclass_params__").frozen  # noqa: B009 - no checker knows it
-        return frozen and len(dataclass_fields(python_class)) == fields
-    return issubclass(python_class, tuple)
-
-
 _HEAD = bytes([PLAIN_RECORD])
 _LENGTHS = [bytes([size + 1]) for size in range(0x7F)]
 """The length of a text by its characters, as long as it takes one byte; it is stored plus one."""
-_FROZEN: Any = attrs.make_class("_Frozen", [], frozen=True).__setattr__
-"""What attrs gives to all frozen classes."""

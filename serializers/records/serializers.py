@@ -24,6 +24,7 @@ from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
 from . import recursion as record_scopes
 from . import rules as record_rules
+from .classes import is_frozen_class
 from .fields import RecordField, StoredField
 from .values import Record, field_of
 
@@ -84,6 +85,13 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     def knows_nulls(self) -> bool:
         """Whether it is known which fields may be null, from code or from a snapshot that says so."""
         return True
+
+    @property
+    def is_immutable_type(self) -> bool:
+        if self.python_class is None or self.registered or self.unregistered or self.circle:
+            return False
+        is_frozen = is_frozen_class(self.python_class, len(self.fields))
+        return is_frozen and all(field.serializer.is_immutable_type for field in self.fields)
 
     @property
     def layout(self) -> layout.Layout:

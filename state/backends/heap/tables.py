@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ....serializers.flink.windows import VOID_NAMESPACE
 from ...key_groups import key_group, key_hasher
-from ...value_copies import never_changes
 from ..own_keys import no_current_key, require_own
 from .identity import Identity
 
@@ -57,7 +56,7 @@ class CurrentKey:
         self.key, self.max_parallelism, self.key_groups = key, max_parallelism, key_groups
         self.identity, self.snapshots = Identity(key), set[object]()
         self._hash, self._by_bytes = key_hasher(key), self.identity.by_bytes
-        self._never_changes = never_changes(key)
+        self._is_immutable = key.is_immutable_type
         self._slots: dict[Hashable, int] = {}
         self.forget()
 
@@ -67,7 +66,7 @@ class CurrentKey:
         Raises:
             ValueNotConvertible: The key does not fit its type, or is in no key group of this subtask.
         """
-        if key is self.current_key and self._never_changes and key is not None:
+        if key is self.current_key and self._is_immutable and key is not None:
             return
         address = key if self._by_bytes is None else self._by_bytes(key)
         try:
@@ -83,7 +82,7 @@ class CurrentKey:
 
     def locate(self, key: Any) -> tuple[int, Any]:
         """Return slot and identity of any key; raises as `set_current_key`."""
-        if key is self.current_key and self._never_changes and type(self.slot) is int:
+        if key is self.current_key and self._is_immutable and type(self.slot) is int:
             return self.slot, self.address
         address = self.identity.of(key)
         return self._located(key, address), address

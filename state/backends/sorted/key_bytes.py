@@ -13,7 +13,6 @@ from ....serializers.records.packing import PackedRecord
 from ....serializers.views import DataInputView, DataOutputView
 from ...entry_keys import length_bytes
 from ...key_groups import key_group, key_hasher, prefix_size
-from ...value_copies import never_changes
 from ..own_keys import no_current_key, require_own
 
 if TYPE_CHECKING:
@@ -168,10 +167,10 @@ class CurrentKey:
     __slots__ = (
         "_encode",
         "_group_of",
+        "_is_immutable",
         "_is_variable",
         "_key_groups",
         "_known",
-        "_never_changes",
         "framed",
         "key",
         "plain",
@@ -184,7 +183,7 @@ class CurrentKey:
         self._group_of: Callable[[Any], int] = lambda key: key_group(hashed(key), max_parallelism)
         self._encode, self._is_variable, self._key_groups = encoder(serializer), serializer.length < 0, key_groups
         self._known: dict[Any, tuple[bytes, bytes, bytes]] = {}
-        self._never_changes = never_changes(serializer)
+        self._is_immutable = serializer.is_immutable_type
         self.prefix = prefix_size(max_parallelism)
         self.unset()
 
@@ -197,7 +196,7 @@ class CurrentKey:
 
     def set(self, key: Any) -> None:
         """Change the current key; raises as `encoded`."""
-        if key is self.key and self._never_changes and key is not None:
+        if key is self.key and self._is_immutable and key is not None:
             return
         self.plain, self.framed, self.void = self.encoded(key)
         self.key = key
