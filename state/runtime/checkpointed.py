@@ -137,6 +137,10 @@ class CheckpointedFunction(ABC):
 class CheckpointedRestoring(ABC):
     """A function that takes over the list of a former `ListCheckpointed`, and writes none.
 
+    It may be a `CheckpointedFunction`, too, which goes on with the elements in a state of its own. The list is empty
+    once it has been taken over, so `restore_state` is then called once, and before `initialize_state`. Source: Flink
+    1.3, `AbstractStreamOperator.initializeState`.
+
     Attributes:
         state_type: The type hint or serializer of the elements.
     """
@@ -149,7 +153,10 @@ class CheckpointedRestoring(ABC):
 
 
 class ListCheckpointed(CheckpointedRestoring):
-    """A function whose state is a list, which is dealt out evenly when the parallelism changes."""
+    """A function whose state is a list, which is dealt out evenly when the parallelism changes.
+
+    Of a function that is a `CheckpointedFunction`, too, only the methods of that are called, as in Flink.
+    """
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int, timestamp: int) -> list[Any]:
@@ -166,13 +173,27 @@ class CheckpointListener(ABC):
 
 def initialize_state(function: Any, context: FunctionInitializationContext) -> None:
     """Call what a function has to initialize its states, with what was restored."""
-    if isinstance(function, CheckpointedFunction):
-        function.initialize_state(context)
-    elif isinstance(function, CheckpointedRestoring):
-        state = _list_of(function, context.operator_states)
-        if context.is_restored():
-            function.restore_state(list(state.get()))
-        state.clear()
+    if not isinstance(function, CheckpointedFunction):
+        if isinstance(function, CheckpointedRestoring):
+            state = _list_of(function, context.operator_states)
+            if context.is_restored():
+                function.restore_state(list(state.get()))
+            state.clear()
+        return
+    if isinstance(function, CheckpointedRestoring) and not isinstance(function, ListCheckpointed):
+        _take_over(function, context)
+    function.initialize_state(context)
+
+
+def _take_over(function: CheckpointedRestoring, context: FunctionInitializationContext) -> None:
+    """Pass a function the elements of the older interface, if there are any left."""
+    if not context.is_restored():
+        return  # a new job has no such state
+    state = _list_of(function, context.operator_states)
+    elements = list(state.get())
+    state.clear()
+    if elements:
+        function.restore_state(elements)
 
 
 def snapshot_state(function: Any, context: FunctionSnapshotContext, operator_states: OperatorStateStore) -> None:

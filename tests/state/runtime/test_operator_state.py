@@ -15,6 +15,8 @@ from stateshift import (
     ListStateDescriptor,
     MapFunction,
     MapStateDescriptor,
+    MigrationOptions,
+    Policy,
     Savepoint,
     ValueNotConvertible,
     ValueStateDescriptor,
@@ -180,6 +182,88 @@ def test_a_list_checkpointed_function_gets_its_list_back():
     harness.restore(harness.snapshot(), function=Listed())
 
     assert [] == harness._function.seen
+
+
+class Seen(MapFunction, CheckpointedFunction):
+    """Keeps what it has seen in a state of its own."""
+
+    state_type = str
+
+    def __init__(self):
+        self.seen, self.calls = [], []
+
+    def initialize_state(self, context):
+        self.calls.append("initialize")
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("seen", str))
+        self.seen += self.state.get()
+
+    def snapshot_state(self, context):
+        self.state.update(self.seen)
+
+    def map(self, value):
+        self.seen.append(value)
+
+
+class SeenBefore(Seen, CheckpointedRestoring):
+    """The function after an upgrade from the older interface."""
+
+    def restore_state(self, state):
+        self.calls.append("restore")
+        self.seen += state
+
+
+class BothInterfaces(Seen, ListCheckpointed):
+    """As in Flink 1.20 and 2.3, nobody calls its `restore_state`."""
+
+    def restore_state(self, state):
+        self.calls.append("restore")
+
+
+def test_a_checkpointed_function_takes_over_the_list_of_the_older_interface_once():
+    harness = ProcessHarness(Listed())
+    harness.process_elements("a", "b")
+    harness.restore(harness.snapshot(), function=SeenBefore())
+    assert ["restore", "initialize"] == harness._function.calls
+    assert ["a", "b", "1 at 0"] == harness._function.seen
+    harness.process_elements("c")
+    for _ in range(2):
+        harness.restore(harness.snapshot(), function=SeenBefore())
+
+        assert ["initialize"] == harness._function.calls
+        assert ["a", "b", "1 at 0", "c"] == harness._function.seen
+
+
+def test_a_new_function_has_no_state_of_the_older_interface(tmp_path):
+    harness = ProcessHarness(SeenBefore())
+    harness.process_elements("a")
+    harness.snapshot(tmp_path / "savepoint")
+
+    assert ["seen"] == [state.name for state in Savepoint.open(tmp_path / "savepoint").operator("harness").states]
+
+
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_each_subtask_takes_over_its_share_once(parallelism):
+    one = ProcessHarness(Listed())
+    one.process_elements("a", "b", "c")
+    several = subtasks(parallelism, one.snapshot(), SeenBefore)
+    assert ["1 at 0", "a", "b", "c"] == sorted(text for harness in several for text in harness._function.seen)
+    again = subtasks(parallelism, snapshot_together(several), SeenBefore)
+
+    assert [harness._function.seen for harness in several] == [harness._function.seen for harness in again]
+
+
+def test_beside_a_checkpointed_function_list_checkpointed_has_no_effect():
+    harness = ProcessHarness(Listed())
+    harness.process_elements("a")
+    starts_empty = MigrationOptions(policy=Policy(allow_empty=["harness/seen"]))
+    harness.restore(harness.snapshot(), function=BothInterfaces(), options=starts_empty)
+    harness.process_elements("b")
+    assert (["initialize"], ["b"]) == (harness._function.calls, harness._function.seen)
+    harness.restore(harness.snapshot(), function=BothInterfaces())
+    assert (["initialize"], ["b"]) == (harness._function.calls, harness._function.seen)
+    harness.restore(harness.snapshot(), function=Listed())
+
+    assert ["a", "1 at 0"] == harness._function.seen  # nobody has asked for it
 
 
 class Rules(BroadcastProcessFunction):
