@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..serializers.compatibility import Finding
     from .description import JobDescription
     from .report import CheckReport, OperatorReport, StateReport
+    from .scanned import ScannedState
     from .targets import Target
     from .way_back import WayBack, WaysBack
 
@@ -111,10 +112,10 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
         everything: Whether to list all states. Otherwise, in a report on very many states, those without changes are
             counted, and equal reports are combined.
     """
-    yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f": {_headline(report)}", "bold")))
+    yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f"{_headline(report)}", "bold")))
     yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
     backs = None if report.decision is Decision.REFUSE else ways_back(report)
-    subjects = [subject for at, operator in enumerate(report.operators) for subject in _subjects(at, operator, backs)]
+    subjects = [subject for at in range(len(report.operators)) for subject in _subjects(at, report, backs)]
     is_whole = everything or len(subjects) <= FEW
     shown, fine = ({}, "") if is_whole else condensed(subjects)
     if is_whole:
@@ -150,23 +151,36 @@ def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
     return Words(4, ((as_there(place, subject.words), "dim"),))
 
 
-def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:
+def _subjects(at: int, report: CheckReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:
     """Yield the reports on the key and on each state of an operator."""
+    operator = report.operators[at]
     if operator.key is not None:
         key = operator.key
         more = f"; converter: {key.converter}" if key.converter else ""
         title = _subject("key", key.old, key.decision, key.result.verdict, more)
         back = backs.keys.get(operator.operator_id) if backs else None
-        told: tuple[Words | Differences, ...] = (title, Differences.of(key.result.findings), *_back_line(back))
-        yield _made(at, f"the key of {operator.title}", told, is_fine=key.decision is Decision.START)
+        scanned = report.scan_of(operator, None)
+        told: tuple[Words | Differences, ...] = (
+            title, Differences.of(key.result.findings), *_scan_lines(scanned), *_back_line(back)
+        )  # fmt: skip
+        is_fine = key.decision is Decision.START and (scanned is None or scanned.is_fine)
+        yield _made(at, f"the key of {operator.title}", told, is_fine=is_fine)
     for state in operator.states:
         back = backs.of(operator, state) if backs else None
-        lines = (*_state_blocks(state), *_back_line(back))
+        scanned = report.scan_of(operator, state)
+        lines = (*_state_blocks(state), *_scan_lines(scanned), *_back_line(back))
         is_taken = state.status is Status.MATCHED or state.kind is StateKind.TIMERS
-        is_fine = state.decision is Decision.START and is_taken
+        is_fine = state.decision is Decision.START and is_taken and (scanned is None or scanned.is_fine)
         yield _made(
             at, f"{operator.title}/{state.name}", lines, is_fine=is_fine, status="" if is_taken else state.status
         )
+
+
+def _scan_lines(scanned: ScannedState | None) -> Iterator[Words]:
+    """Yield what a scan of the stored values found."""
+    if scanned is not None:
+        for line in scanned.lines():
+            yield Words(4, ((line, "dim" if scanned.is_fine else "yellow"),))
 
 
 def _made(
@@ -186,18 +200,27 @@ def _texts(block: Words | Differences) -> Iterator[str]:
 
 
 def _headline(report: CheckReport) -> str:
+    """Return what follows the decision: the condition under which it holds, and the reason."""
     counts, left = report.counts, _one_sided(report)
     concerned = counts[report.decision]
     states = f"{concerned:,} of {many(sum(counts.values()), 'state')}"
     if not concerned:
         states = many(sum(operator.decision is report.decision for operator in report.operators), "key")
+    if report.scanned is not None and report.scanned.failing:
+        entries = many(report.scanned.entries, "stored entry", "stored entries")
+        return f": {report.scanned.failing:,} of {entries} would fail{_under_policy(report)}{left}"
     if report.decision is Decision.START:
         told = "every state that both sides have can be used as it is" if left else "every state can be used as it is"
     elif report.decision is Decision.MIGRATE:
         told = f"{states} must be rewritten before the job can start"
     else:
         told = f"{states} cannot be taken over by the new types{_under_policy(report)}"
-    return f"{told}{left}"
+    if report.scanned is not None and not report.scanned.states:
+        told += "; no flag asks for a scan of values"
+    elif report.scanned is not None and not report.scanned.not_scanned:
+        told += f"; none of {many(report.scanned.entries, 'scanned entry', 'scanned entries')} would fail"
+    condition = f", {report.condition}" if report.decision is Decision.START and report.condition else ""
+    return f"{condition}: {told}{left}"
 
 
 def _one_sided(report: CheckReport) -> str:

@@ -29,12 +29,16 @@ from .plan import (
 )
 from .reference_time import checked_time, length_ms, milliseconds, now
 from .report import Status
-from .roles import KEY
+from .roles import KEY, NAMESPACE
+from .scanned import is_asked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime, timedelta
 
+    from .description import SerializerDescription
     from .parts import Part
+    from ..serializers.compatibility import Finding
     from .report import CheckReport, OperatorReport, StateReport
 
 
@@ -62,6 +66,66 @@ def plan(
     operators = tuple(_operator(operator, at, looks=looks_at_values) for operator in stored)
     groups = report.repartition.for_all if report.repartition is not None else 0
     return MigrationPlan(report.old.origin, report.new.origin, operators, report.target, at, groups)
+
+
+@attrs.frozen
+class ScanPlan:
+    """What a scan reads of one operator: the parts with flags that only the stored values can answer.
+
+    Attributes:
+        operator: The check of the operator.
+        key: How its keys are read; None if they have no such flag.
+        states: The states with such flags, each with how it is read; None if the check refuses it.
+        namespaces: How the namespaces of a state are read, by the name of the state, if they have such flags.
+    """
+
+    operator: OperatorReport
+    key: Recoding | None
+    states: tuple[tuple[StateReport, StatePlan | None], ...]
+    namespaces: dict[str, Recoding]
+
+    @property
+    def stored_id(self) -> str:
+        """The id of the operator in the savepoint."""
+        was = self.operator.was
+        return (was.stored_id if was is not None else "") or self.operator.operator_id
+
+
+def plan_scan(report: CheckReport) -> Iterator[ScanPlan]:
+    """Yield what a scan has to read to answer the flags of a check; values are read as a migration would read them."""
+    for operator in report.operators:
+        states = [state for state in operator.states if state.was is not None and _asks(state.result.findings)]
+        key = _scanned_key(operator)
+        if operator.was is None or not (states or key):
+            continue
+        at = now() if any(map(_switches, states)) else None
+        plans = ((one, None if one.result.is_incompatible() else _state(one, at, looks=True)) for one in states)
+        namespaces = {
+            one.name: _check_of(NAMESPACE, one.becomes.namespace)
+            for one in states
+            if one.namespace is not None and _asks(one.namespace.result.findings)
+            and one.becomes is not None and one.becomes.namespace is not None
+        }  # fmt: skip
+        yield ScanPlan(operator, key, tuple(plans), namespaces)
+
+
+def _asks(findings: tuple[Finding, ...]) -> bool:
+    return any(map(is_asked, findings))
+
+
+def _scanned_key(operator: OperatorReport) -> Recoding | None:
+    role, becomes = operator.key, operator.becomes
+    if role is None or role.result.is_incompatible() or becomes is None or becomes.key is None:
+        return None
+    if not _asks(role.result.findings):
+        return None
+    return _check_of(KEY, becomes.key) if role.reader is None else _rekeying(operator).key
+
+
+def _check_of(step: str, becomes: SerializerDescription) -> Recoding:
+    """Return the check of a part whose bytes stay, by its reader in the new job."""
+    serializer = becomes.new_side()
+    return Recoding(step, serializer, NEW_SERIALIZER, None, serializer)
 
 
 def _switches(report: StateReport) -> bool:

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import CompatibilityResult, Finding
     from .description import OperatorDescription
-    from .report import OperatorReport, RoleReport, StateReport
+    from .report import CheckReport, OperatorReport, RoleReport, StateReport
 
 T = TypeVar("T")
 _THE_CHANGE_ITSELF = "migrate the state"
+
+LOOK = "find out whether a stored value fails: stateshift check SAVEPOINT --scan"
+"""The way out for a flag that only the stored values can answer."""
 
 
 def _flags(given: Iterable[Flag | str]) -> frozenset[Flag]:
@@ -57,6 +60,27 @@ class Policy:
         key = self._role(report.key) if report.key is not None else None
         return attrs.evolve(report, key=key, states=tuple(map(self._state, report.states)))
 
+    def before_scan(self) -> Policy:
+        """Return the policy for a check that a scan follows: it does not refuse what the scan is to answer."""
+        return attrs.evolve(self, forbid=self.forbid - {Flag.MAY_FAIL_PER_VALUE})
+
+    def after_scan(self, report: CheckReport) -> CheckReport:
+        """Return the report of a scanned check under this policy: what the scan has cleared is not refused."""
+        left = Policy(self.forbid & {Flag.MAY_FAIL_PER_VALUE})
+
+        def is_cleared(operator: OperatorReport, state: StateReport | None) -> bool:
+            answer = report.scan_of(operator, state)
+            return answer is not None and answer.is_fine
+
+        operators = []
+        for operator in report.operators:
+            key = operator.key
+            if key is not None and not is_cleared(operator, None):
+                key = left._role(key)  # noqa: SLF001 - of this class
+            states = tuple(one if is_cleared(operator, one) else left._state(one) for one in operator.states)  # noqa: SLF001
+            operators.append(attrs.evolve(operator, key=key, states=states))
+        return attrs.evolve(report, operators=tuple(operators), policy=self)
+
     def _role(self, role: RoleReport) -> RoleReport:
         result = self._result(role.result)
         return role if result is role.result else attrs.evolve(role, result=result, decision=Decision.REFUSE)
@@ -78,7 +102,8 @@ class Policy:
             return finding
         others = [way for way in finding.ways_out if not way.startswith(_THE_CHANGE_ITSELF)]
         accept = f"accept it: do not forbid {', '.join(forbidden)}"
-        return attrs.evolve(finding, forbidden=forbidden, ways_out=(*others, accept))
+        looks = [LOOK] if Flag.MAY_FAIL_PER_VALUE in forbidden else []
+        return attrs.evolve(finding, forbidden=forbidden, ways_out=(*looks, *others, accept))
 
 
 ACCEPT_ALL = Policy()

@@ -12,6 +12,7 @@ from ..serializers.compatibility import Decision, Verdict
 from .description import StateKind
 from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
+from .scanned import condition, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .old_reader import OldReader
     from .parts import Part
     from .repartition import Merge, Repartition
+    from .scanned import ScannedState, ScanReport
     from .targets import Target
 
 _EXIT_START, _EXIT_REFUSE, _EXIT_MIGRATE = 0, 1, 4
@@ -242,6 +244,7 @@ class CheckReport:
         repartition: The options for rewritten keys; None: keys may not be rewritten.
         code: The recorded declarations of the old job, which wrote the stored state, if known; the way back leads to
             it.
+        scanned: The answers of a scan of the stored values; None if there was none.
     """
 
     old: JobDescription
@@ -251,11 +254,24 @@ class CheckReport:
     policy: Policy = ACCEPT_ALL
     repartition: Repartition | None = None
     code: JobDescription | None = None
+    scanned: ScanReport | None = None
 
     @property
     def decision(self) -> Decision:
-        """The worst decision of all operators."""
+        """The worst decision of all operators; `refuse` if a scan found values that would fail."""
+        if self.scanned is not None and self.scanned.failing:
+            return Decision.REFUSE
         return worst_decision(operator.decision for operator in self.operators)
+
+    @property
+    def condition(self) -> str:
+        """The condition under which no stored value fails, as far as no scan has answered it; "" if there is none."""
+        found = ((finding, self.scan_of(operator, state)) for operator, state, finding in self.findings())
+        return condition(finding for finding, answer in found if answer is None or not answer.is_fine)
+
+    def scan_of(self, operator: OperatorReport, state: StateReport | None) -> ScannedState | None:
+        """Return the answer of the scan for a state, or for the key of an operator; None if there is none."""
+        return None if self.scanned is None else self.scanned.of(place_of(operator, state))
 
     @property
     def verdict(self) -> Verdict:

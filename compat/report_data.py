@@ -10,6 +10,7 @@ from .way_back import ways_back
 
 if TYPE_CHECKING:
     from .report import CheckReport, OperatorReport
+    from .scanned import ScanReport
     from .way_back import WaysBack
 
 _KEY = "decision verdict=result.verdict old new reader=reader.source converter? findings=result.findings"
@@ -37,6 +38,10 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         a state says what the old job could do with the state that the new job writes: null if the check refuses it, or
         the old job does not have it; else a decision, and for a key and a state an object with `decision`, `note` and
         `findings`. `way_back_to` is the recorded revision of the old job; null if only stored types are known.
+        `condition` is the condition under which no stored value fails, or null. `scan` is null without a scan of the
+        values; else it has `entries`, `failing` and `not_scanned` (numbers), and `states`, each with `operator_id`,
+        `operator`, `state` (empty for the key), `kind`, `entries`, `failing`, `not_scanned` (why, or null) and
+        `places`: `path`, `count`, `keys`, `rule` and `reason` of the entries that fail at the same path.
     """
     backs = ways_back(report)
     return {
@@ -44,9 +49,15 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         "not_taken": [f"{operator.title}/{state.name}" for operator, state in report.not_taken],
         "starting_empty": [f"{operator.title}/{state.name}" for operator, state in report.starting_empty],
         "way_back": None if report.decision is Decision.REFUSE else str(backs.worst),
-        **fields_of(report, "way_back_to=code.origin"),
+        **fields_of(report, "way_back_to=code.origin condition?"),
+        "scan": None if report.scanned is None else _scan_data(report.scanned),
         "operators": [_operator_data(operator, backs) for operator in report.operators],
     }
+
+
+def _scan_data(scanned: ScanReport) -> dict[str, Any]:
+    states = plain(scanned.states, "operator_id operator state kind entries failing not_scanned? places")
+    return {**fields_of(scanned, "entries failing not_scanned"), "states": states}
 
 
 def _operator_data(operator: OperatorReport, backs: WaysBack) -> dict[str, Any]:

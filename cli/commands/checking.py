@@ -25,6 +25,7 @@ from ..options import (
     trust_option,
 )
 from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_notice, print_styled
+from ..progress import watched
 from ..query_gate import check_queries, queries_option
 from ..spark_checkpoints import is_spark, spark_is_meant
 from ..spark_queries import QueryOptions, check_query, query_options
@@ -62,6 +63,7 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job --allow-migration --json
   stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
   stateshift check /data/savepoints/sp-1 --job accounts:job --forbid lossy --forbid possible_rename
+  stateshift check /data/savepoints/sp-1 --job accounts:job --scan
   stateshift check /data/savepoints/sp-1 --like build/probe
   stateshift check --job accounts:job --against state_history --level FULL
   stateshift check spark:/data/checkpoints/clicks --query clicks:build_query --was clicks_v1:build_query
@@ -70,7 +72,7 @@ Examples:
 \b
 Exit status:
   0  start: every state can be used as it is (or migrate, with --allow-migration)
-  1  refuse: a state cannot be taken over; each reason comes with ways out
+  1  refuse: a state cannot be taken over, and each reason comes with ways out; or --scan found values that would fail
   4  migrate: the job can start after `stateshift migrate`; or it can start, but a stored state is not taken over (0
      with --allow-non-restored-state) or a state starts empty (0 with --allow-empty STATE)
   5  drift: with --against, the job passes and differs from the last revision; with --queries, a query does from its
@@ -81,6 +83,12 @@ Exit status:
 @new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 if a migration is needed and possible.")
 @click.option("--allow-non-restored-state", is_flag=True, help="Exit with 0 if stored state is not taken over.")
+@click.option(
+    "--scan",
+    "scans",
+    is_flag=True,
+    help="Then read the states flagged may_fail_per_value, and count the stored values that would fail.",
+)
 @edit_options
 @repartition_options
 @target_option
@@ -102,6 +110,7 @@ def command(
     everything: bool,
     allow_migration: bool,
     allow_non_restored_state: bool,
+    scans: bool,
     edits: Edits,
     repartition: Repartition | None,
     target: str,
@@ -119,8 +128,11 @@ def command(
     compared with its recorded revisions instead, before any savepoint is at stake.
     With spark:CHECKPOINT and --query, a query of Spark's own operators is compared with its checkpoint; with --queries,
     all that the project lists are compared with their descriptions in it.
-    Nothing is run, and nothing is written.
+    No value is read, except with --scan, which also calls converters. Nothing is written.
     """
+    if scans and (savepoint is None or is_spark(savepoint)):
+        what = "a check of stored descriptions" if savepoint is None else f"{savepoint}, a checkpoint of Spark"
+        raise click.UsageError(f"--scan reads the values of a savepoint, which {what} does not give it; leave it out")
     if queries:
         return check_queries(gate, of_query.accept, policy, allow_migration=allow_migration, with_json=with_json)
     if of_query or (is_spark(savepoint) and not (job_place or like)):
@@ -146,7 +158,13 @@ def command(
     description = new.describe()
     stored = open_savepoint(savepoint)
     old = stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust)
-    report = check(edits.apply(old), description, target=Target(target), policy=policy, repartition=repartition)
+    asked = policy.before_scan() if scans else policy
+    report = check(edits.apply(old), description, target=Target(target), policy=asked, repartition=repartition)
+    if scans:
+        from ...state.migration.scan import scan
+
+        with watched() as show:
+            report = policy.after_scan(attrs.evolve(report, scanned=scan(stored, report, progress=show)))
     if is_asked(report):
         report = attrs.evolve(report, code=code_of(old))
     if stored.missing_timers:
@@ -159,8 +177,18 @@ def command(
         print_styled(map(_block, explain.blocks(report, everything=everything)))
     else:
         print_lines(explain.text_lines(report, everything=everything))
-    print_lines(["", *_next_steps(report, savepoint, stored)])
+    print_lines(["", *_next_steps(report, savepoint, stored), *_scan_lines(report, savepoint)])
     return status
+
+
+def _scan_lines(report: CheckReport, savepoint: str) -> list[str]:
+    """Return the command that reads the values on which the answer depends, if it was not run."""
+    from ...serializers.compatibility import Decision
+
+    if not report.condition or report.scanned is not None or report.decision is Decision.REFUSE:
+        return []
+    given = options_given(command)
+    return [f"read the stored values first: stateshift check {shell_word(savepoint)} {given} --scan"]
 
 
 _OF_A_SAVEPOINT = {
@@ -201,6 +229,11 @@ def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[
     from ...serializers.compatibility import Decision
     from .migrating import command as migrate
 
+    if report.scanned is not None and report.scanned.failing:
+        return [
+            "next: let the type take these values, or give it a converter or on_none; or correct them with the old job",
+            "  or leave them out of the new savepoint: stateshift migrate … --bad-values quarantine",
+        ]
     if report.decision is Decision.REFUSE:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
     command = f"stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given(migrate)}"

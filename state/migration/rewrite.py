@@ -45,7 +45,7 @@ from .stream_rewriter import StreamRewriter, is_dropped
 from .tasks import KeyedTask, OperatorTask, TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..storage.files import Folder
@@ -199,7 +199,7 @@ def _transcoded_elements(
                 transcoded = transcoder.transcode(parts)
             quarantine.put(state, transcoded.quarantined)
             found, aside = list(transcoded.elements), len(transcoded.quarantined)
-        read, written = (_count(side, is_map=is_map) for side in (parts, found))
+        read, written = (count_elements(side, is_map=is_map) for side in (parts, found))
         if is_dropped(state):
             tallies[info.name] = Tally(read=read, dropped=read)
             continue
@@ -211,7 +211,7 @@ def _transcoded_elements(
     return elements, broadcast, tallies
 
 
-def _count(parts: list[bytes], *, is_map: bool) -> int:
+def count_elements(parts: Sequence[bytes], *, is_map: bool) -> int:
     """Return the number of elements; for broadcast state that of the map's entries."""
     return sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
 

@@ -1,0 +1,317 @@
+"""The scan after a check: the stored entries are read as the new job, or its migration, would read them; none is written.
+
+One pass over the states with flags that only the data can answer. It runs in this process, holds a block of entries at
+a time, and takes the block operations of a migration where there are any.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.planner import plan_scan
+from ...compat.scanned import FailingPlace, ScannedState, ScanReport
+from ...serializers.errors import (
+    OldReaderUnavailable,
+    StateShiftError,
+    UnsupportedFormat,
+    ValueNotConvertible,
+    add_step,
+    located,
+    shown,
+    values_are_redacted,
+)
+from ...serializers.pickled.unpickling import trusting
+from ..entry_keys import EntryKeyFormat, shown_key
+from ..progress import Progress
+from ..savepoint.keyed_readers import blocks_ahead, open_keyed
+from ..savepoint.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+from ..savepoint.operator_stream import read_operator_stream
+from ..savepoint.sources import open_stream
+from ..savepoint.state_kinds import info_snapshot, keyed_kind
+from ..savepoint.states import keyed_handles
+from ..transcode.bad_values import BadValue
+from ..transcode.choice import choose_executor
+from ..transcode.factory import make_element_transcoder
+from ..transcode.objects import recode_all
+from .block_rewriter import BlockRewriter, whole_runs
+from .rewrite import count_elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ...compat.plan import Recoding, StatePlan
+    from ...compat.planner import ScanPlan
+    from ...compat.report import CheckReport, StateReport
+    from ..savepoint.blocks import Block
+    from ..savepoint.handles import KeyedHandle, OperatorStateHandle
+    from ..savepoint.keyed_readers import KeyedReader
+    from ..savepoint.reader import Savepoint, SavepointOperator
+
+FIRST_KEYS = 5
+"""How many keys of failing entries an answer names."""
+_INDEX = re.compile(r"\[[^\]]*\]")
+_REFUSED = "the check refuses it for another reason"
+
+
+def scan(
+    savepoint: Savepoint, report: CheckReport, *, progress: Callable[[Progress], None] = lambda _: None
+) -> ScanReport:
+    """Read the states with flags that only the data can answer, and count the entries that would fail.
+
+    Args:
+        savepoint: The savepoint that `report` is about; it is only read.
+        report: The report of the check.
+        progress: Called with the progress.
+
+    Raises:
+        ValuesCollide: Two keys of a map become one, which no value can be blamed for (rule MAP-3).
+        CorruptSavepoint, SavepointNotFound, StorageFailed: The savepoint cannot be read.
+    """
+    plans = list(plan_scan(report))
+    operators = {one.operator_id: one for one in savepoint.operators}
+    stored = [operators[plan.stored_id] for plan in plans]
+    meter = _Meter(progress, sum(map(_streams, stored)), sum(one.size_bytes for one in stored))
+    answers: list[ScannedState] = []
+    for plan, operator in zip(plans, stored, strict=True):
+        with located(savepoint=savepoint.place, operator=operator.title):
+            answers += _scanned(plan, operator, meter)
+    return ScanReport(tuple(answers))
+
+
+def _streams(operator: SavepointOperator) -> int:
+    return len(list(keyed_handles(operator.stored))) + sum(one.lists is not None for one in operator.stored.subtasks)
+
+
+@attrs.define
+class _Meter:
+    """Tells the progress, stream by stream."""
+
+    tell: Callable[[Progress], None]
+    total: int
+    bytes_total: int
+    _done: int = 0
+    _bytes: int = 0
+    _begin: float = attrs.field(factory=time.monotonic)
+
+    def add(self, size_bytes: int) -> None:
+        self._done, self._bytes = self._done + 1, self._bytes + size_bytes
+        seconds = time.monotonic() - self._begin
+        self.tell(Progress("scanning", self._done, self.total, 0, self._bytes, self.bytes_total, seconds))
+
+
+@attrs.define
+class _Found:
+    """The answer for a state or key as it grows: at most `FIRST_KEYS` keys of each path are held."""
+
+    entries: int = 0
+    failing: int = 0
+    not_scanned: str = ""
+    _places: dict[str, FailingPlace] = attrs.field(factory=dict)
+
+    def add(self, entries: int, bad_values: Iterable[BadValue]) -> None:
+        self.entries += entries
+        for bad in bad_values:
+            self.failing += 1
+            path = _INDEX.sub("[]", bad.path)
+            before = self._places.get(path) or FailingPlace(path, 0, (), bad.rule, _reason(bad))
+            is_told = bool(bad.key) and len(before.keys) < FIRST_KEYS and bad.key not in before.keys
+            keys = (*before.keys, bad.key) if is_told else before.keys
+            self._places[path] = attrs.evolve(before, count=before.count + 1, keys=keys)
+
+    def answer(self, plan: ScanPlan, state: StateReport | None) -> ScannedState:
+        return ScannedState(
+            operator_id=plan.operator.operator_id,
+            operator=plan.operator.uid,
+            state=state.name if state is not None else "",
+            kind=str(state.kind) if state is not None else "key",
+            scope=state.kind.scope if state is not None else "",
+            entries=self.entries,
+            failing=self.failing,
+            places=tuple(sorted(self._places.values(), key=lambda place: -place.count)),
+            not_scanned=self.not_scanned,
+        )
+
+
+def _reason(bad: BadValue) -> str:
+    return f"{shown(bad.reason)}: {bad.cause}" if values_are_redacted() else bad.reason
+
+
+def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: _Meter) -> list[ScannedState]:
+    """Return the answers for an operator: its key first, then its states."""
+    founds = {id(state): _Found(not_scanned="" if how is not None else _REFUSED) for state, how in plan.states}
+    keys = _Found() if plan.key is not None else None
+    readable = [(state, how) for state, how in plan.states if how is not None]
+    keyed = {
+        how.name: (how, founds[id(state)], plan.namespaces.get(state.name))
+        for state, how in readable
+        if how.kind.is_keyed
+    }
+    if keyed or keys is not None:
+        for handle in keyed_handles(operator.stored):
+            _read_keyed(_Keyed(plan.key, keyed, keys), handle, operator)
+            meter.add(handle.size)
+    listed = [(how, founds[id(state)]) for state, how in readable if not how.kind.is_keyed]
+    for handle in (one.lists for one in operator.stored.subtasks if one.lists is not None and listed):
+        _read_lists(listed, handle, operator)
+        meter.add(handle.stream.size)
+    why = operator.unreadable_keyed
+    if keys is not None and why:
+        keys.not_scanned = why
+    first = [keys.answer(plan, None)] if keys is not None else []
+    return [*first, *(founds[id(state)].answer(plan, state) for state, _ in plan.states)]
+
+
+@attrs.frozen
+class _Keyed:
+    """What is read of keyed streams: keys, and states by stored name with their plan, answer, and namespaces."""
+
+    key: Recoding | None
+    states: dict[str, tuple[StatePlan, _Found, Recoding | None]]
+    keys: _Found | None
+
+
+def _read_keyed(what: _Keyed, handle: KeyedHandle, operator: SavepointOperator) -> None:
+    with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
+        header = reader.header
+        for info in header.states:
+            if info.name in reader.hidden:
+                found = what.states[info.name][1] if info.name in what.states else what.keys
+                if found is not None:
+                    found.not_scanned = reader.hidden[info.name]
+        reached = [
+            at
+            for at, info in enumerate(header.states)
+            if info.name not in reader.hidden and (what.keys is not None or info.name in what.states)
+        ]
+        looks = [_looks(what, reader, at, operator) if at in reached else _Looks() for at in range(len(header.states))]
+        with located(file=reader.name):
+            rewriters = [look.rewriter for look in looks]
+            for block in whole_runs(blocks_ahead(reader, state_ids=reached) if reached else iter(()), rewriters):
+                with located(state=header.states[block.state_id].name):
+                    looks[block.state_id].look(block)
+
+
+@attrs.define
+class _Looks:
+    """Everything that looks at the blocks of one state."""
+
+    rewriter: BlockRewriter | None = None
+    found: _Found | None = None
+    parts: list[_Part] = attrs.field(factory=list)
+
+    def look(self, block: Block) -> None:
+        if self.found is not None and self.found.not_scanned:
+            return
+        try:
+            failing: dict[bytes, BadValue] = {}
+            if self.rewriter is not None:
+                block.refuse_oversized()
+                prefix = block.key_group.to_bytes(self.rewriter.framing.keys.prefix, "big")
+                with trusting(self.rewriter.plan.trust):
+                    done = self.rewriter.transcoder.transcode(block.data, prefix)
+                failing = {bad.key_bytes: bad for bad in done.quarantined}
+            for part in self.parts:
+                bad_values = part.bad_values(block)
+                if part.found is None:
+                    failing |= {bad.key_bytes: bad for bad in bad_values}
+                else:
+                    part.found.add(block.entries, bad_values)
+            if self.found is not None:
+                self.found.add(block.entries, failing.values())
+        except (OldReaderUnavailable, UnsupportedFormat) as error:
+            if self.found is None:
+                raise
+            self.found.not_scanned = error.what.splitlines()[0]
+        except StateShiftError as error:
+            error.where.pop("offset", None)  # it is relative to the block, not to the file
+            raise
+
+
+@attrs.define
+class _Part:
+    """Reads the keys or the namespaces of entries; equal bytes in a block are read once.
+
+    Attributes:
+        recoding: How they are read.
+        keys: The format of the entries' keys.
+        show: Returns a key as text.
+        of_key: Whether the key is read; else the namespace.
+        found: The answer to which the failures belong; None: to that of the state.
+    """
+
+    recoding: Recoding
+    keys: EntryKeyFormat
+    show: Callable[[bytes], str]
+    of_key: bool
+    found: _Found | None = None
+
+    def bad_values(self, block: Block) -> list[BadValue]:
+        """Return the entries of a block whose part would fail."""
+        known: dict[bytes, ValueNotConvertible | None] = {}
+        bad_values = []
+        for key, value in block.items():
+            parts = self.keys.split(key)
+            data = parts.key if self.of_key else parts.namespace
+            if data not in known:
+                known[data] = self._failure(data)
+            error = known[data]
+            bad = None if error is None else BadValue.of(error, key, value, block.key_group)
+            if bad is not None:
+                bad_values.append(attrs.evolve(bad, key=self.show(parts.key)))
+        return bad_values
+
+    def _failure(self, data: bytes) -> ValueNotConvertible | None:
+        try:
+            recode_all(self.recoding, data)
+        except ValueNotConvertible as error:
+            add_step(error, self.recoding.step)
+            return error
+        return None
+
+
+def _looks(what: _Keyed, reader: KeyedReader, at: int, operator: SavepointOperator) -> _Looks:
+    info, key, groups = reader.header.states[at], reader.header.key_snapshot, operator.max_parallelism
+    how, found, namespace = what.states.get(info.name, (None, None, None))
+    looks = _Looks(found=found)
+    looks.rewriter = BlockRewriter.of(info, how, key, groups, reader.executor, forgets=True)
+    if what.key is None and namespace is None:
+        return looks
+    keys = key.restore_serializer()
+    if info.kind is MetaInfoKind.PRIORITY_QUEUE:
+        spaces: Any = info.value.children()[1].restore_serializer()
+    else:
+        spaces = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
+    form = EntryKeyFormat.of(keyed_kind(info), keys, spaces, groups)
+
+    def show(data: bytes) -> str:
+        return shown_key(keys, data)
+
+    if what.key is not None:
+        looks.parts.append(_Part(what.key, form, show, of_key=True, found=what.keys))
+    if namespace is not None:
+        looks.parts.append(_Part(namespace, form, show, of_key=False))
+    return looks
+
+
+def _read_lists(
+    listed: list[tuple[StatePlan, _Found]], handle: OperatorStateHandle, operator: SavepointOperator
+) -> None:
+    with open_stream(handle.stream, operator.folder) as stream:
+        stored = read_operator_stream(stream, handle)
+        executor = choose_executor(handle.stream.size)
+        for how, found in listed:
+            is_map = how.kind is StateKind.BROADCAST
+            named = (one for one in stored.header.states if one.name == how.name)
+            info = next((one for one in named if (one.kind is MetaInfoKind.BROADCAST) is is_map), None)
+            if info is None:
+                continue
+            parts = stored.parts_of(info)
+            transcoder = make_element_transcoder(how, executor, quarantines=True)
+            with located(file=stream.name, state=how.name), trusting(how.trust):
+                done = transcoder.transcode(parts)
+            found.add(count_elements(parts, is_map=is_map), done.quarantined)
