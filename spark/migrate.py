@@ -29,6 +29,7 @@ from ..state.migration.progress import Stopwatch
 from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
+from ..state.migration.scan import failures_counted
 from ..state.progress import Progress
 from ..state.savepoint.database_files import databases_released
 from ..state.savepoint.missing_files import require_files
@@ -159,7 +160,8 @@ def migrate(
     report = attrs.evolve(_planned(prepared, folder), estimate=needed)
     needed.require_space(folder)
     if dry_run:
-        tried = try_out(prepared.savepoint, prepared.plan)
+        with failures_counted(prepared.savepoint, prepared.plan):
+            tried = try_out(prepared.savepoint, prepared.plan)
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
     if announce is not None:
         announce(report)
@@ -169,6 +171,7 @@ def migrate(
     operator_ids = [operator.operator_id.hex() for operator in savepoint.metadata.operators]
     where = Destination(folder, names_of(operator_ids, generation), reads, target_exists, NOTHING_PUBLISHED)
     with (
+        failures_counted(prepared.savepoint, prepared.plan),
         databases_released(savepoint.metadata, savepoint.folder),
         all_or_nothing(where) as claim,
         files.watched(),

@@ -334,6 +334,18 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"{many(count, 'stream')} finished by an earlier run, and done again: {why}"
 
 
+def _unread_lines(report: MigrationReport) -> Iterator[str]:
+    """Yield the condition on values that no step has read, and how they are read."""
+    if not report.condition:
+        return
+    yield f"the new job can read all of it, {report.condition}: this run did not read these values"
+    from .checking import command as check
+
+    given = options_given(check)
+    if "--job" in given or "--like" in given:
+        yield f"  look before it starts: stateshift check {shell_word(report.source)} {given} --scan"
+
+
 def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
     yield [(_headline(report), "bold green")]
     if report.states:
@@ -348,6 +360,8 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
         one = f"the source {names} is in the savepoint: the job begins where the configuration of the source says"
         several = f"the sources {names} is in the savepoint: the job begins where their configuration says"
         yield [(f"  no position of {one if len(sources) == 1 else several}", "yellow")]
+    for line in _unread_lines(report):
+        yield [(f"  {line}", "yellow")]
     for line in _below(report):
         yield [(f"  {line}", "dim")]
 

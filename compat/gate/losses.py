@@ -23,7 +23,7 @@ from ...serializers.escaping import shell_word
 from ..check import paired
 from ..description import StateKind
 from ..one_sided import is_like, sharing_states
-from ..policy import ACCEPT_ALL, Policy
+from ..policy import ACCEPT_ALL, LOOK, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -168,7 +168,8 @@ def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
         return finding
     allow = f"{IF_LOST}: --allow {shell_word(losses(finding, is_back=is_back)[0])}"
     kept = () if is_back else tuple(way for way in finding.ways_out if not way.startswith("migrate the state"))
-    return attrs.evolve(finding, ways_out=(*kept, allow))
+    looks = (LOOK,) if _is_unlooked_for(finding) and not is_back else ()
+    return attrs.evolve(finding, ways_out=(*looks, *kept, allow))
 
 
 def removed(old: JobDescription, new: JobDescription, *, is_back: bool = False) -> Iterator[tuple[str, str, Finding]]:

@@ -30,6 +30,7 @@ from .options import MigrationOptions
 from .plan_file import RECORDED, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
 from .run import new_parallelism, try_out
+from .scan import failures_counted
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def make_plan(
     prepared = prepare(savepoint, job, options)
     planned = plan_of(prepared, options, new_types, place=place, code_of=code_of)
     progress("one entry of each state")
-    tried = try_out(savepoint, prepared.plan)
+    with failures_counted(savepoint, prepared.plan):
+        tried = try_out(savepoint, prepared.plan)
     for operator in planned.operators:
         stored = savepoint.operator(operator["operator_id"])
         progress(stored.title)

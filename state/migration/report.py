@@ -8,6 +8,7 @@ import attrs
 
 from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
+from ...compat.scanned import condition
 from ...compat.structuring import fields_of, plain
 from ..transcode.choice import TIMES_SLOWER
 from .tasks import CopyTask
@@ -167,6 +168,13 @@ class MigrationReport:
         return sum(count.quarantined for count in self.states)
 
     @property
+    def condition(self) -> str:
+        """The condition under which no value fails in states whose bytes stay, and so were not read; or ""."""
+        states = (state for operator in self.plan.operators for state in operator.states)
+        unread = (state for state in states if state.action is not StateAction.CONVERT)
+        return condition(finding for state in unread for finding in state.findings)
+
+    @property
     def dropped_fields(self) -> tuple[DroppedFields, ...]:
         """The fields that the written values have lost, by state; empty before a run."""
         written = {(count.operator_id, count.kind, count.state): count.written for count in self.states}
@@ -227,7 +235,7 @@ class MigrationReport:
             ],
             "carried_over": plain(self.carried, "operator what streams bytes=size_bytes"),
             "unplaced_sources": list(self.unplaced_sources),
-            **fields_of(self, "missing_timers? unseen_damage? slowness? unread"),
+            **fields_of(self, "condition? missing_timers? unseen_damage? slowness? unread"),
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),

@@ -7,12 +7,15 @@ a time, and takes the block operations of a migration where there are any.
 from __future__ import annotations
 
 import re
+import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...compat.description import StateKind
+from ...compat.plan import StateAction
 from ...compat.planner import plan_scan
 from ...compat.scanned import FailingPlace, ScannedState, ScanReport
 from ...serializers.errors import (
@@ -20,12 +23,14 @@ from ...serializers.errors import (
     StateShiftError,
     UnsupportedFormat,
     ValueNotConvertible,
+    ValuesCollide,
     add_step,
     located,
     shown,
     values_are_redacted,
 )
 from ...serializers.pickled.unpickling import trusting
+from ...serializers.wording import many
 from ..entry_keys import EntryKeyFormat, shown_key
 from ..progress import Progress
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed
@@ -42,9 +47,9 @@ from .block_rewriter import BlockRewriter, whole_runs
 from .rewrite import count_elements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from ...compat.plan import Recoding, StatePlan
+    from ...compat.plan import MigrationPlan, Recoding, StatePlan
     from ...compat.planner import ScanPlan
     from ...compat.report import CheckReport, StateReport
     from ..savepoint.blocks import Block
@@ -52,6 +57,11 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.reader import Savepoint, SavepointOperator
 
+    _Planned = tuple[StatePlan, "_Found", Recoding | None]
+    """The plan of a state, its answer, and how its namespaces are read if they have flags."""
+
+COUNTED_BYTES = 64 << 20
+"""How many bytes of an operator's entries are read to count the values that fail like the one that ended a run."""
 FIRST_KEYS = 5
 """How many keys of failing entries an answer names."""
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -83,6 +93,53 @@ def scan(
     return ScanReport(tuple(answers))
 
 
+@contextmanager
+def failures_counted(savepoint: Savepoint, plan: MigrationPlan) -> Iterator[None]:
+    """Add to the error about a value that does not fit how many values of its state do not.
+
+    Args:
+        savepoint: The source of the migration.
+        plan: Its plan.
+    """
+    try:
+        yield
+    except ValuesCollide:
+        raise
+    except ValueNotConvertible as error:
+        error.options = (*error.options, *_count_like(error, savepoint, plan))
+        raise
+
+
+def _count_like(error: ValueNotConvertible, savepoint: Savepoint, plan: MigrationPlan) -> Iterator[str]:
+    for operator in savepoint.operators:
+        planned = plan.operator(operator.operator_id)
+        if planned is None or error.where.get("operator") not in {operator.title, str(operator.stored)}:
+            continue
+        for state in planned.states:
+            if state.name != error.where.get("state") or state.action is not StateAction.CONVERT:
+                continue
+            found = _Found(bytes_left=COUNTED_BYTES)
+            try:
+                _read(operator, {state.name: (state, found, None)} if state.kind.is_keyed else {}, state, found)
+            except StateShiftError:
+                return  # the error that is reported says more
+            if found.failing:
+                whole = "" if found.bytes_left > 0 else " that were read"
+                entries = many(found.entries, "entry", "entries")
+                yield f"in all: {found.failing:,} of {entries}{whole} of {state.name} do not fit"
+
+
+def _read(
+    operator: SavepointOperator, keyed: dict[str, _Planned], state: StatePlan, found: _Found
+) -> None:
+    if keyed:
+        for handle in keyed_handles(operator.stored):
+            _read_keyed(_Keyed(None, keyed, None), handle, operator)
+        return
+    for lists in (one.lists for one in operator.stored.subtasks if one.lists is not None):
+        _read_lists([(state, found)], lists, operator)
+
+
 def _streams(operator: SavepointOperator) -> int:
     return len(list(keyed_handles(operator.stored))) + sum(one.lists is not None for one in operator.stored.subtasks)
 
@@ -111,6 +168,7 @@ class _Found:
     entries: int = 0
     failing: int = 0
     not_scanned: str = ""
+    bytes_left: int = sys.maxsize
     _places: dict[str, FailingPlace] = attrs.field(factory=dict)
 
     def add(self, entries: int, bad_values: Iterable[BadValue]) -> None:
@@ -171,7 +229,7 @@ class _Keyed:
     """What is read of keyed streams: keys, and states by stored name with their plan, answer, and namespaces."""
 
     key: Recoding | None
-    states: dict[str, tuple[StatePlan, _Found, Recoding | None]]
+    states: dict[str, _Planned]
     keys: _Found | None
 
 
@@ -192,6 +250,8 @@ def _read_keyed(what: _Keyed, handle: KeyedHandle, operator: SavepointOperator) 
         with located(file=reader.name):
             rewriters = [look.rewriter for look in looks]
             for block in whole_runs(blocks_ahead(reader, state_ids=reached) if reached else iter(()), rewriters):
+                if all(found.bytes_left <= 0 for _, found, _ in what.states.values()) and what.keys is None:
+                    return
                 with located(state=header.states[block.state_id].name):
                     looks[block.state_id].look(block)
 
@@ -222,6 +282,7 @@ class _Looks:
                 else:
                     part.found.add(block.entries, bad_values)
             if self.found is not None:
+                self.found.bytes_left -= len(block.data)
                 self.found.add(block.entries, failing.values())
         except (OldReaderUnavailable, UnsupportedFormat) as error:
             if self.found is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,38 @@ if TYPE_CHECKING:
     from .keyed_readers import KeyedReader
     from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
+
+
+@attrs.define
+class Misfits:
+    """The values of a state that do not match their type, although their bytes end where they should.
+
+    Attributes:
+        count: The number of entries or elements.
+        first: The failure of the first of them.
+    """
+
+    count: int
+    first: CorruptSavepoint
+
+    def add(self, other: Misfits) -> None:
+        """Add the values of another part of the state."""
+        self.count += other.count
+
+    @staticmethod
+    def read(read: Callable[[], bool], found: dict[str, Misfits] | None, state: str) -> bool:
+        """Read a part of an entry or element with `is_read`; a value that does not match is counted, if `found` is there.
+
+        Raises:
+            CorruptSavepoint: The bytes are damaged; or, without `found`, the value does not match its type.
+        """
+        try:
+            return read()
+        except CorruptSavepoint as error:
+            if found is None or not isinstance(error.__cause__, ValueNotConvertible):
+                raise
+            found.setdefault(state, Misfits(0, error)).count += 1
+            return True
 
 
 class DistinctKeys:
@@ -141,6 +174,7 @@ class StreamCheck:
         executor: ExecutorName,
         *,
         converted: Iterable[int] = (),
+        misfits: dict[str, Misfits] | None = None,
     ) -> StreamCheck:
         """Return a check for the types in a header.
 
@@ -149,11 +183,12 @@ class StreamCheck:
             max_parallelism: The number of key groups.
             executor: The executor that checks blocks.
             converted: Ids of the states whose values are not checked here, because their conversion reads them anyway.
+            misfits: Where values that do not match their type are counted, by state; None: the first one is an error.
         """
         key = _restored(header.key_snapshot.restore_serializer)
         without = frozenset(converted)
         states = [
-            _StateCheck.of(info, key, max_parallelism, executor, with_values=at not in without)
+            _StateCheck.of(info, key, max_parallelism, executor, with_values=at not in without, misfits=misfits)
             for at, info in enumerate(header.states)
         ]
         return cls(key is not None and has_checked_hash(key), {one.name for one in states if one.is_unread}, states)
@@ -216,6 +251,7 @@ class _StateCheck:
         executor: ExecutorName,
         *,
         with_values: bool,
+        misfits: dict[str, Misfits] | None,
     ) -> _StateCheck:
         kind, namespace, value = keyed_kind(info), None, None
         if info.kind is not MetaInfoKind.KEY_VALUE_V2:
@@ -229,6 +265,7 @@ class _StateCheck:
         prefix = prefix_size(max_parallelism)
         check = make_entry_check(types, groups=max_parallelism, prefix_bytes=prefix, with_values=with_values)
         entries = _EntryCheck.of(types, max_parallelism, with_values=with_values)
+        entries = attrs.evolve(entries, state=info.name, misfits=misfits)
         is_fast = check.is_whole or not entries.readers
         opaque = value is not None and _restored(info.value.restore_serializer) is None
         is_unread = key is None or namespace is None or value is None or opaque
@@ -260,6 +297,8 @@ class _EntryCheck:
         hasher: Hashes keys; None where their hash is not checked.
         split: Splits the key of an entry; None where no serializer reads key or namespace.
         readers: Functions that read the namespace, and the user key or the value where these are checked.
+        state: The name of the state.
+        misfits: Where values that do not match their type are counted; None: the first one is an error.
     """
 
     max_parallelism: int
@@ -267,6 +306,8 @@ class _EntryCheck:
     hasher: Callable[[Any], int] | None = None
     split: Callable[[bytes], EntryKey] | None = None
     readers: tuple[Callable[[EntryKey, bytes], object], ...] = ()
+    state: str = ""
+    misfits: dict[str, Misfits] | None = None
 
     @classmethod
     def of(cls, types: CheckedTypes, max_parallelism: int, *, with_values: bool) -> _EntryCheck:
@@ -302,7 +343,8 @@ class _EntryCheck:
         keys, before, ascends, all_read = set[bytes](), b"", True, True
         last = at = 0
         for entry_key, value in block.items():
-            all_read &= self._look_at_one(block.key_group, entry_key, value)
+            group = block.key_group
+            all_read &= Misfits.read(partial(self._look_at_one, group, entry_key, value), self.misfits, self.state)
             if entry_key in keys:
                 raise _twice(block.key_group, entry_key)
             ascends, before = ascends and before < entry_key, entry_key

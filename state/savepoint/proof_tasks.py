@@ -106,7 +106,12 @@ class StreamTask:
             with open_keyed(self.handle, folder, self.max_parallelism, executor=executor) as reader:
                 take(self.size_bytes)
                 proof = prove_stream(
-                    reader, self.max_parallelism, self.key_groups, alone=alone, framing_only=self.framing_only
+                    reader,
+                    self.max_parallelism,
+                    self.key_groups,
+                    alone=alone,
+                    framing_only=self.framing_only,
+                    counts=True,
                 )
             if self.key_groups is not None and self.key_groups.start != self.handle.key_groups.start:
                 proof.foreign = 0  # counted by the task of the first key groups
@@ -115,11 +120,11 @@ class StreamTask:
             source = _Measured(stream, take)
             if isinstance(self.handle, OperatorStateHandle):
                 return prove_stored_elements(
-                    source, self.handle, executor, opaque=self.opaque, framing_only=self.framing_only
+                    source, self.handle, executor, opaque=self.opaque, framing_only=self.framing_only, counts=True
                 )
             reader = keyed_reader(source, self.handle, self.max_parallelism, executor)
             return prove_stream(
-                reader, self.max_parallelism, self.key_groups, alone=alone, framing_only=self.framing_only
+                reader, self.max_parallelism, self.key_groups, alone=alone, framing_only=self.framing_only, counts=True
             )
 
 

@@ -5,6 +5,7 @@ Source: rule RUN-3.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,7 +23,7 @@ from ..transcode.executors import make_executor
 from ..transcode.interpreter import ODD
 from ..transcode.key_groups import Treatment, make_key_groups_executor
 from .entries import read_broadcast
-from .entry_checks import DistinctKeys, StreamCheck, is_read
+from .entry_checks import DistinctKeys, Misfits, StreamCheck, is_read
 from .handles import OperatorStateHandle
 from .key_group_ranges import KeyGroupRange
 from .keyed_readers import batches, keyed_reader, read_header
@@ -72,6 +73,7 @@ class StreamProof:
         unread: States with entries that no serializer reads.
         hidden: States whose entries could not be reached.
         foreign: The number of entries of other key groups, which were left out.
+        misfits: The values that do not match their type, by `StateKind.scope` and name of the state.
     """
 
     entries: dict[tuple[str, str], int] = attrs.field(factory=dict)
@@ -79,6 +81,7 @@ class StreamProof:
     unread: set[str] = attrs.field(factory=set)
     hidden: set[str] = attrs.field(factory=set)
     foreign: int = 0
+    misfits: dict[tuple[str, str], Misfits] = attrs.field(factory=dict)
 
 
 def prove_stream(
@@ -88,6 +91,7 @@ def prove_stream(
     *,
     alone: bool = False,
     framing_only: bool = False,
+    counts: bool = False,
 ) -> StreamProof:
     """Check every entry of a keyed stream that can be reached.
 
@@ -97,12 +101,16 @@ def prove_stream(
         key_groups: The key groups to check; None: all of the stream.
         alone: Whether to read in this thread, instead of in a second one.
         framing_only: Whether to skip keys and values: then entries are only found and counted.
+        counts: Whether values that do not match their type are counted; else the first one is an error.
 
     Raises:
         CorruptSavepoint: An entry is in the wrong key group, cannot be read, or has the key of another entry.
     """
     states = reader.header.states
-    check = None if framing_only else StreamCheck.of(reader.header, max_parallelism, reader.executor)
+    misfits: dict[str, Misfits] | None = {} if counts else None
+    check = None
+    if not framing_only:
+        check = StreamCheck.of(reader.header, max_parallelism, reader.executor, misfits=misfits)
     keys, groups = DistinctKeys(reader), _WholeGroups(check, len(states), prefix_size(max_parallelism))
     proof = StreamProof(hashed=check is not None and check.hashed, hidden=set(reader.hidden))
     entries = [0] * len(states)
@@ -120,8 +128,9 @@ def prove_stream(
             entries[block.state_id] += block.entries
     keys.finish()
     proof.foreign = reader.foreign
-    counts = zip(states, entries, strict=True)
-    proof.entries = {(StateKind.VALUE.scope, info.name): count for info, count in counts if count}
+    counted = zip(states, entries, strict=True)
+    proof.entries = {(StateKind.VALUE.scope, info.name): count for info, count in counted if count}
+    proof.misfits = {(StateKind.VALUE.scope, name): found for name, found in (misfits or {}).items()}
     proof.unread = set() if check is None else check.unread - proof.hidden
     return proof
 
@@ -172,6 +181,7 @@ def prove_stored_elements(
     *,
     opaque: Collection[str] = (),
     framing_only: bool = False,
+    counts: bool = False,
 ) -> StreamProof:
     """Check every element of a stream of list and broadcast state.
 
@@ -181,6 +191,7 @@ def prove_stored_elements(
         executor: As in `prove_copied`.
         opaque: The states that no serializer reads.
         framing_only: As in `prove_stream`.
+        counts: As in `prove_stream`.
 
     Raises:
         CorruptSavepoint: An element cannot be read, or does not end where its type says.
@@ -193,8 +204,11 @@ def prove_stored_elements(
             parts, is_map = stream.parts_of(info), info.name in stream.broadcast
             count = sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
             proof.entries[state_kind(info).scope, info.name] = count
-            if not framing_only and (info.name in opaque or not prove_elements(info, parts, executor)):
+            misfits: dict[str, Misfits] | None = {} if counts else None
+            if not framing_only and (info.name in opaque or not prove_elements(info, parts, executor, misfits)):
                 proof.unread.add(info.name)
+            if misfits:
+                proof.misfits[state_kind(info).scope, info.name] = misfits[info.name]
     return proof
 
 
@@ -271,8 +285,16 @@ def _element_check(info: StateMetaInfo) -> _ElementCheck | None:
     return _ElementCheck(read, element_check(value, keys))
 
 
-def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: ExecutorName) -> bool:
+def prove_elements(
+    info: StateMetaInfo, parts: Sequence[bytes], executor: ExecutorName, misfits: dict[str, Misfits] | None = None
+) -> bool:
     """Check that elements of a list state, or maps of a broadcast state, can be read.
+
+    Args:
+        info: The state.
+        parts: Its elements or maps.
+        executor: The executor of the check.
+        misfits: Where those that do not match their type are counted; None: the first one is an error.
 
     Returns:
         Whether all were read; False where no serializer reads them.
@@ -285,7 +307,8 @@ def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: Execut
         return False
     with located(state=info.name):
         odd = _odd_elements(check.program, parts, executor)
-        return min((is_read(check.read, None, part) for part in odd), default=True)
+        reads = (partial(is_read, check.read, None, part) for part in odd)
+        return min((Misfits.read(read, misfits, info.name) for read in reads), default=True)
 
 
 def _odd_elements(program: Program | None, parts: Sequence[bytes], executor: ExecutorName) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from ...serializers.wording import many
 from ..storage.lineage import LINEAGE
 from ..storage.prefetch import cores
 from .carried import COORDINATOR, RAW_KEYED
+from .entry_checks import Misfits
 from .handles import InlineHandle, RelativeFileHandle
 from .heap_timers import unmarked_timers
 from .metadata import METADATA
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _Entries = dict[tuple[str, str, str], int]
 """The number of entries found, by operator id, `StateKind.scope` and state."""
 _PARTS_PER_SLOT = 2
+_VALUES = "values"
 _WRITTEN = "entries"
 """The name of the check of operators whose digests are trusted."""
 
@@ -141,7 +143,7 @@ def verify(
         if not _has_failed(of_operator):
             of_operator.extend(_operator(next(proofs), entries))
             raw = _guarded("raw state", operator, partial(_raw_checks, operator))
-        if _has_failed(of_operator):
+        if _has_failed(one for one in of_operator if one.name != _VALUES):
             damaged.add(operator.operator_id)
         checks += [*of_operator, *raw]
     checks += _counts(savepoint, entries, damaged)
@@ -272,10 +274,7 @@ def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator
     except (LibraryNotFound, StorageFailed):
         raise  # they say nothing about the savepoint
     except StateShiftError as error:
-        places = [
-            f"{place} {error.where[place]}" for place in ("state", "file", "offset", "key") if place in error.where
-        ]
-        return [Check(name, Outcome.FAILED, in_one_line(error), ", ".join([operator.title, *places]))]
+        return [Check(name, Outcome.FAILED, in_one_line(error), _place(operator, error))]
 
 
 def _written_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
@@ -311,9 +310,10 @@ def _keyed_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
         yield Check("key groups", Outcome.UNPROVEN, detail, title)
     if unread := set[str]().union(*(part.unread for part in parts)):
         detail = f"the values of {', '.join(sorted(unread))} cannot be read by this release, only their framing"
-        yield Check("values", Outcome.UNPROVEN, detail, title)
-    elif found:
-        yield Check("values", Outcome.OK, "every value ends where its type requires", title)
+        yield Check(_VALUES, Outcome.UNPROVEN, detail, title)
+    elif found and not any(part.misfits for part in parts):
+        yield Check(_VALUES, Outcome.OK, "every value ends where its type requires", title)
+    yield from _misfit_checks(operator, parts)
 
 
 def _operator_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check]:
@@ -322,9 +322,35 @@ def _operator_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check
     if unread := set[str]().union(*(part.unread for part in parts)):
         detail = f"the elements of {', '.join(sorted(unread))} are not read by this release"
         yield Check("elements", Outcome.UNPROVEN, detail, proof.operator.title)
-    elif found:
+    elif found and not any(part.misfits for part in parts):
         detail = many(found, "element ends where its type requires", "elements end where their types require")
         yield Check("elements", Outcome.OK, detail, proof.operator.title)
+    yield from _misfit_checks(proof.operator, parts)
+
+
+def _misfit_checks(operator: SavepointOperator, parts: Iterable[StreamProof]) -> Iterator[Check]:
+    """Yield a failed check for each state with values that do not match their type."""
+    misfits: dict[tuple[str, str], Misfits] = {}
+    entries: dict[tuple[str, str], int] = {}
+    for part in parts:
+        for state, found in part.misfits.items():
+            if state in misfits:
+                misfits[state].add(found)
+            else:
+                misfits[state] = Misfits(found.count, found.first)
+        for state, count in part.entries.items():
+            entries[state] = entries.get(state, 0) + count
+    for (scope, name), found in misfits.items():
+        of_all = many(entries[scope, name], "value does not match its type", "values do not match their type")
+        detail = f"{found.count:,} of {of_all}; the first: {in_one_line(found.first)}"
+        yield Check(_VALUES, Outcome.FAILED, detail, _place(operator, found.first, state=name))
+
+
+def _place(operator: SavepointOperator, error: StateShiftError, **known: str) -> str:
+    """Return the place of an error in words, from the operator on."""
+    where = error.where | known
+    places = [f"{place} {where[place]}" for place in ("state", "file", "offset", "key") if place in where]
+    return ", ".join([operator.title, *places])
 
 
 def _raw_checks(operator: SavepointOperator) -> Iterator[Check]:
