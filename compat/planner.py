@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime, timedelta
 
+    from ..serializers.compatibility import Finding
     from .description import SerializerDescription
     from .parts import Part
-    from ..serializers.compatibility import Finding
     from .report import CheckReport, OperatorReport, StateReport
 
 

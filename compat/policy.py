@@ -76,8 +76,8 @@ class Policy:
         for operator in report.operators:
             key = operator.key
             if key is not None and not is_cleared(operator, None):
-                key = left._role(key)  # noqa: SLF001 - of this class
-            states = tuple(one if is_cleared(operator, one) else left._state(one) for one in operator.states)  # noqa: SLF001
+                key = left._role(key)
+            states = tuple(one if is_cleared(operator, one) else left._state(one) for one in operator.states)
             operators.append(attrs.evolve(operator, key=key, states=states))
         return attrs.evolve(report, operators=tuple(operators), policy=self)
 

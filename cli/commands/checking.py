@@ -177,7 +177,7 @@ def command(
         print_styled(map(_block, explain.blocks(report, everything=everything)))
     else:
         print_lines(explain.text_lines(report, everything=everything))
-    print_lines(["", *_next_steps(report, savepoint, stored), *_scan_lines(report, savepoint)])
+    print_lines(["", *_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)])
     return status
 
 
@@ -185,7 +185,7 @@ def _scan_lines(report: CheckReport, savepoint: str) -> list[str]:
     """Return the command that reads the values on which the answer depends, if it was not run."""
     from ...serializers.compatibility import Decision
 
-    if not report.condition or report.scanned is not None or report.decision is Decision.REFUSE:
+    if not report.condition or report.scanned is not None or report.decision is not Decision.START:
         return []
     given = options_given(command)
     return [f"read the stored values first: stateshift check {shell_word(savepoint)} {given} --scan"]

@@ -1,4 +1,4 @@
-"""The scan after a check: the stored entries are read as the new job, or its migration, would read them; none is written.
+"""The scan after a check: the stored entries are read as the new job, or its migration, would read them.
 
 One pass over the states with flags that only the data can answer. It runs in this process, holds a block of entries at
 a time, and takes the block operations of a migration where there are any.
@@ -129,9 +129,7 @@ def _count_like(error: ValueNotConvertible, savepoint: Savepoint, plan: Migratio
                 yield f"in all: {found.failing:,} of {entries}{whole} of {state.name} do not fit"
 
 
-def _read(
-    operator: SavepointOperator, keyed: dict[str, _Planned], state: StatePlan, found: _Found
-) -> None:
+def _read(operator: SavepointOperator, keyed: dict[str, _Planned], state: StatePlan, found: _Found) -> None:
     if keyed:
         for handle in keyed_handles(operator.stored):
             _read_keyed(_Keyed(None, keyed, None), handle, operator)
@@ -214,9 +212,9 @@ def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: _Meter) -> list
             _read_keyed(_Keyed(plan.key, keyed, keys), handle, operator)
             meter.add(handle.size)
     listed = [(how, founds[id(state)]) for state, how in readable if not how.kind.is_keyed]
-    for handle in (one.lists for one in operator.stored.subtasks if one.lists is not None and listed):
-        _read_lists(listed, handle, operator)
-        meter.add(handle.stream.size)
+    for lists in (one.lists for one in operator.stored.subtasks if one.lists is not None and listed):
+        _read_lists(listed, lists, operator)
+        meter.add(lists.stream.size)
     why = operator.unreadable_keyed
     if keys is not None and why:
         keys.not_scanned = why

@@ -65,7 +65,7 @@ class Misfits:
 
     @staticmethod
     def read(read: Callable[[], bool], found: dict[str, Misfits] | None, state: str) -> bool:
-        """Read a part of an entry or element with `is_read`; a value that does not match is counted, if `found` is there.
+        """Read a part of an entry or element with `is_read`; count a value that does not match in `found`.
 
         Raises:
             CorruptSavepoint: The bytes are damaged; or, without `found`, the value does not match its type.

@@ -17,7 +17,7 @@ def test_what_init_writes_is_checked_as_it_says(run, savepoint_of, job_folder):
     assert "class Account:" in (job_folder / "accounts.py").read_text()
     checked = run("check", place, "--job", "accounts:job")
     assert 0 == checked.status
-    assert checked.stdout.startswith("start: every state can be used as it is\n")
+    assert checked.stdout.startswith("start, if no stored value is null (9 places): every state can be used as it is\n")
 
 
 def test_a_changed_file_says_what_changed(run, savepoint_of, job_folder):
