@@ -128,6 +128,10 @@ DAMAGES = {
 }
 
 
+VERIFIED_BY = {"day 99": "values", "a field that may not be null": "values"}
+"""The checks that find a value which does not match its type, though its bytes end where they should."""
+
+
 @pytest.mark.parametrize("executor", ["numba", "plain"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_verify_refuses_is_never_migrated(written, tmp_path, monkeypatch, damage, executor):
@@ -138,7 +142,7 @@ def test_what_verify_refuses_is_never_migrated(written, tmp_path, monkeypatch, d
     edit(written, DAMAGES[damage])
 
     failed = [check for check in verify(Savepoint.open(written)).checks if check.status is Outcome.FAILED]
-    assert ["key groups"] == [check.name for check in failed]
+    assert [VERIFIED_BY.get(damage, "key groups")] == [check.name for check in failed]
     for way, asked in WAYS.items():
         with pytest.raises(CorruptSavepoint) as caught:
             migrate_in_process(Savepoint.open(written), tmp_path / way, *asked)
