@@ -17,7 +17,7 @@ import attrs
 from ..serializers.declared import Facts, declared_facts, with_facts
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import holds_nulls
-from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.snapshot import require_readable, snapshot_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -169,8 +169,10 @@ class SerializerDescription:
         fallback: TypeDeserializer[Any] | None = None,
         converter: Converter | None = None,
     ) -> SerializerDescription:
-        """Describe a serializer object."""
-        return cls(serializer.snapshot_configuration(), serializer, fallback=fallback, converter=converter)
+        """Describe a serializer object; raises `DeclarationError` if its type is nested too deeply to be stored."""
+        snapshot = serializer.snapshot_configuration()
+        require_readable(snapshot)
+        return cls(snapshot, serializer, fallback=fallback, converter=converter)
 
     def new_side(self) -> TypeSerializer[Any]:
         """Return the serializer to ask if this is the new side; for a savepoint, it is restored from the snapshot.

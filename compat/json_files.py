@@ -12,7 +12,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..serializers.errors import CorruptFile, UnsupportedFormat, shown
+from ..serializers.errors import CorruptFile, DeclarationError, UnsupportedFormat, shown
 from ..serializers.escaping import json_text
 from .structuring import Fields
 
@@ -33,7 +33,26 @@ _TOO_DEEP = "not valid JSON: it is nested too deeply"
 def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
     """Return the text of a file; equal data produce equal texts."""
     document = {"format": form, "version": version, **data}
-    return json_text(document, indent=2, is_ascii=False, with_nan=False) + "\n"
+    return readable(json_text(document, indent=2, is_ascii=False, with_nan=False) + "\n", document, form)
+
+
+def readable(text: str, document: Any, form: str) -> str:
+    """Return the text of a document that is to be written, if `open_document` reads it back.
+
+    Raises:
+        DeclarationError: It is larger, or nested more deeply, than it may be.
+    """
+    if len(text) > MOST_BYTES:
+        why = f"larger than {MOST_BYTES >> 20} MiB"
+    elif _is_too_deep(document):
+        why = f"nested more than {MOST_NESTED} levels deep"
+    else:
+        return text
+    raise DeclarationError(
+        f"the {form} would be {why}, and could not be read back",
+        advice="divide the job, or declare types of fewer levels",
+        written="Nothing was written.",
+    )
 
 
 def print_sealed(form: str, version: int, data: Mapping[str, Any]) -> str:
@@ -59,15 +78,21 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
         raise CorruptFile(_TOO_DEEP) from error
     except ValueError as error:
         raise CorruptFile(f"not valid JSON: {error}") from error
+    if _is_too_deep(document):
+        raise CorruptFile(_TOO_DEEP)
+    return document
+
+
+def _is_too_deep(document: Any) -> bool:
     level = [document]
     for _ in range(MOST_NESTED):
-        level = [item for one in level if isinstance(one, (dict, list)) for item in _items(one)]
+        level = [item for one in level if isinstance(one, (dict, list, tuple)) for item in _items(one)]
         if not level:
-            return document
-    raise CorruptFile(_TOO_DEEP)
+            return False
+    return True
 
 
-def _items(one: dict[str, Any] | list[Any]) -> Iterable[Any]:
+def _items(one: dict[str, Any] | list[Any] | tuple[Any, ...]) -> Iterable[Any]:
     return one.values() if isinstance(one, dict) else one
 
 

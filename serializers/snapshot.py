@@ -32,6 +32,7 @@ from .errors import (
     add_step,
     located,
 )
+from .limits import MAX_NESTING, require_nesting
 from .registry import registry
 from .views import DataInputView, DataOutputView
 
@@ -45,7 +46,7 @@ T = TypeVar("T")
 
 OWN_PREFIX = "stateshift/"
 COMPOSITE_MAGIC, NESTED_MAGIC, NESTED_VERSION = 911108, 1333245, 1
-_MAX_NESTING, _SHOWN_ID = 100, 200
+_SHOWN_ID = 200
 _LEAST_SNAPSHOT_BYTES, _HEADS_KEPT = 6, 256
 
 
@@ -276,14 +277,35 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
             raise
 
 
+def require_readable(snapshot: TypeSerializerConfigSnapshot[Any]) -> None:
+    """Refuse a type that is nested more deeply than its stored snapshot is read back.
+
+    Raises:
+        DeclarationError: It is nested too deeply.
+    """
+    level, levels = [snapshot], 0
+    while level:
+        require_nesting(levels)
+        level = list({id(child): child for one in level for child in one.children()}.values())
+        levels += 1
+
+
 def write_versioned_snapshot(target: DataOutputView, snapshot: TypeSerializerConfigSnapshot[Any]) -> None:
-    """Write SNAP: id, version, body; with length and checksum where the id is stateshift's own (rule SNAP-8)."""
+    """Write SNAP: id, version, body; with length and checksum where the id is stateshift's own (rule SNAP-8).
+
+    Raises:
+        DeclarationError: It is nested more deeply than `read_versioned_snapshot` reads.
+    """
+    require_nesting(target.nesting)
     snapshot_id = snapshot.stored_id if isinstance(snapshot, SkippedSnapshot) else snapshot.snapshot_id
     target.write(_head(snapshot_id, snapshot.get_version()))
     if not snapshot_id.startswith(OWN_PREFIX):
+        target.nesting += 1
         snapshot.write(target)
+        target.nesting -= 1
         return
     body = DataOutputView()
+    body.nesting = target.nesting + 1
     snapshot.write(body)
     data = body.getvalue()
     target.write_int(len(data))
@@ -309,8 +331,8 @@ def read_versioned_snapshot(source: DataInputView) -> TypeSerializerConfigSnapsh
         CorruptSavepoint: The bytes are damaged, or are not a snapshot.
     """
     start = source.position
-    if source.nesting >= _MAX_NESTING:
-        raise CorruptSavepoint(f"snapshots are nested more than {_MAX_NESTING} deep", offset=start)
+    if source.nesting >= MAX_NESTING:
+        raise CorruptSavepoint(f"snapshots are nested more than {MAX_NESTING} deep", offset=start)
     source.nesting += 1
     snapshot_id = source.read_utf()
     with located(snapshot=snapshot_id[:_SHOWN_ID]):
@@ -394,9 +416,18 @@ def read_serializer_snapshot(source: DataInputView) -> TypeSerializerConfigSnaps
     return read_versioned_snapshot(source)
 
 
-def snapshot_to_bytes(snapshot: TypeSerializerConfigSnapshot[Any]) -> bytes:
-    """Return the SNAP frame as bytes; equal bytes mean equal configuration."""
+def snapshot_to_bytes(snapshot: TypeSerializerConfigSnapshot[Any], *, nesting: int = 0) -> bytes:
+    """Return the SNAP frame as bytes; equal bytes mean equal configuration.
+
+    Args:
+        snapshot: The snapshot.
+        nesting: The number of snapshots that contain it; the limit counts them too.
+
+    Raises:
+        DeclarationError: It is nested too deeply.
+    """
     target = DataOutputView()
+    target.nesting = nesting
     write_versioned_snapshot(target, snapshot)
     return target.getvalue()
 

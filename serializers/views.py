@@ -188,10 +188,11 @@ class DataInputView:
 class DataOutputView:
     """Writes Java `DataOutput` values into a growing buffer; out-of-range values raise `ValueNotConvertible`."""
 
-    __slots__ = ("_data", "write")
+    __slots__ = ("_data", "nesting", "write")
 
     def __init__(self) -> None:
         self._data = bytearray()
+        self.nesting = 0
         self.write: Callable[[bytes | memoryview], None] = self._data.extend
 
     def __len__(self) -> int:

@@ -32,7 +32,7 @@ import attrs
 
 from ...serializers.errors import CorruptFile
 from ...serializers.escaping import json_text
-from ..json_files import SEAL, open_document, parse_checked, require_size, seal_of, unsupported
+from ..json_files import SEAL, open_document, parse_checked, readable, require_size, seal_of, unsupported
 from ..structuring import Fields
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ _ORDER = {name: place for place, name in enumerate(_NAMES)}
 
 
 def print_recorded(form: str, data: Mapping[str, Any]) -> str:
-    """Return the text of a file; equal data produce equal texts."""
-    text = _laid_out({"format": form, "version": VERSION, **data}).removesuffix("\n}")
-    return f"{text}{_BEFORE_SEAL}{_seal(text)}{_AFTER_SEAL}"
+    """Return the text of a file; equal data produce equal texts. Raises `DeclarationError` if it is not read back."""
+    document = {"format": form, "version": VERSION, **data}
+    text = _laid_out(document).removesuffix("\n}")
+    return readable(f"{text}{_BEFORE_SEAL}{_seal(text)}{_AFTER_SEAL}", document, form)
 
 
 def _laid_out(value: Any, pad: str = "\n") -> str:

@@ -156,12 +156,12 @@ class PojoSerializerSnapshot(RecordSnapshot):
     def write(self, target: DataOutputView) -> None:
         target.write_utf(self.java_class)
         OptionalMap(
-            tuple(OptionalEntry(f.name, _field_key(f), _snapshot_bytes(f.snapshot)) for f in self.fields)
+            tuple(OptionalEntry(f.name, _field_key(f), _snapshot_bytes(f.snapshot, target)) for f in self.fields)
         ).write(target)
         for subclasses in (self.registered, self.unregistered):
             OptionalMap(
                 tuple(
-                    OptionalEntry(one.name, b"" if one.has_key else None, _snapshot_bytes(one.snapshot))
+                    OptionalEntry(one.name, b"" if one.has_key else None, _snapshot_bytes(one.snapshot, target))
                     for one in subclasses
                 )
             ).write(target)
@@ -216,8 +216,8 @@ def _declaring_class(key: bytes | None) -> str | None:
     return None if key is None else DataInputView(key).read_utf()
 
 
-def _snapshot_bytes(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> bytes | None:
-    return None if snapshot is None else snapshot_to_bytes(snapshot)
+def _snapshot_bytes(snapshot: TypeSerializerConfigSnapshot[Any] | None, within: DataOutputView) -> bytes | None:
+    return None if snapshot is None else snapshot_to_bytes(snapshot, nesting=within.nesting)
 
 
 def _nested(entry: OptionalEntry, source: DataInputView, *, step: str = "") -> TypeSerializerConfigSnapshot[Any] | None:

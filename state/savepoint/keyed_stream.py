@@ -22,6 +22,7 @@ from ...serializers.errors import (
     add_step,
     located,
 )
+from ...serializers.limits import MAX_HEADER_BYTES, require_header
 from ...serializers.registry import registry
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 STREAM_VERSION = 6
 RUN_BYTES = 4 << 20
 _LARGE_BYTES = 1 << 16
-_MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
 _WHOLE_BYTES = 3 << 20
 """The size up to which a key group is read at once; a longer one is read in pieces."""
@@ -99,11 +99,16 @@ def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
 
 
 def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> None:
-    """Write a header; a header that was read is written with the same bytes."""
+    """Write a header; a header that was read is written with the same bytes.
+
+    Raises:
+        DeclarationError: It is larger, or a type is nested more deeply, than is read back.
+    """
     target.write_int(header.version)
     target.write_boolean(header.compressed)
     write_serializer_snapshot(target, header.key_snapshot)
     write_meta_infos(header.states, target)
+    require_header(len(target))
 
 
 @attrs.frozen
@@ -209,7 +214,7 @@ def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHe
 
 def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
     end = source.size if handle.header_end is None else handle.header_end
-    if end > min(source.size, _MAX_HEADER_BYTES):
+    if end > min(source.size, MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first key group is listed at byte {end} of {source.size}", offset=0)
     return _parsed_header(source.read_at(0, end), registry.edition)
 

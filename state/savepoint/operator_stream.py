@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, located
+from ...serializers.limits import MAX_HEADER_BYTES, require_header
 from ...serializers.registry import registry
 from ...serializers.views import DataInputView, DataOutputView
 from .handles import DistributionMode, OperatorStateOffsets
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 STREAM_VERSION = 6
 _WITHOUT_COMPRESSION = 5
-_MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
 
 
@@ -166,6 +166,7 @@ def write_operator_stream(
 
     Raises:
         MigrationFailed: Elements are given of a state that the header does not have.
+        DeclarationError: The header is larger, or a type is nested more deeply, than is read back.
     """
     unknown = {*elements, *broadcast} - {info.name for info in header.states}
     if unknown:
@@ -173,6 +174,7 @@ def write_operator_stream(
     stream = _Counted(write)
     start = DataOutputView()
     write_operator_header(attrs.evolve(header, version=STREAM_VERSION), start)
+    require_header(len(start))
     stream.write(start.getvalue())
     frame = FrameWriter(stream.write) if header.compressed else None
     states = []
@@ -238,7 +240,7 @@ def require_written_order(handle: OperatorStateHandle) -> None:
 def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[OperatorStreamHeader, int]:
     """Return the header, and the position of the first element."""
     end = min((offset for state in handle.states for offset in state.offsets), default=source.size)
-    if end > min(source.size, _MAX_HEADER_BYTES):
+    if end > min(source.size, MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first element is listed at byte {end} of {source.size}", offset=0)
     data = source.read_at(0, end)
     header, begin = _parsed_header(data, registry.edition)
