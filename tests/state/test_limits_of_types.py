@@ -1,4 +1,4 @@
-"""A type that cannot be read back is not written: levels of types, headers of streams, documents (limits of readers)."""
+"""A type that cannot be read back is not written: its levels, headers of streams, documents (limits of readers)."""
 
 from __future__ import annotations
 
