@@ -5,6 +5,7 @@ Either is fine if it is intended. If the two may be one state under two names, t
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -15,7 +16,7 @@ from .description import StateKind
 from .report import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .description import OperatorDescription, StateDescription
     from .policy import Policy
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 Operator = TypeVar("Operator", "OperatorReport", "OperatorDescription")
 
+_SIMILAR = 0.6
+"""How alike two names are, at least, if one may be the new name of the other: what difflib takes by default."""
+_MOST = 1000
+"""Among so many states, at most, a name is looked for: of more, many would be similar by chance, and it takes long."""
 _LEFT = {Status.ORPHANED, Status.NOT_IN_PROBE}
 
 
@@ -38,7 +43,10 @@ def with_likely_names(reports: Sequence[OperatorReport], policy: Policy) -> list
 
 def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], policy: Policy) -> OperatorReport:
     if report.status is not Status.NEW:
-        return attrs.evolve(report, states=tuple(_with_likely_name(state, report, policy) for state in report.states))
+        left = Candidates.of(one.was for one in report.states if _is_left(one) and one.was is not None)
+        return attrs.evolve(
+            report, states=tuple(_with_likely_name(state, report, left, policy) for state in report.states)
+        )
     stored = _stored_under_another_uid(report, reports)
     if stored is None or not report.uid:
         return report
@@ -65,19 +73,17 @@ def _stored_under_another_uid(report: OperatorReport, reports: Sequence[Operator
     return like[0] if len(like) == 1 else None
 
 
-def _with_likely_name(state: StateReport, operator: OperatorReport, policy: Policy) -> StateReport:
+def _with_likely_name(state: StateReport, operator: OperatorReport, left: Candidates, policy: Policy) -> StateReport:
     is_free = state.status is Status.NEW and not state.result.is_incompatible()
-    if not is_free or policy.allows_empty(operator, state.name):
+    if not is_free or state.becomes is None or policy.allows_empty(operator, state.name):
         return state
-    becomes = state.becomes
-    stored = (old for old in operator.states if _is_left(old))
-    like = [old for old in stored if old.was is not None and becomes is not None and is_like(old.was, becomes)]
-    if len(like) != 1:
+    stored = left.only_one_like(state.becomes)
+    if stored is None:
         return state
-    name = like[0].name
+    name = stored.name
     reason = f"the job's state would start empty, although the stored state {name!r}, which is like it, is not taken"
     way = f"if it is that state: --rename-state {shell_word(f'{name}={state.name}')}"
-    return _refused(state, operator, like[0].old, reason, way)
+    return _refused(state, operator, stored.describe(), reason, way)
 
 
 def _is_left(state: StateReport) -> bool:
@@ -90,13 +96,54 @@ def sharing_states(names: set[str], operators: Iterable[Operator]) -> list[Opera
     return [one for one in operators if names & {state.name for state in one.states}]
 
 
-def is_like(was: StateDescription, becomes: StateDescription) -> bool:
-    """Whether a state may be another one renamed: the kind is equal, and the type is equal or the names are similar."""
-    if was.kind is not becomes.kind or was.kind is StateKind.TIMERS:
-        return False
-    import difflib  # seldom needed, and slow to import
+@attrs.frozen
+class Candidates:
+    """States of one side, among which the former or later name of a state of the other side is looked for.
 
-    return was.describe() == becomes.describe() or bool(difflib.get_close_matches(becomes.name, [was.name], 1))
+    Attributes:
+        by_type: The states of each kind and type.
+        by_kind: The states of each kind.
+    """
+
+    by_type: dict[tuple[StateKind, str], list[StateDescription]]
+    by_kind: dict[StateKind, list[StateDescription]]
+
+    @classmethod
+    def of(cls, states: Iterable[StateDescription]) -> Candidates:
+        """Return the candidates among some states; timers have no name of their own."""
+        by_type: dict[tuple[StateKind, str], list[StateDescription]] = {}
+        by_kind: dict[StateKind, list[StateDescription]] = {}
+        for state in states:
+            if state.kind is not StateKind.TIMERS:
+                by_type.setdefault((state.kind, state.describe()), []).append(state)
+                by_kind.setdefault(state.kind, []).append(state)
+        return cls(by_type, by_kind)
+
+    def only_one_like(self, state: StateDescription) -> StateDescription | None:
+        """Return the only candidate that may be `state` under another name; None: there is none, or there are several.
+
+        It may be that state if the kind is equal, and the type is equal or the names are similar. Names are compared
+        among at most 1,000 candidates.
+        """
+        text = state.describe()
+        like = list(self.by_type.get((state.kind, text), ()))
+        if len(like) > 1:  # names say nothing more, and comparing them takes long
+            return None
+        of_kind = self.by_kind.get(state.kind, ())
+        others = [one for one in of_kind if not like or one is not like[0]] if len(of_kind) <= _MOST else []
+        like += islice(_similar(state.name, others), 2)
+        return like[0] if len(like) == 1 else None
+
+
+def _similar(name: str, states: Iterable[StateDescription]) -> Iterator[StateDescription]:
+    """Yield the states whose names are similar."""
+    from difflib import SequenceMatcher  # seldom needed, and slow to import
+
+    matcher = SequenceMatcher(b=name)
+    for one in states:
+        matcher.set_seq1(one.name)
+        if all(ratio() >= _SIMILAR for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)):
+            yield one
 
 
 def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: str) -> StateReport:

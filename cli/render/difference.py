@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import alike
@@ -209,22 +212,29 @@ def _state_lines(state: StateDifference) -> Iterator[list[Span]]:
 
 def _change_lines(state: StateDifference) -> Iterator[list[Span]]:
     width = min(max((len(change.path) for change in state.changes), default=0), _WIDEST // 2)
+    findings = sorted(state.forwards.findings if state.forwards is not None else (), key=_path)
     for change in state.changes:
         sign, style = _SIGNS.get(change.kind, ("~", "yellow"))
         yield [(f"    {sign} {change.path:<{width}}", style), (f"  {_words(change)}", "")]
-        for finding in _within(change, state.forwards):
+        for finding in _within(change, findings):
             yield [(f"        {finding_line(finding)}", "dim")]
     for arrow, way in ((_FORWARDS, state.forwards), (_BACKWARDS, state.backwards)):
         if way is not None:
             yield from _way_lines(arrow, way)
 
 
-def _within(change: Change, forwards: Way | None) -> Iterator[Finding]:
-    """Yield the findings inside a type without described fields, such as an Avro schema."""
-    if change.kind is Kind.TYPE and forwards is not None:
-        for finding in forwards.findings:
-            if finding.path.startswith(change.path) and finding.path != change.path:
+def _within(change: Change, findings: list[Finding]) -> Iterator[Finding]:
+    """Yield the findings inside a type without described fields, such as an Avro schema; they are sorted by path."""
+    if change.kind is Kind.TYPE:
+        for finding in islice(findings, bisect_left(findings, change.path, key=_path), None):
+            if not finding.path.startswith(change.path):
+                return
+            if re.match(r"\W", finding.path[len(change.path) :]):  # of `$.page`, not of `$.pages`
                 yield finding
+
+
+def _path(finding: Finding) -> str:
+    return finding.path
 
 
 def _words(change: Change) -> str:

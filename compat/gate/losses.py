@@ -22,7 +22,7 @@ from ...serializers.errors import DeclarationError
 from ...serializers.escaping import shell_word
 from ..check import paired
 from ..description import StateKind
-from ..one_sided import is_like, sharing_states
+from ..one_sided import Candidates, sharing_states
 from ..policy import ACCEPT_ALL, LOOK, Policy
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def removed(old: JobDescription, new: JobDescription, *, is_back: bool = False) 
     for was in old.operators:
         title, becomes = was.uid or was.operator_id, theirs.get(was.operator_id)
         pairs = list(paired(was.states, becomes.states if becomes else ()))
-        fresh = [after for before, after in pairs if before is None and after is not None]
+        fresh = Candidates.of(after for before, after in pairs if before is None and after is not None)
         for state, taken in pairs:
             if state is None or taken is not None or state.is_dropped or state.kind is StateKind.TIMERS:
                 continue
@@ -216,10 +216,10 @@ def _likely_operator(was: OperatorDescription, started: list[OperatorDescription
     return f"if the operator is called {like[0].uid!r} now: --rename-uid {pair}"
 
 
-def _likely_state(title: str, was: StateDescription, started: list[StateDescription]) -> str:
+def _likely_state(title: str, was: StateDescription, started: Candidates) -> str:
     """Return a hint at the state's new name, if exactly one new state is like it; else ""."""
-    like = [one for one in started if is_like(was, one)]
-    if len(like) != 1:
+    like = started.only_one_like(was)
+    if like is None:
         return ""
-    pair = shell_word(f"{title}/{was.name}={like[0].name}")
-    return f"if it is called {like[0].name!r} now: --rename-state {pair}"
+    pair = shell_word(f"{title}/{was.name}={like.name}")
+    return f"if it is called {like.name!r} now: --rename-state {pair}"

@@ -194,8 +194,8 @@ def _moved(new: EnumSerializer, pairing: _Pairing) -> list[Finding]:
     if pairing.added:
         reason = f"added: {', '.join(pairing.added)}; stored ordinals are kept, and new ones follow them"
         findings.append(Finding("$", "ENUM-2", verdict, "", "", reason))
-    kept = tuple(dict.fromkeys(pairing.became.values()))
-    if kept != tuple(symbol for symbol in new.symbols if symbol in set(kept)):
+    kept = dict.fromkeys(pairing.became.values())
+    if tuple(kept) != tuple(symbol for symbol in new.symbols if symbol in kept):
         reason = "the symbols are declared in another order; stored ordinals are kept"
         findings.append(Finding("$", "ENUM-3", verdict, "", "", reason))
     return findings

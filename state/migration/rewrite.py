@@ -6,6 +6,7 @@ its own attempt, and changes nothing else. Source: DESIGN, section 4; rules RUN-
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import attrs
@@ -45,9 +46,10 @@ from .stream_rewriter import StreamRewriter, is_dropped
 from .tasks import KeyedTask, OperatorTask, TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
+    from ..savepoint.keyed_readers import KeyedReader
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
 
@@ -217,26 +219,39 @@ def count_elements(parts: Sequence[bytes], *, is_map: bool) -> int:
 
 
 def sample_keyed(
-    state: StatePlan, handle: KeyedHandle, max_parallelism: int, source: Folder, *, quarantines: bool = False
-) -> bool:
-    """Convert the first entry of a state in a stream, and discard the result; return False if there is no entry.
+    states: Iterable[StatePlan], handle: KeyedHandle, max_parallelism: int, source: Folder, *, quarantines: bool = False
+) -> list[str]:
+    """Convert the first entry of each of some states in a stream, and discard it; return the states that have one.
 
     A dry run checks the old reader and the conversion by it (rule READ-5); errors as in `run_task.perform`. If bad
     values are quarantined, or expired values dropped, blocks are converted until one entry would be written.
     """
+    with open_keyed(handle, source, max_parallelism) as reader:
+        ids = defaultdict(list)
+        for index, info in enumerate(reader.header.states):
+            ids[info.name].append(index)
+        found = []
+        for state in states:
+            with located(state=state.name):
+                if _has_sample(state, reader, ids[state.name], max_parallelism, quarantines=quarantines):
+                    found.append(state.name)
+    return found
+
+
+def _has_sample(
+    state: StatePlan, reader: KeyedReader, state_ids: list[int], max_parallelism: int, *, quarantines: bool
+) -> bool:
     tally = Tally()
     looks_on = quarantines or (state.value is not None and state.value.expired_until_ms is not None)
-    with open_keyed(handle, source, max_parallelism) as reader:
-        wanted = [index for index, info in enumerate(reader.header.states) if info.name == state.name]
-        for block in reader.blocks(state_ids=wanted) if wanted else ():
-            info = reader.header.states[block.state_id]
-            key = reader.header.key_snapshot
-            rewriter = BlockRewriter.of(info, state, key, max_parallelism, reader.executor, forgets=quarantines)
-            if rewriter is None:
-                continue
-            rewriter.rewrite(block if looks_on else rewriter.first_of(block), block.state_id, tally)
-            if tally.written or not looks_on or tally.quarantined + tally.dropped > _MOST_TRIES:
-                break
+    for block in reader.blocks(state_ids=state_ids) if state_ids else ():
+        info = reader.header.states[block.state_id]
+        key = reader.header.key_snapshot
+        rewriter = BlockRewriter.of(info, state, key, max_parallelism, reader.executor, forgets=quarantines)
+        if rewriter is None:
+            continue
+        rewriter.rewrite(block if looks_on else rewriter.first_of(block), block.state_id, tally)
+        if tally.written or not looks_on or tally.quarantined + tally.dropped > _MOST_TRIES:
+            break
     return tally.written > 0 if looks_on else tally.read > 0
 
 

@@ -434,24 +434,36 @@ def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], 
     tried: dict[tuple[str, str], bool] = {}
     for stored in savepoint.metadata.operators:
         operator = plan.operator(stored.operator_id.hex())
-        for state in operator.states if operator is not None else ():
-            if operator is None or state.action not in {StateAction.CONVERT, StateAction.REKEY}:
-                continue
-            with located(savepoint=savepoint.place, operator=str(stored), state=state.name):
-                found = _try_one(savepoint, stored, operator, state)
-            tried[operator.operator_id, state.name] = found
+        if operator is None:
+            continue
+        wanted = [one for one in operator.states if one.action in {StateAction.CONVERT, StateAction.REKEY}]
+        with located(savepoint=savepoint.place, operator=str(stored)):
+            for name, found in _tried_out(savepoint, stored, operator, wanted):
+                tried[operator.operator_id, name] = found
     return tried
 
 
-def _try_one(savepoint: Savepoint, stored: OperatorState, operator: OperatorPlan, state: StatePlan) -> bool:
-    """Convert an entry of a state, and its key if keys are rewritten; return False if there is none."""
-    quarantines = operator.max_bad_values > 0
-    if state.kind.is_keyed:
-        handles, groups = list(keyed_handles(stored)), stored.max_parallelism
-        if operator.rekeying is not None:
-            found = any(rekey_sample(operator, state.name, handle, groups, savepoint.folder) for handle in handles)
-            if state.action is StateAction.REKEY:
-                return found
-        return any(sample_keyed(state, handle, groups, savepoint.folder, quarantines=quarantines) for handle in handles)
+def _tried_out(
+    savepoint: Savepoint, stored: OperatorState, operator: OperatorPlan, states: list[StatePlan]
+) -> Iterator[tuple[str, bool]]:
+    """Convert an entry of each state, and its key if keys are rewritten; yield the name, and whether there is one."""
+    quarantines, folder = operator.max_bad_values > 0, savepoint.folder
+    handles, groups = list(keyed_handles(stored)), stored.max_parallelism
     lists = [subtask.lists for subtask in stored.subtasks if subtask.lists]
-    return any(sample_elements(state, handle, savepoint.folder, quarantines=quarantines) for handle in lists)
+    keyed = [state for state in states if state.kind.is_keyed]
+    for state in states:
+        with located(state=state.name):
+            if not state.kind.is_keyed:
+                yield state.name, any(sample_elements(state, one, folder, quarantines=quarantines) for one in lists)
+            elif operator.rekeying is not None:
+                found = any(rekey_sample(operator, state.name, handle, groups, folder) for handle in handles)
+                if state.action is StateAction.REKEY:
+                    yield state.name, found
+    left = {state.name: state for state in keyed if state.action is StateAction.CONVERT}
+    for handle in handles if left else ():
+        for name in sample_keyed(left.values(), handle, groups, folder, quarantines=quarantines):
+            del left[name]
+            yield name, True
+        if not left:
+            break
+    yield from ((name, False) for name in left)

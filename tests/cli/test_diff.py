@@ -10,9 +10,11 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import attrs
 import pytest
 
 from stateshift import (
+    Int32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -22,11 +24,24 @@ from stateshift import (
     SavepointWriter,
     ValueStateDescriptor,
 )
+from stateshift.cli.render.difference import text_lines
+from stateshift.compat.difference import compare
 from stateshift.compat.type_difference import Kind
 from stateshift.state.savepoint import value_difference
 from stateshift.state.testing import migrate_in_process
 
 HERE = Path(__file__).parent
+
+
+def test_a_finding_stands_under_its_own_field_and_not_under_one_whose_name_it_begins_with():
+    def job(of):
+        row = attrs.make_class("Row", {name: attrs.field(type=of) for name in ("page", "pages", "page_2")})
+        return Job([Operator("o", key=int, states=[ValueStateDescriptor("s", row)])]).describe()
+
+    lines = ["".join(text for text, _ in line) for line in text_lines(compare(job(Int32), job(int)))]
+
+    assert ["$.page", "$.page_2", "$.pages"] == sorted(line.split()[1] for line in lines if line.startswith("    ~"))
+    assert not [line for line in lines if line.startswith(" " * 8)]
 
 
 @pytest.mark.usefixtures("example_jobs")

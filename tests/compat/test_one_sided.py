@@ -8,7 +8,7 @@ from stateshift import Decision, Policy, check, parse_edits
 from stateshift.compat.description import JobDescription, OperatorDescription, SerializerDescription, StateKind
 from stateshift.compat.edits import same_types
 from stateshift.serializers.containers.lists import ListSerializer
-from stateshift.serializers.primitives.numeric import DoubleSerializer, LongSerializer
+from stateshift.serializers.primitives.numeric import DoubleSerializer, DoubleSerializerSnapshot, LongSerializer
 from stateshift.state.savepoint.metadata import operator_id_of_uid
 
 VALUE = StateKind.VALUE
@@ -120,3 +120,30 @@ def test_a_probe_does_not_say_that_a_state_is_gone(job):
 
     assert ((), 0) == (report.not_taken, report.exit_status(allow_migration=False))
     assert () == check(before, same_types(before)).not_taken
+
+
+class Counting(DoubleSerializer):
+    """A serializer whose snapshot counts how often its type is asked for."""
+
+    asked = 0
+
+    def snapshot_configuration(self):
+        return CountingSnapshot()
+
+
+class CountingSnapshot(DoubleSerializerSnapshot):
+    def describe(self):
+        Counting.asked += 1
+        return super().describe()
+
+
+def test_the_work_of_finding_other_names_grows_with_the_number_of_states(job):
+    states = 300
+    before = job(shop={f"a{number}": Counting() for number in range(states)})
+    after = job(shop={f"b{number}": Counting() for number in range(states)})
+    Counting.asked = 0
+
+    report = check(before, after)
+
+    assert (states, states) == (len(report.not_taken), len(report.starting_empty))
+    assert Counting.asked < 20 * states

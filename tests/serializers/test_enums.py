@@ -355,3 +355,25 @@ def test_with_a_default_every_stored_symbol_has_a_place(ask, migrate, old_symbol
     if result.is_migration_required():
         expected = name if name in new_symbols else default
         assert [letter(expected)] == migrate(new, old, [letter(name)])
+
+
+class Counted(str):
+    """A symbol that counts how often it is looked up."""
+
+    __slots__ = ()
+    lookups = 0
+
+    def __hash__(self):
+        Counted.lookups += 1
+        return super().__hash__()
+
+
+def test_the_work_of_a_check_grows_with_the_number_of_symbols():
+    symbols = tuple(Counted(f"s{number}") for number in range(500))
+    old, new = EnumSerializer(symbols, "Level"), EnumSerializer(symbols[::-1], "Level")
+    Counted.lookups = 0
+
+    result = new.ensure_compatibility(old.snapshot_configuration())
+
+    assert ["ENUM-3"] == [finding.rule for finding in result.findings]
+    assert Counted.lookups < 50 * len(symbols)
