@@ -12,14 +12,21 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...serializers.compatibility import Verdict
-from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
+from ...serializers.errors import (
+    CorruptSavepoint,
+    OldReaderUnavailable,
+    StateShiftError,
+    ValueNotConvertible,
+    cause_text,
+)
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
 from .coding import read, written
-from .neighbours import declared_type, neighbours_of
+from .neighbours import declared_type, doubles_of, neighbours_of
 from .twin import shipped, written_elsewhere
 from .values import disturb
 
@@ -70,7 +77,8 @@ class SerializerContract:
 
     def read(self, data: bytes) -> Any:
         """Return the one value encoded in the bytes."""
-        return read(self.serializer, data)
+        with _of_its_own("read"):
+            return read(self.serializer, data)
 
     def test_snapshot_class_is_instantiable(self) -> None:
         """B02: the snapshot class is created without arguments, and knows the version that it writes (SNAP-6)."""
@@ -80,23 +88,35 @@ class SerializerContract:
         assert snapshot.get_version() in snapshot.get_compatible_versions(), "it cannot read its own version"
 
     def test_own_snapshot_is_compatible(self) -> None:
-        """B03: its own snapshot is `compatible`, fresh and read back; what it restores writes the same bytes (V-4)."""
+        """B03: its own snapshot is `compatible`, fresh and read back; what it restores writes the same bytes (V-4).
+
+        Snapshots of its neighbours, too, restore what reads and writes their bytes: with other parameters than the
+        default ones.
+        """
         fresh = self.serializer.snapshot_configuration()
         stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
 
         assert snapshot_to_bytes(fresh) == snapshot_to_bytes(stored), "a snapshot differs after it was read back"
         for snapshot in (fresh, stored):
             assert Verdict.COMPATIBLE is self.serializer.ensure_compatibility(snapshot).verdict
-        restored = stored.restore_serializer()
-        for value in self._some():
-            data = self.write(value)
-            assert data == written(restored, read(restored, data)), "the restored serializer writes different bytes"
+        _expect_restored(self.serializer, [(value, self.write(value)) for value in self._some()])
+        for other, samples in neighbours_of(self.serializer, self.neighbours, [*self._some()]):
+            if type(other) is type(self.serializer) or other in self.neighbours:
+                _expect_restored(other, samples)
+        for other, samples in doubles_of(self.serializer, self.neighbours, [*self._some()]):
+            for value, data in samples:
+                words = f"{other} has the same snapshot and writes {value!r} in other bytes: it lacks a parameter"
+                assert data == self.write(value), words
 
     def test_answers_about_others_are_true(self) -> None:
         """B21: data that it calls compatible reads back equal; data that it migrates can be written (V-5)."""
         for other, samples in neighbours_of(self.serializer, self.neighbours, [*self._some()]):
             snapshot = snapshot_from_bytes(snapshot_to_bytes(other.snapshot_configuration()))
-            result = self.serializer.ensure_compatibility(snapshot)
+            try:
+                result = self.serializer.ensure_compatibility(snapshot)
+            except Exception as error:
+                words = f"ensure_compatibility fails on the snapshot of {other.describe()}, and does not answer"
+                raise AssertionError(f"{words}: {cause_text(error)}") from error
             if result.is_migration_required():
                 self._expect_migrated(result, snapshot, samples)
             elif not result.is_incompatible():
@@ -184,8 +204,10 @@ class SerializerContract:
         def holds(values: list[object]) -> None:
             source = DataInputView(self.write(*values))
             for value in values:
-                self._assert_equal(value, self.serializer.deserialize(source))
-            assert source.remaining() == 0
+                with _of_its_own("read"):
+                    found = self.serializer.deserialize(source)
+                self._assert_equal(value, found)
+            assert source.remaining() == 0, "it leaves bytes of the last value unread"
 
         self._for_lists(holds)
 
@@ -195,8 +217,9 @@ class SerializerContract:
         def holds(value: object) -> None:
             data = self.write(value)
             source, target = DataInputView(data), DataOutputView()
-            self.serializer.copy_bytes(source, target)
-            assert (data, 0) == (target.getvalue(), source.remaining())
+            with _of_its_own("copy"):
+                self.serializer.copy_bytes(source, target)
+            assert (data, 0) == (target.getvalue(), source.remaining()), "copy_bytes copies other bytes"
 
         self._for_all(holds)
 
@@ -221,6 +244,10 @@ class SerializerContract:
         assert hash(self.serializer) == hash(there)
         for value in self._some():
             assert self.write(value) == written(there, value)
+        for other, _ in neighbours_of(self.serializer, self.neighbours, []):
+            if type(other) is type(self.serializer):
+                sent, received = other.snapshot_configuration(), shipped(other).snapshot_configuration()
+                assert snapshot_to_bytes(sent) == snapshot_to_bytes(received), f"shipped, {other} loses a parameter"
 
     def test_nullability_is_declared(self) -> None:
         """B15: None round-trips or raises `ValueNotConvertible`; it never becomes another value."""
@@ -332,6 +359,37 @@ class SerializerContract:
         case.__qualname__ = f"{type(self).__qualname__}.{holds.__qualname__.split('.')[-3]}"
         few = settings(max_examples=self.max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         few(given(strategy)(case))()
+
+
+@contextmanager
+def _of_its_own(do: str) -> Iterator[None]:
+    """Name the serializer in an error about bytes that it wrote itself, which are no damaged file."""
+    try:
+        yield
+    except StateShiftError as error:
+        raise AssertionError(f"the serializer cannot {do} bytes that it wrote: {error.what}") from error
+
+
+def _expect_restored(serializer: TypeSerializer[Any], samples: Samples) -> None:
+    """Expect that the snapshot of a serializer, once it was stored, restores a reader and writer of its bytes."""
+    fresh = serializer.snapshot_configuration()
+    stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
+    assert snapshot_to_bytes(fresh) == snapshot_to_bytes(stored), f"the snapshot of {serializer} reads back differently"
+    try:
+        restored = stored.restore_serializer()
+    except OldReaderUnavailable:
+        return  # it says so: nothing is read wrongly
+    hint = "does its snapshot store all parameters, and restore_serializer pass them on?"
+    if type(restored) is type(serializer):
+        again = snapshot_to_bytes(restored.snapshot_configuration())
+        assert snapshot_to_bytes(fresh) == again, f"the snapshot of {serializer} restores {restored}: {hint}"
+    for value, data in samples:
+        try:
+            again = written(restored, read(restored, data))
+        except (StateShiftError, AssertionError) as error:
+            words = f"what the snapshot of {serializer} restores cannot read its bytes of {value!r}"
+            raise AssertionError(f"{words}: {hint} ({cause_text(error)})") from error
+        assert data == again, f"what the snapshot of {serializer} restores writes {value!r} in other bytes: {hint}"
 
 
 def _expect_refused(use: Callable[[DataInputView], object], data: bytes) -> None:

@@ -63,6 +63,16 @@ def neighbours_of(
             yield other, _written(other, found)
 
 
+def doubles_of(
+    serializer: TypeSerializer[Any], given: Sequence[TypeSerializer[Any]], values: Sequence[Any]
+) -> Iterator[tuple[TypeSerializer[Any], Samples]]:
+    """Yield serializers with other parameters that have the same snapshot; arguments as of `neighbours_of`."""
+    own = snapshot_to_bytes(serializer.snapshot_configuration())
+    for other in (*given, *_with_other_parameters(serializer)):
+        if snapshot_to_bytes(other.snapshot_configuration()) == own:
+            yield other, _written(other, list(values))
+
+
 def _written(other: TypeSerializer[Any], values: list[Any]) -> Samples:
     samples = []
     for value in values:

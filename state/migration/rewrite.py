@@ -7,14 +7,18 @@ its own attempt, and changes nothing else. Source: DESIGN, section 4; rules RUN-
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
-from ...serializers.errors import UnsupportedFormat, located
+from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
+from ..entry_keys import decode
+from ..savepoint.entries import read_separated
 from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.meta_info import (
@@ -34,7 +38,9 @@ from ..savepoint.operator_stream import (
     write_operator_stream,
 )
 from ..savepoint.sources import open_proven, open_stream
+from ..savepoint.state_kinds import keyed_kind
 from ..savepoint.stream_proofs import prove_elements
+from ..savepoint.suspects import suspect
 from ..storage.publish import stream_name
 from ..storage.sink import StreamSink
 from ..transcode.choice import choose_executor
@@ -74,7 +80,11 @@ def rewrite_keyed(
             xxh128 = digest_of(task.digests, handle.stream)
             with open_keyed(handle, source, task.max_parallelism, xxh128, executor=executor) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
-                stream.write(task.key_groups, writer, alone=alone)
+                try:
+                    stream.write(task.key_groups, writer, alone=alone)
+                except CorruptSavepoint as error:
+                    suspect_reader(error, task.plan, reader)
+                    raise
                 foreign += reader.foreign if handle.first_key_group in task.key_groups else 0
         offsets = writer.finish()
         stored, aside = sink.finish(), quarantine.finish()
@@ -82,6 +92,30 @@ def rewrite_keyed(
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )
     return TaskResult(stored, offsets=offsets, counts=counts, quarantine=aside, foreign=foreign)
+
+
+def suspect_reader(error: CorruptSavepoint, plan: OperatorPlan, reader: KeyedReader) -> None:
+    """Say in an error about a value of a stream whether its reader fails on all values of the state."""
+    name = error.where.get("state")
+    ids = [index for index, info in enumerate(reader.header.states) if info.name == name]
+    state = plan.state(str(name), keyed=True) if ids else None
+    if state is None or state.value is None:
+        return
+    old = state.value.reader
+    values = (data for block in reader.blocks(state_ids=ids) for _, data in block.items())
+    with trusting(state.trust):
+        suspect(error, old, partial(_read_pieces, keyed_kind(reader.header.states[ids[0]]), old), values)
+
+
+def _read_pieces(kind: StateKind, reader: Any, value: bytes) -> None:
+    """Read the value of an entry, by the reader of its elements or of values of a map."""
+    if kind is StateKind.LIST:
+        for _ in read_separated(reader, value):
+            pass
+    elif kind is not StateKind.MAP:
+        decode(reader, value)
+    elif not DataInputView(value).read_boolean():
+        decode(reader, value[1:])
 
 
 def new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -21,6 +22,7 @@ from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ..entry_keys import EntryKeyFormat, decode, shown_key
 from ..key_groups import prefix_size
+from .suspects import suspect
 from .value_readers import value_reader
 
 if TYPE_CHECKING:
@@ -150,6 +152,10 @@ def each_entry(
                 value = read(decoder, user_key, value_bytes)
             except StateShiftError as error:
                 decoder.add_place(error, key)
+                if isinstance(error, CorruptSavepoint):
+                    others = reader.blocks(state_ids=(block.state_id,))
+                    values = (data for other in others for _, data in other.items())
+                    suspect(error, decoder.value, partial(read_stored, decoder.kind, decoder.value), values)
                 raise
             del value_bytes  # may be as large as the value
             yield (block.key_group, block.state_id, key, namespace), decoder, value

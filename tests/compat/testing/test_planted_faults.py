@@ -8,12 +8,14 @@ import itertools
 
 import pytest
 from hypothesis import strategies as st
+from measures import Measure, Measures, MeasureSerializer, MeasureSnapshot
 
 from stateshift import CompatibilityResult
 from stateshift.compat.testing import SerializerContract
 from stateshift.serializers.containers.lists import ListSerializer, SetSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, IntSerializerSnapshot, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot
+from stateshift.serializers.serializer import unrelated
 
 
 class Longs(SerializerContract):
@@ -168,6 +170,124 @@ def test_a_planted_fault_is_found(monkeypatch, fault):
     monkeypatch.setattr(owner, name, wrong)
 
     assert case in failing(contract)
+
+
+def stored_as_zero(self, value, target):
+    target.write_short(0 if value is None else value.steps)
+    target.write_int(0 if value is None else len(value.notes))
+    for note in () if value is None else value.notes:
+        target.write_utf(note)
+
+
+def cut(self, value, target):
+    """The lowest bits of steps that do not fit."""
+    target.write_short((value.steps + 2**15) % 2**16 - 2**15)
+    target.write_int(len(value.notes))
+    for note in value.notes:
+        target.write_utf(note)
+
+
+def without_size(self, source):
+    """One byte of what follows is taken for its own."""
+    found = Measure(source.read_short(), tuple(source.read_utf() for _ in range(source.read_int())))
+    source.skip_bytes(min(source.remaining(), 1))
+    return found
+
+
+def notes_left(self, source):
+    found = Measure(source.read_short())
+    source.read_int()
+    return found
+
+
+def changeable_notes(self, source):
+    steps = source.read_short()
+    return Measure(steps, [source.read_utf() for _ in range(source.read_size("notes", least_bytes_each=2))])
+
+
+def asks_anything(self, snapshot):
+    return CompatibilityResult.compatible() if snapshot.scale == self.scale else unrelated(self, snapshot)
+
+
+OF_USERS = {
+    "restore_serializer forgets a parameter that changes the bytes": (
+        MeasureSnapshot, "restore_serializer", lambda self: MeasureSerializer(self.scale),
+        "test_own_snapshot_is_compatible", "pass them on",
+    ),
+    "restore_serializer forgets a parameter that changes the meaning": (
+        MeasureSnapshot, "restore_serializer", lambda self: MeasureSerializer(wide=self.wide),
+        "test_own_snapshot_is_compatible", "pass them on",
+    ),
+    "the snapshot does not write a parameter": (
+        MeasureSnapshot, "write", lambda self, target: (target.write_int(self.scale), target.write_boolean(False)),
+        "test_own_snapshot_is_compatible", "it lacks a parameter",
+    ),
+    "the snapshot does not read a parameter": (
+        MeasureSnapshot, "read", lambda self, source: (source.read_int(), source.read_boolean()),
+        "test_own_snapshot_is_compatible", "reads back differently",
+    ),
+    "the snapshot is not given a parameter": (
+        MeasureSerializer, "snapshot_configuration", lambda self: MeasureSnapshot(1, self.wide),
+        "test_own_snapshot_is_compatible", "it lacks a parameter",
+    ),
+    "shipping loses a parameter": (
+        MeasureSerializer, "__reduce__", lambda self: (MeasureSerializer, ()),
+        "test_serializer_equality_and_shipping", "loses a parameter",
+    ),
+    "compatible with other parameters": (
+        MeasureSerializer, "ensure_compatibility",
+        lambda self, snapshot: (
+            CompatibilityResult.compatible() if isinstance(snapshot, MeasureSnapshot) else unrelated(self, snapshot)
+        ),
+        "test_answers_about_others_are_true", "it accepts what .* wrote as compatible",
+    ),
+    "an error about foreign snapshots": (
+        MeasureSerializer, "ensure_compatibility", asks_anything,
+        "test_answers_about_others_are_true", "ensure_compatibility fails on the snapshot of",
+    ),
+    "None stored as zero": (
+        MeasureSerializer, "serialize", stored_as_zero, "test_nullability_is_declared", "Measure\\(0|is None",
+    ),
+    "numbers cut to their lowest bits": (
+        MeasureSerializer, "serialize", cut, "test_values_of_the_declared_type_fit_or_are_refused", "was read",
+    ),
+    "a byte of the next value read": (
+        MeasureSerializer, "deserialize", without_size, "test_round_trip_stream",
+        "cannot read bytes that it wrote|was read",
+    ),
+    "a part not read": (
+        MeasureSerializer, "deserialize", notes_left, "test_round_trip_one_by_one", "left over",
+    ),
+    "a part that can be changed, of a type declared immutable": (
+        MeasureSerializer, "deserialize", changeable_notes, "test_immutable_types_are_declared", "declared immutable",
+    ),
+    "a copy of the first bytes only": (
+        MeasureSerializer, "copy_bytes", lambda self, source, target: target.write(source.read_fully(2)),
+        "test_binary_copy_one", "copy_bytes copies other bytes",
+    ),
+    "a copy past the end": (
+        MeasureSerializer, "copy_bytes", lambda self, source, target: target.write(source.read_fully(100)),
+        "test_binary_copy_one", "the serializer cannot copy bytes that it wrote",
+    ),
+    "a length that is not that of every value": (
+        MeasureSerializer, "length", 6, "test_declared_length_is_true", "6 == 11",
+    ),
+}  # fmt: skip
+"""Faults of a user's serializer with parameters: where they are, the case that finds them, and its words."""
+
+
+def test_a_users_serializer_without_a_fault_holds_every_case():
+    assert [] == failing(Measures)
+
+
+@pytest.mark.parametrize("fault", OF_USERS)
+def test_a_fault_of_a_users_serializer_is_named_as_its_own(monkeypatch, fault):
+    owner, name, wrong, case, words = OF_USERS[fault]
+    monkeypatch.setattr(owner, name, wrong)
+
+    with pytest.raises(AssertionError, match=words) as caught:
+        getattr(Measures(), case)()
+    assert "the file" not in str(caught.value)
 
 
 class Half:
