@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.gate.asking import KEY
+from ..compat.gate.asking import KEY, KEY_GROUPS
 from ..compat.gate.levels import Level, Levels, Override
 from ..compat.gate.losses import Guard
 from ..compat.rules import rule_book
@@ -157,6 +157,8 @@ def _state_names(side: JobDescription) -> Iterator[str]:
         uid = operator.uid or operator.operator_id
         if operator.key is not None:
             yield f"{uid}/{KEY}"
+        if operator.declares_key_groups:
+            yield f"{uid}/{KEY_GROUPS}"
         yield from (f"{uid}/{state.name}" for state in operator.states)
 
 

@@ -93,7 +93,8 @@ def check(
             reports.append(_left(was, left, target, old.stored_by))
         else:
             of = target.of(was, becomes)
-            reports.append(_Matched(was, becomes, of, left, old.stored_by, rekeying, known or Memo()).report())
+            matched = _Matched(was, becomes, of, left, old.stored_by, rekeying, known or Memo()).report()
+            reports.append(attrs.evolve(matched, key_groups=rekeying.judge_groups(was, becomes, new)))
     reports += [_started(becomes) for becomes in theirs.values()]
     reports = [policy.applied(report) for report in with_likely_names(reports, policy)]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))

@@ -329,6 +329,11 @@ class OperatorDescription:
     is_reframed: bool = False
     bound: str = ""
 
+    @property
+    def declares_key_groups(self) -> bool:
+        """Whether the number of key groups is one that a job declares; a savepoint knows its parallelism, too."""
+        return bool(self.max_parallelism) and not self.parallelism
+
     @cached_property
     def is_flink_restorable(self) -> bool | None:
         """Whether Flink knows every snapshot; if not, it refuses the whole operator. None if this is not known."""

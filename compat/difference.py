@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import Finding
     from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
-    from .report import OperatorReport, StateReport
+    from .report import OperatorReport, RoleReport, StateReport
 
 _KEY, _NAMESPACE = "$<key>", "$<namespace>"
 
@@ -86,6 +86,8 @@ class OperatorDifference:
         key: The comparison of the keys; None if one side has no key.
         states: The comparison of all states of both sides, by name.
         max_parallelism: The numbers of key groups of both sides if they differ; None if they are equal or unknown.
+        forwards: What the check of B on the state of A says of these numbers; None if it has nothing to say.
+        backwards: The same of A on the state of B.
         unreadable: The reason why the states of a side are not all known, or "".
     """
 
@@ -95,6 +97,8 @@ class OperatorDifference:
     states: tuple[StateDifference, ...] = ()
     max_parallelism: tuple[int, int] | None = None
     unreadable: str = ""
+    forwards: Way | None = None
+    backwards: Way | None = None
 
     @property
     def operator_id(self) -> str:
@@ -159,8 +163,9 @@ class Difference:
         """The worst decision of A on the state of B; None if no state is on both sides."""
         return _worst(way.backwards for way in self._subjects())
 
-    def _subjects(self) -> Iterable[StateDifference]:
+    def _subjects(self) -> Iterable[StateDifference | OperatorDifference]:
         for operator in self.operators:
+            yield operator
             yield from operator.states
             if operator.key is not None:
                 yield operator.key
@@ -224,9 +229,15 @@ class _Answers:
 
     def on_key(self, operator_id: str) -> Way | None:
         report = self.operators.get(operator_id)
-        if report is None or report.key is None:
-            return None
-        return Way(report.key.decision, report.key.result.verdict, report.key.result.findings)
+        return _way(report.key) if report is not None else None
+
+    def on_key_groups(self, operator_id: str) -> Way | None:
+        report = self.operators.get(operator_id)
+        return _way(report.key_groups) if report is not None else None
+
+
+def _way(role: RoleReport | None) -> Way | None:
+    return None if role is None else Way(role.decision, role.result.verdict, role.result.findings)
 
 
 @attrs.frozen
@@ -261,6 +272,8 @@ class _Sides:
             tuple(states),
             groups if all(groups) and groups[0] != groups[1] else None,
             _unreadable(a, b),
+            self.forwards.on_key_groups(a.operator_id),
+            self.backwards.on_key_groups(a.operator_id),
         )
 
     def _is_undeclared(self, one: StateDescription | None, other: StateDescription | None) -> bool:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NOTHING_OLD, NOTHING_NEW = "(none)", "(gone)"
 _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
 _WAYS = {Decision.START: "as they are", Decision.MIGRATE: "after migrate --downgrade", Decision.REFUSE: "not at all"}
+IF_NO_KEY_GROUPS = "if the job does not set its max parallelism"
 _WIDEST_COLUMN, _WORD = 44, len(Decision.MIGRATE)
 
 
@@ -154,6 +155,11 @@ def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
 def _subjects(at: int, report: CheckReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:
     """Yield the reports on the key and on each state of an operator."""
     operator = report.operators[at]
+    if operator.key_groups is not None:
+        groups = operator.key_groups
+        title = _subject("max parallelism", "", groups.decision, groups.result.verdict)
+        body = (title, Differences.of(groups.result.findings))
+        yield _made(at, f"the max parallelism of {operator.title}", body, is_fine=False)
     if operator.key is not None:
         key = operator.key
         more = f"; converter: {key.converter}" if key.converter else ""
@@ -205,7 +211,9 @@ def _headline(report: CheckReport) -> str:
     concerned = counts[report.decision]
     states = f"{concerned:,} of {many(sum(counts.values()), 'state')}"
     if not concerned:
-        states = many(sum(operator.decision is report.decision for operator in report.operators), "key")
+        concerned = [operator for operator in report.operators if operator.decision is report.decision]
+        is_key = any(operator.key is not None and operator.key.decision is report.decision for operator in concerned)
+        states = many(len(concerned), "key" if is_key else "operator")
     if report.scanned is not None and report.scanned.failing:
         entries = many(report.scanned.entries, "stored entry", "stored entries")
         return f": {report.scanned.failing:,} of {entries} would fail{_under_policy(report)}{left}"
@@ -219,8 +227,10 @@ def _headline(report: CheckReport) -> str:
         told += "; no flag asks for a scan of values"
     elif report.scanned is not None and not report.scanned.not_scanned:
         told += f"; none of {many(report.scanned.entries, 'scanned entry', 'scanned entries')} would fail"
-    condition = f", {report.condition}" if report.decision is Decision.START and report.condition else ""
-    return f"{condition}: {told}{left}"
+    groups = any(operator.key_groups is not None for operator in report.operators)
+    conditions = [report.condition, IF_NO_KEY_GROUPS if groups else ""]
+    told_if = " and ".join(filter(None, conditions)) if report.decision is Decision.START else ""
+    return f"{', ' if told_if else ''}{told_if}: {told}{left}"
 
 
 def _one_sided(report: CheckReport) -> str:

@@ -13,9 +13,10 @@ _OPTIONS = {
     "--allow-empty": "policy=Policy(allow_empty=[{}])",
     "--trust": "trust=({},)",
     "--trust-stored-serializers": "trust_stored_serializers=True",
+    "--repartition --max-parallelism": "repartition=Repartition(max_parallelism={number})",
     "--repartition": "repartition=Repartition()",
 }
-"""What stands for an option of the command line in Python; `{}` are its values."""
+"""What stands for an option of the command line in Python; `{}` are its values, `{number}` its number."""
 
 _QUOTED = r"\$'(?:[^'\\]|\\.)*'|'[^']*'|\"[^\"]*\""
 _WORD = rf"(?:{_QUOTED}|,(?=\S)|[^\s;,()'\"])+"
@@ -33,12 +34,13 @@ def in_python(text: str) -> str:
 
 def _as_argument(given: re.Match[str]) -> str:
     option, values = given["option"], given["values"] or ""
-    if "{}" not in _OPTIONS[option]:
+    if "{" not in _OPTIONS[option]:
         return f"options=MigrationOptions({_OPTIONS[option]}){values}"
     if not values:
         return option.removeprefix("--")  # it is only mentioned
-    words = (word for word in re.findall(_GIVEN_WORD, values) if word != option)
-    return f"options=MigrationOptions({_OPTIONS[option].format(', '.join(map(_quoted, words)))})"
+    words = [word for word in re.findall(_GIVEN_WORD, values) if word != option]
+    told = _OPTIONS[option].format(", ".join(map(_quoted, words)), number=words[0])
+    return f"options=MigrationOptions({told})"
 
 
 def _quoted(word: str) -> str:

@@ -28,6 +28,7 @@ from .plan import (
     Transformation,
 )
 from .reference_time import checked_time, length_ms, milliseconds, now
+from .rekeying import OPERATOR
 from .report import Status
 from .roles import KEY, NAMESPACE
 from .scanned import is_asked
@@ -256,7 +257,7 @@ def _refusal(report: CheckReport) -> IncompatibleState:
     lines: list[str] = []
     for operator, state, finding in report.findings():
         if finding.verdict is Verdict.INCOMPATIBLE or finding.forbidden:
-            what = f"state {state.name!r}" if state else "the key"
+            what = f"state {state.name!r}" if state else "the job" if finding.path == OPERATOR else "the key"
             lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
             lines += [f"    ways out: {'; or '.join(finding.ways_out)}"] if finding.ways_out else []
     return IncompatibleState(

@@ -58,7 +58,8 @@ class Policy:
         if not self.forbid:
             return report
         key = self._role(report.key) if report.key is not None else None
-        return attrs.evolve(report, key=key, states=tuple(map(self._state, report.states)))
+        groups = self._role(report.key_groups) if report.key_groups is not None else None
+        return attrs.evolve(report, key=key, key_groups=groups, states=tuple(map(self._state, report.states)))
 
     def before_scan(self) -> Policy:
         """Return the policy for a check that a scan follows: it does not refuse what the scan is to answer."""

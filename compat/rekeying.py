@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from ..serializers.errors import DeclarationError, OldReaderUnavailable
 from ..serializers.flink.timers import TimerSerializerSnapshot
 from .description import StateKind
 from .header_snapshots import label_after
 from .key_hashes import is_stable
+from .repartition import MAX_KEY_GROUPS
 from .report import RoleReport, Status, worst_decision
 from .roles import KEEP, KEY, NAMESPACE
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _RULE = "ROLE-4"
 _NOTE = "rekeyed, with all state of its operator"
 _KEEP_GROUPS = "leave its max parallelism as it is"
+_GROUPS_RULE, OPERATOR = "ROLE-6", "$<operator>"
+_FLINKS_LEAST = 128
 
 
 @attrs.frozen
@@ -35,15 +38,16 @@ class RekeyingOptions:
     """The caller's options for rewritten keys, by operator. Create it with `of`."""
 
     repartition: Repartition | None
+    _stored: JobDescription
     _merges: dict[tuple[str, str], Merge]
 
     @classmethod
     def of(cls, repartition: Repartition | None, stored: JobDescription) -> RekeyingOptions:
         """Return the options; raises the errors of `Repartition.require_known`."""
         if repartition is None:
-            return cls(None, {})
+            return cls(None, stored, {})
         repartition.require_known(stored)
-        return cls(repartition, repartition.merges(stored))
+        return cls(repartition, stored, repartition.merges(stored))
 
     @property
     def allowed(self) -> bool:
@@ -71,6 +75,56 @@ class RekeyingOptions:
                 advice="name operators of the job; or migrate without a job, which keeps all types",
                 written="Nothing was written.",
             )
+
+    def judge_groups(
+        self, was: OperatorDescription, becomes: OperatorDescription, new: JobDescription
+    ) -> RoleReport | None:
+        """Judge the number of key groups that the state will have, against that of the new side (rule ROLE-6).
+
+        Flink refuses state with another number than a job sets, and takes over the stored one if it sets none. The
+        number of a probe may be either: one that its job sets, or one that Flink derived from the parallelism.
+        """
+        after, number = self.groups(was) or was.max_parallelism, becomes.max_parallelism
+        is_refused = is_asked = False
+        if after and number and after != number:
+            is_refused = becomes.declares_key_groups
+            is_asked = not is_refused and new.is_probe
+        findings = []
+        if is_refused:
+            findings.append(Finding(
+                OPERATOR, _GROUPS_RULE, Verdict.INCOMPATIBLE, f"{after:,}", f"{number:,}",
+                "Flink refuses state with another max parallelism than the job sets",
+                (f"set max parallelism {after} in the job", _migrate_to(number)),
+            ))  # fmt: skip
+        if is_asked:
+            findings.append(Finding(
+                OPERATOR, _GROUPS_RULE, Verdict.COMPATIBLE, f"{after:,}", f"{number:,}",
+                f"Flink refuses the state if the job sets {number:,}, which Flink "
+                f"{_derives(number, becomes.parallelism)}; if the job sets none, Flink takes over {after:,}",
+                (f"set max parallelism {after} in the job, or none", _migrate_to(number)), (Flag.UNVERIFIED,),
+            ))  # fmt: skip
+        if parted := self._parted(was):
+            names = ", ".join(other.uid or other.operator_id for other in parted)
+            findings.append(Finding(
+                OPERATOR, _GROUPS_RULE, Verdict.COMPATIBLE, f"{was.max_parallelism:,}", f"{after:,}",
+                f"no longer the number of {names}: Flink loses keys, or fails, if they are chained to this operator",
+                ("give operators that are chained together the same max parallelism",), (Flag.UNVERIFIED,),
+            ))  # fmt: skip
+        if not findings:
+            return None
+        verdict = Verdict.INCOMPATIBLE if is_refused else Verdict.COMPATIBLE
+        result: CompatibilityResult[Any] = CompatibilityResult(verdict, tuple(findings))
+        return RoleReport(result, verdict.decision, findings[0].old, findings[0].new)
+
+    def _parted(self, was: OperatorDescription) -> list[OperatorDescription]:
+        """Return the other operators that have the same number of key groups now, and another one afterwards.
+
+        Operators that are chained together have the same number.
+        """
+        if self.repartition is None or not (after := self.groups(was)):
+            return []
+        same = (other for other in self._stored.operators if other.max_parallelism == was.max_parallelism)
+        return [other for other in same if (self.groups(other) or other.max_parallelism) != after]
 
     def unknown_key(self, was: OperatorDescription) -> RoleReport | None:
         """Refuse new key groups for an operator whose keys are not known; return None if it needs none."""
@@ -111,6 +165,18 @@ class RekeyingOptions:
         )  # fmt: skip
         result = attrs.evolve(role.result, findings=(finding, *role.result.findings))
         return attrs.evolve(role, result=result, decision=Decision.MIGRATE)
+
+
+def _migrate_to(number: int) -> str:
+    return f"migrate the state with --repartition --max-parallelism {number}"
+
+
+def _derives(number: int, parallelism: int) -> str:
+    """Return in words whether Flink derives a number of key groups from a parallelism."""
+    half_more = parallelism + parallelism // 2
+    derived = min(max(1 << (half_more - 1).bit_length(), _FLINKS_LEAST), MAX_KEY_GROUPS)
+    does = "derives" if number == derived else "does not derive"
+    return f"{does} from the probe's parallelism {parallelism:,}"
 
 
 def _refused(old: str, new: str, reason: str, *ways_out: str) -> RoleReport:

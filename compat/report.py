@@ -63,7 +63,7 @@ def worst_decision(decisions: Iterable[Decision]) -> Decision:
 
 @attrs.frozen
 class RoleReport:
-    """The check of a serializer in its role: the key of an operator, or the namespace of a state.
+    """The check of a serializer in its role: the key of an operator, or the namespace of a state; or of key groups.
 
     Attributes:
         result: The result under the rules of the role, with paths such as `$<key>`.
@@ -186,6 +186,7 @@ class OperatorReport:
         was: The operator on the old side; None for a new operator.
         becomes: The operator on the new side; None for an orphaned one.
         max_parallelism: The new number of key groups, if it changes; else 0.
+        key_groups: The check of the number of key groups, if there is anything to say of it (ROLE-6).
         merges: The merge functions for the values of colliding keys, by state.
     """
 
@@ -201,12 +202,18 @@ class OperatorReport:
     becomes: OperatorDescription | None = None
     max_parallelism: int = 0
     merges: tuple[tuple[str, Merge], ...] = ()
+    key_groups: RoleReport | None = None
 
     @property
     def is_rekeyed(self) -> bool:
         """Whether all keyed state and timers are rewritten, under new keys or in other key groups (ROLE-4)."""
         key = self.key
         return key is not None and (key.result.is_migration_required() or bool(self.max_parallelism))
+
+    @property
+    def roles(self) -> tuple[RoleReport, ...]:
+        """The checks that are of the operator, and not of one of its states."""
+        return tuple(role for role in (self.key, self.key_groups) if role is not None)
 
     @property
     def title(self) -> str:
@@ -224,8 +231,8 @@ class OperatorReport:
 
     @property
     def decision(self) -> Decision:
-        """The worst decision of the key and the states."""
-        key = [self.key.decision] if self.key else []
+        """The worst decision of the key, the number of key groups, and the states."""
+        key = [role.decision for role in self.roles]
         if self.max_parallelism or (self.was is not None and self.was.stored_id):
             key.append(Decision.MIGRATE)
         return worst_decision([*key, *(state.decision for state in self.states)])
@@ -277,7 +284,7 @@ class CheckReport:
     def verdict(self) -> Verdict:
         """The worst verdict of all keys and states."""
         results = (state.result.verdict for _, state in self.states())
-        keys = (operator.key.result.verdict for operator in self.operators if operator.key)
+        keys = (role.result.verdict for operator in self.operators for role in operator.roles)
         return max([*results, *keys], default=Verdict.COMPATIBLE)
 
     @property
@@ -293,10 +300,11 @@ class CheckReport:
         return ((operator, state) for operator in self.operators for state in operator.states)
 
     def findings(self) -> Iterator[tuple[OperatorReport, StateReport | None, Finding]]:
-        """Yield all findings with operator and state; findings on a key come without a state."""
+        """Yield all findings with operator and state; those on a key, or on key groups, come without a state."""
         for operator in self.operators:
-            for finding in operator.key.result.findings if operator.key else ():
-                yield operator, None, finding
+            for role in operator.roles:
+                for finding in role.result.findings:
+                    yield operator, None, finding
             for state in operator.states:
                 for finding in state.result.findings:
                     yield operator, state, finding

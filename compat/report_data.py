@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .scanned import ScanReport
     from .way_back import WaysBack
 
+_KEY_GROUPS = "decision verdict=result.verdict old new findings=result.findings"
 _KEY = "decision verdict=result.verdict old new reader=reader.source converter? findings=result.findings"
 _STATE = (
     "name kind status decision verdict=result.verdict old new reader? converter? transform? note? "
@@ -31,13 +32,14 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         operator has `operator_id`, `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`,
         `is_another` (whether it has none of the stored states), `flink_restorable` (`before` and `after`: true, false,
         or null if it is not known), `unreadable`, `keeps`, `max_parallelism` (the new number of key groups, or null if
-        it stays), `key` (null, or `decision`, `verdict`, `old`, `new`, `reader`, `converter`, `findings`), and
-        `states`. Each state has `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words),
-        `reader`, `converter`, `transform` and `note` (null if there is none), and `findings`. Each finding has `path`,
-        `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`, `forbidden`. `way_back` of the report, a key and
-        a state says what the old job could do with the state that the new job writes: null if the check refuses it, or
-        the old job does not have it; else a decision, and for a key and a state an object with `decision`, `note` and
-        `findings`. `way_back_to` is the recorded revision of the old job; null if only stored types are known.
+        it stays), `key_groups` (null, or `decision`, `verdict`, `old`, `new`, `findings`), `key` (null, or the same
+        with `reader` and `converter`), and `states`. Each state has `name`, `kind`, `status`, `decision`, `verdict`,
+        `old` and `new` (types in words), `reader`, `converter`, `transform` and `note` (null if there is none), and
+        `findings`. Each finding has `path`, `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`,
+        `forbidden`. `way_back` of the report, a key and a state says what the old job could do with the state that the
+        new job writes: null if the check refuses it, or the old job does not have it; else a decision, and for a key
+        and a state an object with `decision`, `note` and `findings`. `way_back_to` is the recorded revision of the old
+        job; null if only stored types are known.
         `condition` is the condition under which no stored value fails, or null. `scan` is null without a scan of the
         values; else it has `entries`, `failing` and `not_scanned` (numbers), and `states`, each with `operator_id`,
         `operator`, `state` (empty for the key), `kind`, `entries`, `failing`, `not_scanned` (why, or null) and
@@ -68,6 +70,7 @@ def _operator_data(operator: OperatorReport, backs: WaysBack) -> dict[str, Any]:
         "unreadable": operator.was.unreadable if operator.was else "",
         "keeps": list(operator.was.keeps) if operator.was else [],
         "max_parallelism": operator.max_parallelism or None,
+        "key_groups": fields_of(operator.key_groups, _KEY_GROUPS) if operator.key_groups else None,
         "key": fields_of(operator.key, _KEY) | {"way_back": key_back} if operator.key else None,
         "states": [
             fields_of(state, _STATE) | {"way_back": plain(backs.of(operator, state), _WAY_BACK)}

@@ -46,7 +46,7 @@ def bootstrap(
     session: SparkSession | None = None,
     master: str = DEFAULT_MASTER,
     py_files: Iterable[str | Path] = (),
-    max_parallelism: int = 128,
+    max_parallelism: int | None = None,
     parallelism: int | None = None,
     position: Any = None,
     restore_target: Target = Target.ANY,
@@ -62,7 +62,8 @@ def bootstrap(
             the end of the call. DataFrames already have a session, which is used.
         master: The master of a session that is started by this call.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
-        max_parallelism: The number of key groups; a Flink job must have the same.
+        max_parallelism: The number of key groups; a Flink job that sets its own must have the same. By default that of
+            the job, or 128.
         parallelism: The number of subtasks of each operator; by default one for every 64 MiB of its state.
         position: The end of the history, for the switch to live data: an offset, a watermark, a query; anything that
             JSON can represent. It is stored in `_stateshift.json`.

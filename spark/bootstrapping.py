@@ -30,7 +30,7 @@ from ..state.columnar.packed_rows import PACKED_ROWS, packed, sorted_rows
 from ..state.columnar.row_sources import ResolvedSource, resolve
 from ..state.columnar.row_streams import NewOperator, RowCount, write_streams
 from ..state.columnar.rows import RowEncoder
-from ..state.job import Job
+from ..state.job import Job, key_groups_of
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_space
 from ..state.savepoint.new_streams import check_job
@@ -67,7 +67,7 @@ def write_from_rows(
     session: SparkSession | None,
     master: str,
     py_files: Iterable[str | Path],
-    max_parallelism: int,
+    max_parallelism: int | None,
     parallelism: int | None,
     position: Any,
     restore_target: Target,
@@ -78,7 +78,8 @@ def write_from_rows(
     if not isinstance(job, Job):
         raise DeclarationError(f"the job is a {type(job).__name__}, not a Job", advice="pass the Job itself")
     folder = Folder.at(target)
-    key_group_range(0, parallelism or 1, max_parallelism)
+    key_groups = key_groups_of(job, max_parallelism)
+    key_group_range(0, parallelism or 1, key_groups)
     check_position(position)
     check_job(job, restore_target)
     check_target(folder)
@@ -90,7 +91,7 @@ def write_from_rows(
         names = names_of(operator.id for operator in job.operators)
         claim = until_published.enter_context(all_or_nothing(Destination(folder, names)))
         folder = claim.folder
-        new = NewSavepoint(job, resolved, max_parallelism, parallelism, restore_target, position)
+        new = NewSavepoint(job, resolved, key_groups, parallelism, restore_target, position)
         run = _Run(new, folder, progress or (lambda _: None))
         with interrupts_kept():
             operators, results, encoded = run.carry_out([source.data for source in given], py_files)
@@ -100,7 +101,7 @@ def write_from_rows(
         target=folder.place,
         states=report_states(job, resolved, lineage),
         parallelism={operator.title: operator.parallelism for operator in operators.values()},
-        max_parallelism=max_parallelism,
+        max_parallelism=key_groups,
         bytes_written=sum(result.stored.size for result in results),
         position=position,
         seconds=time.monotonic() - started,

@@ -21,6 +21,7 @@ from ..compat.description import (
     StateDescription,
     StateKind,
 )
+from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
     from ..serializers.serializer import TypeSerializer
 
+DEFAULT_KEY_GROUPS = 128
+"""The number of key groups that Flink takes for a small parallelism."""
 OPERATOR_ID = re.compile("[0-9a-f]{32}")
 """The form of an operator id; any other name of an operator is a uid."""
 
@@ -216,11 +219,20 @@ class Job:
 
     Attributes:
         operators: The operators; their ids differ.
+        max_parallelism: The number of key groups, if the Flink job sets it (`setMaxParallelism`): Flink refuses state
+            with another one. None: the job sets none, and takes over that of the savepoint.
     """
 
     operators: tuple[Operator, ...] = attrs.field(converter=_operators)
+    max_parallelism: int | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        number = self.max_parallelism
+        is_number = isinstance(number, int) and not isinstance(number, bool)
+        if number is not None and not (is_number and 1 <= number <= MAX_KEY_GROUPS):
+            raise DeclarationError(
+                f"the max parallelism of the job is {shown(number)}", advice=f"choose 1 to {MAX_KEY_GROUPS}"
+            )
         stranger = next((one for one in self.operators if not isinstance(one, Operator)), None)
         if stranger is not None:
             raise DeclarationError(
@@ -231,7 +243,28 @@ class Job:
 
     def describe(self, origin: str = "the job") -> JobDescription:
         """Return a description of the job for the compatibility check."""
-        return JobDescription(origin, tuple(operator.describe() for operator in self.operators))
+        operators = (operator.describe() for operator in self.operators)
+        if number := self.max_parallelism:
+            operators = (attrs.evolve(operator, max_parallelism=number) for operator in operators)
+        return JobDescription(origin, tuple(operators))
+
+
+def key_groups_of(job: Job, given: int | None) -> int:
+    """Return the number of key groups of a new savepoint: a given one, the one of the job, or Flink's least.
+
+    Raises:
+        DeclarationError: The job sets another one than is given.
+    """
+    ours = job.max_parallelism
+    if given is None:
+        return ours or DEFAULT_KEY_GROUPS
+    if ours not in {None, given}:
+        raise DeclarationError(
+            f"max parallelism {given} is asked for, and the job sets {ours}",
+            advice="leave one of them out",
+            written="Nothing was written.",
+        )
+    return given
 
 
 _FILE = ".py"

@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
 
 
 def write_savepoint(
-    place: Path | str, job: Job, contents: Contents, *, parallelism: int = 1, max_parallelism: int = 128
+    place: Path | str, job: Job, contents: Contents, *, parallelism: int = 1, max_parallelism: int | None = None
 ) -> Savepoint:
     """Write a savepoint with the given contents of states.
 
@@ -73,7 +73,7 @@ def write_savepoint(
         job: The job that declares the states.
         contents: The contents of the states; states that are not named are empty.
         parallelism: The number of subtasks of each operator.
-        max_parallelism: The number of key groups.
+        max_parallelism: The number of key groups; by default that of the job, or 128.
 
     Raises:
         StateNotFound: The job has no such state.

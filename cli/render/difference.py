@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import alike
-from ...compat.explain import finding_line
+from ...compat.explain import IF_NO_KEY_GROUPS, finding_line
 from ...compat.structuring import fields_of, plain
 from ...compat.type_difference import Kind
 from ...compat.type_text import state_type_text
@@ -40,10 +40,10 @@ def to_data(difference: Difference) -> dict[str, Any]:
         `equal`, `a` and `b` (the origins of the sides), `forwards` and `backwards` (the worst decision of B on the
         state of A, and of A on the state of B; null if they have no state in common), and `operators`. Each operator
         has `operator_id`, `uid`, `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`), `max_parallelism`
-        (null if equal, else `a` and `b`), `unreadable`, `key` (null, or `changes`, `forwards`, `backwards`) and
-        `states`. Each state has `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null if a side lacks
-        it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null if it is not on both sides,
-        else `decision`, `verdict`, `findings`.
+        (null if equal, else `a`, `b`, `forwards` and `backwards`), `unreadable`, `key` (null, or `changes`, `forwards`,
+        `backwards`) and `states`. Each state has `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null if
+        a side lacks it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null if it is not on
+        both sides, else `decision`, `verdict`, `findings`.
     """
     return fields_of(difference, "equal=is_equal a=a.origin b=b.origin forwards backwards") | {
         "operators": [_operator_data(operator) for operator in difference.operators]
@@ -57,7 +57,7 @@ def _operator_data(operator: OperatorDifference) -> dict[str, Any]:
         "sides": _sides(operator.a, operator.b),
         "equal": operator.is_equal,
         "flink_restorable": fields_of(operator, "a=a.is_flink_restorable b=b.is_flink_restorable"),
-        "max_parallelism": None if groups is None else _both(*groups),
+        "max_parallelism": None if groups is None else _both(*groups) | _directions(operator),
         **fields_of(operator, "unreadable?"),
         "key": None if key is None else _ways_data(key),
         "states": [
@@ -85,8 +85,14 @@ def _sides(a: object, b: object) -> str:
 def _ways_data(state: StateDifference) -> dict[str, Any]:
     return {
         "changes": plain(state.changes, "path kind a? b?"),
-        "forwards": plain(state.forwards, "decision verdict findings"),
-        "backwards": plain(state.backwards, "decision verdict findings"),
+        **_directions(state),
+    }
+
+
+def _directions(of: OperatorDifference | StateDifference) -> dict[str, Any]:
+    return {
+        "forwards": plain(of.forwards, "decision verdict findings"),
+        "backwards": plain(of.backwards, "decision verdict findings"),
     }
 
 
@@ -106,8 +112,11 @@ def text_lines(difference: Difference, *, everything: bool = False) -> list[list
         lines.append([("  A and B have no state in common", "yellow")])
     elif not difference.is_equal:
         lines += [
-            [(f"  {_FORWARDS}: ", "dim"), _meaning(difference.forwards, "B", "A")],
-            [(f"  {_BACKWARDS}: ", "dim"), _meaning(difference.backwards, "A", "B")],
+            [(f"  {_FORWARDS}: ", "dim"), _meaning(difference.forwards, "B", "A", asks=_asks(difference, "forwards"))],
+            [
+                (f"  {_BACKWARDS}: ", "dim"),
+                _meaning(difference.backwards, "A", "B", asks=_asks(difference, "backwards")),
+            ],
         ]
     places = {} if everything else _places(difference)
     for operator in difference.operators:
@@ -148,14 +157,20 @@ def _headline(difference: Difference) -> list[Span]:
     return [("different", "yellow"), (what + (f", {many(keys, 'key')}" if keys else ""), "bold")]
 
 
-def _meaning(decision: Decision, taker: str, giver: str) -> Span:
+def _asks(difference: Difference, direction: str) -> bool:
+    """Whether one direction depends on whether a job sets its max parallelism."""
+    return any(getattr(operator, direction) is not None for operator in difference.operators)
+
+
+def _meaning(decision: Decision, taker: str, giver: str, *, asks: bool) -> Span:
     """Return the sentence on the decision of one direction, for all states that both sides have."""
+    condition = f", {IF_NO_KEY_GROUPS}" if asks and decision is Decision.START else ""
     meanings = {
         Decision.START: f"{taker} can use the state of {giver} as it is",
         Decision.MIGRATE: f"{taker} can use the state of {giver} after a migration",
         Decision.REFUSE: f"{taker} cannot use all of the state of {giver}",
     }
-    return f"{decision}; {meanings[decision]}", _STYLES[decision]
+    return f"{decision}{condition}; {meanings[decision]}", _STYLES[decision]
 
 
 def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> list[list[Span]]:
@@ -184,6 +199,10 @@ def _own_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
         yield [("  what to do: import the module that registers the class (--import MODULE)", "")]
     if operator.max_parallelism is not None:
         yield [(f"  max parallelism  {operator.max_parallelism[0]} -> {operator.max_parallelism[1]}", "")]
+        for arrow, way in ((_FORWARDS, operator.forwards), (_BACKWARDS, operator.backwards)):
+            if way is not None:
+                yield from _way_lines(arrow, way)
+                yield from ([(f"      {finding_line(one)}", "")] for one in way.findings if one.flags)
     if operator.a and operator.b and operator.a.is_flink_restorable is not operator.b.is_flink_restorable:
         words = (_restorable(side.is_flink_restorable) for side in (operator.a, operator.b))
         yield [(f"  restorable by Flink  {' -> '.join(words)}", "")]

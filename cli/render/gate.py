@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from ...compat.condensing import FEW, alike, some
 from ...compat.explain import finding_line
-from ...compat.gate.asking import KEY
+from ...compat.gate.asking import KEY, KEY_GROUPS
 from ...compat.gate.levels import Direction
 from ...compat.gate.losses import IF_LOST
 from ...compat.structuring import fields_of, plain
@@ -114,7 +114,8 @@ def _history(report: GateReport) -> str:
 
 def state_title(state: StateGate) -> str:
     """Return the name of a state, or a key, for messages."""
-    return f"the key of operator {state.operator}" if state.state == KEY else f"{state.operator}/{state.state}"
+    of_operator = {KEY: "the key", KEY_GROUPS: "the max parallelism"}.get(state.state)
+    return f"{of_operator} of operator {state.operator}" if of_operator else f"{state.operator}/{state.state}"
 
 
 def _state_lines(state: StateGate) -> Iterator[list[Span]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..report import CheckReport, OperatorReport, StateReport
     from .losses import Guard
 
-KEY = "<key>"
+KEY, KEY_GROUPS = "<key>", "<max parallelism>"
 """The name of an operator's key in places where states are named."""
 
 Findings = tuple["Finding", ...]
@@ -98,6 +98,8 @@ def answers(
 def _of_report(report: CheckReport, guard: Guard | None, known: Memo[tuple[Any, ...], Any]) -> Iterator[Answer]:
     for operator in report.operators:
         states = operator.states
+        if operator.key_groups is not None:
+            yield operator.title, KEY_GROUPS, operator.key_groups.decision, operator.key_groups.result.findings
         if operator.key is not None:
             yield operator.title, KEY, operator.key.decision, operator.key.result.findings
             if operator.key.decision is Decision.REFUSE:

@@ -61,10 +61,15 @@ def to_data(description: JobDescription) -> dict[str, Any]:
 
 
 def digest(description: JobDescription) -> str:
-    """Return the SHA-256 of what a check compares, in hexadecimal; origin and parallelism do not count."""
+    """Return the SHA-256 of what a check compares, in hexadecimal; origin and parallelism do not count.
+
+    A number of key groups counts if a job declares it.
+    """
     pieces: dict[str, list[_Piece]] = {}
     for operator in description.operators:
         of_operator = pieces.setdefault(operator.operator_id, [_piece(operator.operator_id, operator.key)])
+        if operator.declares_key_groups:
+            of_operator.append(("max_parallelism", str(operator.max_parallelism), ""))
         for state in _sorted(operator.states):
             of_operator += _pieces(state)
     whole = hashlib.sha256()

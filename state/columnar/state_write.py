@@ -23,7 +23,7 @@ from ...serializers.errors import (
     TargetExists,
     located,
 )
-from ..job import Job
+from ..job import DEFAULT_KEY_GROUPS, Job
 from ..key_groups import key_group_range
 from ..migration.estimate import require_space
 from ..savepoint.metadata import METADATA
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from ..storage.files import Folder, Root
     from ..storage.lineage import Lineage
     from .row_files import RowFile
-
-DEFAULT_KEY_GROUPS = 128
 
 
 @attrs.frozen(kw_only=True)

@@ -21,6 +21,7 @@ from ...serializers.errors import StateNotFound, ValueNotConvertible, located, s
 from ...serializers.flink.timers import Timer, TimerSerializer
 from ...serializers.flink.windows import VoidNamespace
 from ..entry_keys import EntryKey, EntryKeyFormat, encode
+from ..job import key_groups_of
 from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
 from ..storage.commit import Commit
 from ..storage.files import Folder
@@ -93,7 +94,8 @@ class SavepointWriter:
     Args:
         place: A folder that is empty or does not exist; a path or URI.
         job: The operators and states.
-        max_parallelism: The number of key groups; the Flink job must have the same number.
+        max_parallelism: The number of key groups; a Flink job that sets its own must have the same one. By default
+            that of the job, or 128.
         parallelism: The number of subtasks; a job with another number can restore the savepoint, too.
         store_serializers: Whether to store the serializers of keyed states beside the savepoint (rule READ-2).
         compression: `Compression.SNAPPY` compresses the streams, as Flink does if its job enables it.
@@ -110,7 +112,7 @@ class SavepointWriter:
         place: str | os.PathLike[str],
         job: Job,
         *,
-        max_parallelism: int = 128,
+        max_parallelism: int | None = None,
         parallelism: int = 1,
         store_serializers: bool = False,
         compression: Compression = Compression.NONE,
@@ -118,8 +120,8 @@ class SavepointWriter:
     ) -> None:
         self._folder = Folder.at(place)
         self._store_serializers = store_serializers
-        self._max_parallelism, self._parallelism = max_parallelism, parallelism
-        key_group_range(0, parallelism, max_parallelism)
+        self._max_parallelism, self._parallelism = key_groups_of(job, max_parallelism), parallelism
+        key_group_range(0, parallelism, self._max_parallelism)
         check_job(job, restore_target)
         self._restore_target = restore_target
         self._compressed = compression is Compression.SNAPPY

@@ -28,7 +28,7 @@ def findings_of(report):
     return [
         (state.name, finding.path, finding.rule, finding.verdict)
         for _, state, finding in report.findings()
-        if finding.rule not in {"REC-17", "OPT-5"}
+        if finding.rule not in {"REC-17", "OPT-5", "ROLE-6"}  # the numbers of key groups differ, too
     ]
 
 
