@@ -211,9 +211,9 @@ def _headline(report: CheckReport) -> str:
     concerned = counts[report.decision]
     states = f"{concerned:,} of {many(sum(counts.values()), 'state')}"
     if not concerned:
-        concerned = [operator for operator in report.operators if operator.decision is report.decision]
-        is_key = any(operator.key is not None and operator.key.decision is report.decision for operator in concerned)
-        states = many(len(concerned), "key" if is_key else "operator")
+        worst = [operator for operator in report.operators if operator.decision is report.decision]
+        is_key = any(operator.key is not None and operator.key.decision is report.decision for operator in worst)
+        states = many(len(worst), "key" if is_key else "operator")
     if report.scanned is not None and report.scanned.failing:
         entries = many(report.scanned.entries, "stored entry", "stored entries")
         return f": {report.scanned.failing:,} of {entries} would fail{_under_policy(report)}{left}"
