@@ -243,7 +243,7 @@ def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
         "master_states": len(savepoint.metadata.master_states),
         "written_by": writer_of(savepoint).lower(),
         "source": None if lineage is None else lineage.source,
-        "query": None if savepoint.query is None else fields_of(savepoint.query, "checkpoint batch epoch"),
+        "query": None if savepoint.query is None else fields_of(savepoint.query, "checkpoint batch epoch unproven?"),
         "position": savepoint.position,
         "quarantined": 0 if lineage is None else lineage.quarantined,
         "bytes": inspected.size_bytes,

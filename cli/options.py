@@ -11,6 +11,7 @@ import click
 
 from ..serializers.compatibility import Flag
 from ..serializers.errors import redact_values
+from .output import print_notice
 from .spark_checkpoints import refuse
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..compat.repartition import Repartition
     from ..state.job import Job
     from ..state.savepoint.reader import AllowedRoot, Savepoint
+    from ..state.streaming.directory import StateDirectory
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -49,6 +51,7 @@ def savepoint_argument(name: str = "savepoint", *, required: bool = True) -> Cal
     return lambda function: argument(allow_root_option(function))
 
 
+NOT_COMPARED = "not compared with what Spark has committed"
 _ALLOWED, _MOVED = "stateshift.allow_roots", "stateshift.checkpoint_roots"
 
 
@@ -97,7 +100,18 @@ def open_savepoint(place: str) -> Savepoint:
     from ..state.savepoint.reader import Savepoint
 
     refuse(place, click.get_current_context().info_name or "")
-    return Savepoint.open(place, allow_roots=allowed_roots())
+    opened = Savepoint.open(place, allow_roots=allowed_roots())
+    if opened.query is not None and opened.query.unproven:
+        print_notice(f"{NOT_COMPARED}: {opened.query.unproven}")
+    return opened
+
+
+def open_state_directory(place: str) -> StateDirectory:
+    """Open a state directory; its checkpoint may be in the places of `--allow-root` and `--checkpoint-root`."""
+    from ..state.savepoint.reader import folder_at
+    from ..state.streaming.directory import StateDirectory
+
+    return StateDirectory.open(folder_at(place, allowed_roots()))
 
 
 def _redact(_: click.Context, __: click.Parameter, enabled: bool) -> None:  # noqa: FBT001 - click's signature

@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -84,6 +85,59 @@ _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (bytes, bytes.hex),
 )
 """The functions that return values of other classes as plain data; the first one that fits is used."""
+
+
+def structured(kind: Any, data: Any, title: str) -> Any:
+    """Return a value of a type that `plain` turned into data, which was read from a file.
+
+    Args:
+        kind: The type: an attrs class, a tuple, `dict[str, T]`, `T | None`, a plain type, or Any.
+        data: The data.
+        title: Its name in messages.
+
+    Raises:
+        CorruptFile: The data has another shape: a field that is missing and has no default, one that is not known, or
+            a value of another type.
+    """
+    if kind is Any:
+        return data
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        (present,) = (one for one in inner if one is not NoneType)
+        return None if data is None else structured(present, data, title)
+    if origin is tuple:
+        items = _of(list, data, title)
+        kinds = [inner[0]] * len(items) if inner[-1] is Ellipsis else inner
+        if len(kinds) != len(items):
+            raise CorruptFile(f"{title} has {len(items)} items, but should have {len(kinds)}")
+        return tuple(structured(one, item, f"an item of {title}") for one, item in zip(kinds, items, strict=True))
+    if origin is dict:
+        named = _of(dict, data, title).items()
+        return {name: structured(inner[1], value, f"{name[:80]!r} of {title}") for name, value in named}
+    if not attrs.has(kind):
+        return _of(kind, data, title)
+    facts, fields = _of(dict, data, title), attrs.fields_dict(kind)
+    if lacking := [name for name, field in fields.items() if name not in facts and field.default is attrs.NOTHING]:
+        raise CorruptFile(f"{title} lacks {lacking[0]!r}")
+    if unknown := next((name for name in facts if name not in fields), None):
+        raise CorruptFile(
+            f"{title} has {unknown[:80]!r}, which this release does not know",
+            advice="use the release of stateshift that wrote the file",
+        )
+    hints = _hints(kind)
+    return kind(**{name: structured(hints[name], value, f"{name!r} of {title}") for name, value in facts.items()})
+
+
+_hints = cache(get_type_hints)
+_WORDS = {str: "a string", int: "a number below 2^63", bool: "true or false", list: "a list", dict: "an object"}
+
+
+def _of(kind: Any, data: Any, title: str) -> Any:
+    """Return data of a plain type; a boolean is no number."""
+    is_number = kind is not int or (type(data) is int and -_LARGEST - 1 <= data <= _LARGEST)
+    if not (isinstance(data, kind) and is_number):
+        raise CorruptFile(f"{title} is {shown(data)}, but should be {_WORDS[kind]}")
+    return data
 
 
 class Fields:

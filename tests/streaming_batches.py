@@ -11,6 +11,7 @@ from functools import partial
 
 import attrs
 import pyarrow as pa
+import spark_manifests
 
 from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from stateshift.serializers.hints import serializer_for
@@ -57,12 +58,15 @@ class Batches:
 
     def __init__(self, place, function, backend, *, schema, key, element=None, timestamp="", delay_ms=0, slots=2,
                  key_groups=8, uid="operator", output=None, side=(), retained=100, idle_ms=None, inputs=1,
-                 before=None, base="", blob_bytes=1 << 20, **of_epoch):  # fmt: skip
+                 before=None, base="", blob_bytes=1 << 20, as_spark=False, **of_epoch):  # fmt: skip
         self.checkpoint = place.parent / f"{place.name}-checkpoint"
         self.directory = (
             StateDirectory.open(Folder.at(place)) if (place / "epochs").exists()
             else StateDirectory.create(Folder.at(place), str(self.checkpoint), key_groups)
         )  # fmt: skip
+        self.as_spark = as_spark  # the checkpoint has the manifests, as Spark writes them
+        if as_spark:
+            spark_manifests.begin(self.checkpoint)
         self.committed: dict[int, bytes] = {} if before is None else dict(before.committed)
         self.number = 0 if before is None else before.number
         self.wakes: dict[int, int] = {}
@@ -138,6 +142,8 @@ class Batches:
 
     def commit(self):
         """Commit the batch with the manifests that there are."""
+        if self.as_spark:
+            spark_manifests.commit(self.checkpoint, self.number, self.committed)
         self._log("commits", "v1\n{}")
         self.number += 1
 

@@ -11,7 +11,7 @@ from ...compat.structuring import fields_of, plain
 from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status
-from ..options import common_options
+from ..options import allow_root_option, common_options, open_state_directory
 from ..output import Column, Line, Table, print_json, print_styled
 
 if TYPE_CHECKING:
@@ -48,14 +48,13 @@ The query may run meanwhile. Files with names that stateshift does not give are 
     metavar="HOURS",
     help="Keep files that were written within so many hours: more than the longest batch takes.",
 )
+@allow_root_option
 @common_options
 def command(state_dir: str, *, dry_run: bool, older_than: float, with_json: bool) -> int:
     """Delete the files in STATE_DIR, the state directory of a query, that no batch needs to which Spark may go back."""
-    from ...state.storage.files import Folder
     from ...state.streaming.collecting import collect
-    from ...state.streaming.directory import StateDirectory
 
-    directory = StateDirectory.open(Folder.at(state_dir))
+    directory = open_state_directory(state_dir)
     found = collect(directory, older_than_h=older_than, dry_run=dry_run)
     if with_json:
         told = fields_of(found, "oldest bytes=size_bytes young unknown") | {"deleted": plain(found.deleted)}

@@ -20,7 +20,7 @@ from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given, start_lines
 from ..on_spark import spark_failures_told, spark_options
-from ..options import allowed_roots, common_options, migration_options, savepoint_argument
+from ..options import NOT_COMPARED, allowed_roots, common_options, migration_options, savepoint_argument
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import watched
 from ..revisions import recorded_job
@@ -355,6 +355,8 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
         yield [(f"  {line}", "yellow")]
     if report.missing_timers:
         yield [(f"  {report.missing_timers}", "yellow")]
+    if report.unproven:
+        yield [(f"  {NOT_COMPARED}: {report.unproven}", "yellow")]
     if sources := report.unplaced_sources:
         names = some(sources, most=FEW, whole="--json", between=" and ")
         one = f"the source {names} is in the savepoint: the job begins where the configuration of the source says"
@@ -427,6 +429,8 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
     yield ""
     if report.missing_timers:
         yield report.missing_timers
+    if report.unproven:
+        yield f"{NOT_COMPARED}: {report.unproven}"
     tried = sorted((state, found) for (_, state), found in report.tried.items())
     if tried:
         converted = ", ".join(state for state, found in tried if found)

@@ -10,7 +10,7 @@ from ...compat.structuring import fields_of
 from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status
-from ..options import common_options
+from ..options import allow_root_option, allowed_roots, common_options
 from ..output import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ A batch that Spark does not keep any more (spark.sql.streaming.minBatchesToRetai
 @click.option("--checkpoint", required=True, metavar="NEW_CHECKPOINT", help="The folder of the copy's checkpoint.")
 @click.option("--to-epoch", type=int, metavar="N", help="Go back to the last batch of epoch N.")
 @click.option("--to-batch", type=int, metavar="N", help="Go back to batch N.")
+@allow_root_option
 @common_options
 def command(
     state_dir: str,
@@ -56,7 +57,9 @@ def command(
 
     if to_epoch is not None and to_batch is not None:
         raise click.UsageError("--to-epoch and --to-batch exclude each other")
-    found = rewind(state_dir, new_state_dir, checkpoint, to_epoch=to_epoch, to_batch=to_batch)
+    found = rewind(
+        state_dir, new_state_dir, checkpoint, to_epoch=to_epoch, to_batch=to_batch, allow_roots=allowed_roots()
+    )
     if with_json:
         print_json(fields_of(found, "state_dir checkpoint batch epoch again files bytes=size_bytes"))
     else:

@@ -11,7 +11,7 @@ from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status
 from ..on_spark import spark_options
-from ..options import allow_root_option, allowed_roots, common_options
+from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options
 from ..output import print_json, print_lines
 from ..progress import watched
 from .migrating import announce_run, failures_told, report_start_lines, start_command
@@ -72,6 +72,8 @@ def _lines(report: MigrationReport, written: Savepoint) -> Iterator[str]:
         f"  {many(len(written.operators), 'operator')}, {many(entries, 'entry', 'entries')}, "
         f"{size_text(report.bytes_written)} written in {report.seconds:.1f} s"
     )
+    if report.unproven:
+        yield f"  {NOT_COMPARED}: {report.unproven}"
     yield ""
     place = shell_word(report.target)
     yield f"the position of its sources is in it: stateshift inspect {place}"

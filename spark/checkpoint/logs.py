@@ -126,15 +126,20 @@ class BatchLog:
         return self.planned if self.planned is not None and self.planned != self.committed else None
 
 
-def read_logs(folder: Folder) -> BatchLog:
+def read_logs(folder: Folder, batch: int | None = None) -> BatchLog:
     """Read the logs of a checkpoint.
+
+    Args:
+        folder: The checkpoint.
+        batch: The batch that counts as the last committed one; None: that which is.
 
     Raises:
         CorruptFile: A file is damaged, or the offsets of a committed batch are missing.
         UnsupportedFormat: A newer Spark wrote a file, or the query runs in a mode without these logs.
     """
     query_id = str(_object(_text(folder, "metadata"), "metadata").get("id", ""))
-    committed, planned = last_committed(folder), last_planned(folder)
+    committed = last_committed(folder) if batch is None else batch
+    planned = last_planned(folder)
     of = planned if committed is None else committed
     watermark, ids = _commit(folder, committed) if committed is not None else (0, {})
     last = None if of is None else _planned(folder, of)

@@ -343,14 +343,23 @@ class SparkCheckpoint:
             CorruptFile: A file is damaged.
             UnsupportedFormat: A newer Spark wrote it.
         """
-        folder = Folder.at(str(place).removeprefix(PREFIX))
+        return cls.of(Folder.at(str(place).removeprefix(PREFIX)))
+
+    @classmethod
+    def of(cls, folder: Folder, batch: int | None = None) -> SparkCheckpoint:
+        """Open the checkpoint in a folder; raises as `open`.
+
+        Args:
+            folder: The folder.
+            batch: A committed batch, after which the state is read; None: the last one.
+        """
         with located(savepoint=folder.place):
             if not (folder.exists("metadata") and folder.exists("offsets")):
                 raise SavepointNotFound(
                     f"there is no checkpoint of a Spark query in {folder.place}: metadata or offsets is missing",
                     advice="name the folder that the query has as its checkpointLocation",
                 )
-            log = read_logs(folder)
+            log = read_logs(folder, batch)
             state = folder.folder("state")
             operators = tuple(
                 SparkOperator(

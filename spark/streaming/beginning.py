@@ -71,7 +71,12 @@ class FromSavepoint:
         return savepoint
 
     def begun(
-        self, savepoint: Savepoint, described: JobDescription, uids: Iterable[str], sources: tuple[str, ...]
+        self,
+        savepoint: Savepoint,
+        described: JobDescription,
+        uids: Iterable[str],
+        sources: tuple[str, ...],
+        places: tuple[Folder, Folder],
     ) -> Begun:
         """Return what is recorded of a query that begins with the savepoint.
 
@@ -80,6 +85,7 @@ class FromSavepoint:
             described: Its description, with the edits of the start.
             uids: The uids of the query's operators.
             sources: The kinds of its sources.
+            places: Its checkpoint and its state directory.
 
         Raises:
             DeclarationError: The sources cannot take over the offsets, or there is state that the query does not take.
@@ -87,7 +93,7 @@ class FromSavepoint:
         """
         if self.take_offsets:
             require_same_sources(f"the savepoint {self.place}", savepoint.position, sources)
-            for _ in TakenOffsets(savepoint.folder, savepoint.position).logs(1):
+            for _ in TakenOffsets(places[0], savepoint.position, places[1:]).logs(1):
                 """Each log is read, so that one that is missing is an error now."""
         ids = _ids(uids)
         taken = {one.stored_id or one.operator_id for one in described.operators if one.operator_id in ids}

@@ -113,7 +113,10 @@ class EpochChoice:
         judgement, base = beginning.judgement, str(number)
         history = write_beginning(self._directory, beginning.begun.savepoint, base, judgement, self._spark)
         lazy, types = judgement.lazy, judgement.lazy_types
-        return attrs.evolve(epoch, base=base, begun=beginning.begun, history=history, lazy=lazy, types=types)
+        digest = self._directory.digest_of_base(base)
+        return attrs.evolve(
+            epoch, base=base, begun=beginning.begun, history=history, lazy=lazy, types=types, base_sha256=digest
+        )
 
     def _next(self, judgement: Judgement, slots: int) -> Epoch:
         """Return a further epoch, with the present state as it is migrated."""
@@ -131,6 +134,7 @@ class EpochChoice:
             history,
             judgement.lazy,
             judgement.lazy_types,
+            base_sha256=self._directory.digest_of_base(base),
         )
 
     def _require_drainable(self, before: Epoch) -> None:

@@ -6,17 +6,19 @@ settled(directory, folder, …)       when nothing else is refused: both name th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import DeclarationError
+from ...serializers.errors import DeclarationError, UntrustedPlace
 from ...state.key_groups import check_parallelism
-from ...state.storage.files import Folder
+from ...state.storage.roots import stored_place
 from ...state.streaming.commit_log import CheckpointNote, last_planned, read_note, write_note
 from ...state.streaming.directory import STREAM_FILE, StateDirectory
 
 if TYPE_CHECKING:
+    from ...state.storage.files import Folder
     from .job import StreamJob
 
 _NOTHING = "Nothing was written."
@@ -52,13 +54,13 @@ def owned(folder: Folder, checkpoint: Folder) -> StateDirectory | None:
             advice="pass that checkpoint; or start from a savepoint of it, with a new state directory",
             written=_NOTHING,
         )
-    if note.state_dir != folder.place and _has_id(note.state_dir, directory.id):
+    if note.state_dir != folder.place and _has_id(note.state_dir, directory.id, (folder, checkpoint)):
         raise DeclarationError(
             f"the state in {folder} is a copy of that in {note.state_dir}, to which {place} belongs",
             advice="pass that one; or start a new query from a savepoint, in another state directory",
             written=_NOTHING,
         )
-    if note.checkpoint != place and read_note(Folder.at(note.checkpoint)) is not None:
+    if note.checkpoint != place and _has_note(note.checkpoint, (checkpoint, folder)):
         raise DeclarationError(
             f"the checkpoint {place} is a copy of {note.checkpoint}, which the state in {folder} is of",
             advice="two queries cannot share state: start one from a savepoint, in another state directory",
@@ -111,7 +113,16 @@ def settled(directory: StateDirectory | None, folder: Folder, checkpoint: Folder
     return directory
 
 
-def _has_id(place: str, directory_id: str) -> bool:
-    """Whether a place still has the state directory with an id."""
-    folder = Folder.at(place)
-    return folder.exists(STREAM_FILE) and StateDirectory.open(folder).id == directory_id
+def _has_id(place: str, directory_id: str, typed: tuple[Folder, Folder]) -> bool:
+    """Whether a stored place still has the state directory with an id; one in another store is not contacted."""
+    with suppress(UntrustedPlace):
+        folder = stored_place(place, *typed)
+        return folder.exists(STREAM_FILE) and StateDirectory.open(folder).id == directory_id
+    return False
+
+
+def _has_note(place: str, typed: tuple[Folder, Folder]) -> bool:
+    """Whether a stored place still is the checkpoint of a query; one in another store is not contacted."""
+    with suppress(UntrustedPlace):
+        return read_note(stored_place(place, *typed)) is not None
+    return False

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...serializers.errors import DeclarationError
 from ...state.backends.lazy_names import state_in
-from ...state.savepoint.reader import Savepoint
-from ...state.storage.files import Folder
+from ...state.savepoint.reader import Savepoint, folder_at
 from ...state.streaming.directory import StateDirectory
 from ...state.streaming.holds import held
 from ...state.streaming.reading import committed_batch
@@ -57,8 +56,8 @@ def take_savepoint(
         DeclarationError: Some slots have not run since the last change of the query; or state is migrated lazily.
         StateShiftError: As in `migrate`.
     """
-    directory = StateDirectory.open(Folder.at(state_dir))
     roots = tuple(allow_roots)
+    directory = StateDirectory.open(folder_at(state_dir, roots))
     names = [state.name for one in Savepoint.open(state_dir, allow_roots=roots).operators for state in one.states]
     if lazy := sorted({state_in(name) for name in names if state_in(name) != name}):
         raise DeclarationError(

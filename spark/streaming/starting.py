@@ -121,7 +121,7 @@ class Start:
 
             begin_run()
             first = directory.first_epoch
-            taken = TakenOffsets.left(self._checkpoint, None if first is None else first.begun)
+            taken = TakenOffsets.left(self._checkpoint, None if first is None else first.begun, self._folder)
             if taken is not None:
                 if not taken.is_committed:
                     self._run_first_batch(taken, settings)
@@ -229,7 +229,7 @@ class Start:
         savepoint, uids = wanted.opened(), [*self._job.operators, *self._job.sources]
         judgement = Judgement(self._job, self._options, self._how, savepoint)
         described = judgement.before
-        begun = wanted.begun(savepoint, described, uids, self._sources)
+        begun = wanted.begun(savepoint, described, uids, self._sources, (self._checkpoint, self._folder))
         key_groups = wanted.key_groups(described, uids, self._job.max_parallelism)
         return Beginning(begun, judgement, key_groups)
 

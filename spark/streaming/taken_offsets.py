@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
+from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound, UntrustedPlace
 from ...state.storage.files import Folder
+from ...state.storage.roots import stored_place
 from ...state.streaming.commit_log import last_committed, offsets, source_offsets
 from ..checkpoint.reader import PREFIX
 
@@ -122,6 +123,9 @@ def require_same_sources(place: str, position: Any, kinds: tuple[str, ...]) -> N
             advice="read the same sources in the same order, or leave out take_offsets",
             written=_NOTHING,
         )
+    texts = [position.get(name) for name in ("checkpoint", "offsets")]
+    if not all(isinstance(text, str) for text in texts) or len(source_offsets(str(texts[1]))) != len(kinds):
+        raise CorruptFile(f"the position in {place} is damaged", advice="leave out take_offsets", written=_NOTHING)
     strange = [kind for kind in kinds if not (kind.startswith(_FILES) or kind.endswith(_IN_PYTHON) or kind in _OTHERS)]
     if strange:
         raise DeclarationError(
@@ -144,20 +148,22 @@ class TakenOffsets:
     Attributes:
         checkpoint: The new checkpoint.
         position: The position of the savepoint.
+        typed: Further places that were typed: the log of a source is read only in a store of one of them.
     """
 
     checkpoint: Folder
     position: dict[str, Any]
+    typed: tuple[Folder, ...] = ()
 
     @classmethod
-    def left(cls, checkpoint: Folder, begun: Begun | None) -> TakenOffsets | None:
+    def left(cls, checkpoint: Folder, begun: Begun | None, *typed: Folder) -> TakenOffsets | None:
         """Return what a query has still to take over, also where a start died while it did; None: nothing."""
         if begun is None or begun.position is None or set(source_offsets(begun.position["offsets"])) == {_NONE}:
             return None
         last = last_committed(checkpoint)
         if last is not None and (last > 0 or set(source_offsets(offsets(checkpoint, 0))) != {_NONE}):
             return None
-        return cls(checkpoint, begun.position)
+        return cls(checkpoint, begun.position, typed)
 
     @property
     def is_committed(self) -> bool:
@@ -191,24 +197,43 @@ class TakenOffsets:
         planned.create()
         planned.write("0", "\n".join(lines).encode())
 
+    def _before(self) -> Folder:
+        """Return the checkpoint that the offsets are of."""
+        try:
+            return stored_place(self.position["checkpoint"], self.checkpoint, *self.typed)
+        except UntrustedPlace as error:
+            raise DeclarationError(
+                error.what,
+                advice="leave out take_offsets; or have the new checkpoint or the new state directory in that store",
+                written=_NOTHING,
+            ) from error
+
     def logs(self, interval: int) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of the files that the sources need, in the checkpoint's folder `sources`.
 
         Args:
             interval: The number of batches after which the file source merges its log into one file.
         """
-        before = Folder.at(self.position["checkpoint"]).folder("sources")
+        before = self._before().folder("sources")
         taken = zip(self.position["sources"], source_offsets(self.position["offsets"]), strict=True)
         for number, (kind, offset) in enumerate(taken):
             folder = before.folder(str(number))
             if kind.startswith(_FILES):
                 if offset != _NONE:
-                    for name, content in _file_log(folder, json.loads(offset)["logOffset"], interval):
+                    for name, content in _file_log(folder, _log_offset(offset), interval):
                         yield f"{number}/{name}", content
             else:
                 for name in _names(folder):
                     if _LOG_FILE.fullmatch(name):
                         yield f"{number}/{name}", folder.read(name)
+
+
+def _log_offset(offset: str) -> int:
+    """Return the number in the offset of a file source."""
+    try:
+        return int(json.loads(offset)["logOffset"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFile(f"the offset of a file source is damaged: {error}", written=_NOTHING) from error
 
 
 def _names(folder: Folder) -> list[str]:

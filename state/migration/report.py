@@ -88,6 +88,7 @@ class MigrationReport:
         source_has_digests: Whether the files of the source could be checked against digests.
         lacks_numba: Whether plain Python did the work of much faster machine code because numba was not installed.
         missing_timers: A warning if Flink may have left timers out of the source, or "".
+        unproven: Why the state of a query was not compared with what its engine has committed, or "".
         unread: The reason why the state of an operator could not be read and was copied as bytes, by operator.
         foreign_entries: The number of entries in files of databases that were left out, as they are of key groups that
             subtasks gave away in a rescaling.
@@ -115,6 +116,7 @@ class MigrationReport:
     source_has_digests: bool = True
     lacks_numba: bool = False
     missing_timers: str = ""
+    unproven: str = ""
     unread: dict[str, str] = attrs.field(factory=dict)
     foreign_entries: int = 0
     moved_from: tuple[str, ...] = ()
@@ -135,6 +137,7 @@ class MigrationReport:
             source_quarantined=0 if lineage is None else lineage.quarantined,
             source_has_digests=savepoint.has_digests,
             missing_timers=savepoint.missing_timers,
+            unproven="" if savepoint.query is None else savepoint.query.unproven,
             unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
             moved_from=savepoint.moved_from,
             carried=tuple(
@@ -235,7 +238,7 @@ class MigrationReport:
             ],
             "carried_over": plain(self.carried, "operator what streams bytes=size_bytes"),
             "unplaced_sources": list(self.unplaced_sources),
-            **fields_of(self, "condition? missing_timers? unseen_damage? slowness? unread"),
+            **fields_of(self, "condition? missing_timers? unproven? unseen_damage? slowness? unread"),
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),

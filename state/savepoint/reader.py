@@ -344,8 +344,7 @@ class Savepoint:
             UntrustedPlace: Files of the savepoint are elsewhere; the message has all roots that are needed.
             UnsupportedFormat: It is of a kind that this release does not read.
         """
-        roots = tuple(map(_root, allow_roots))
-        folder = attrs.evolve(Folder.at(str(place).removesuffix("/" + METADATA)), roots=roots)
+        folder = folder_at(str(place).removesuffix("/" + METADATA), allow_roots)
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
                 return cls._of_query(folder)
@@ -531,6 +530,11 @@ def _last_checkpoint(folder: Folder, *, depth: int) -> str:
             if last := _last_checkpoint(folder.folder(job), depth=depth - 1):
                 found.append(f"{job}/{last}")
     return max(found, key=lambda one: int(one.rpartition("-")[2]), default="")
+
+
+def folder_at(place: str | os.PathLike[str], allow_roots: Iterable[AllowedRoot] = ()) -> Folder:
+    """Return the folder at a place that was typed, with the roots that the caller allows; see `Savepoint.open`."""
+    return attrs.evolve(Folder.at(place), roots=tuple(map(_root, allow_roots)))
 
 
 def _root(root: AllowedRoot) -> Root:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _Entries = dict[tuple[str, str, str], int]
 """The number of entries found, by operator id, `StateKind.scope` and state."""
 _PARTS_PER_SLOT = 2
+_COMMITTED = "committed"
+"""The name of the checks of state directories."""
 _VALUES = "values"
 _WRITTEN = "entries"
 """The name of the check of operators whose digests are trusted."""
@@ -64,7 +66,8 @@ class Check:
     """One check and its result.
 
     Attributes:
-        name: The check: structure, digests, entries, key groups, values, elements, raw state, counts, quarantine.
+        name: The check: structure, committed, digests, entries, key groups, values, elements, raw state, counts,
+            quarantine.
         status: The result.
         detail: The details in one sentence.
         where: The operator and state, or the file; "" for the whole savepoint.
@@ -126,7 +129,7 @@ def verify(
     """
     if not isinstance(savepoint, Savepoint):
         savepoint = open_savepoint(savepoint)
-    checks = [Check("structure", Outcome.OK, _summary(savepoint), METADATA)]
+    checks = [Check("structure", Outcome.OK, _summary(savepoint), METADATA), *_of_query(savepoint)]
     entries: _Entries = {}
     damaged = set[str]()
     files = savepoint.lineage.files if savepoint.lineage is not None else {}
@@ -232,6 +235,21 @@ def _summary(savepoint: Savepoint) -> str:
         f"version {metadata.version}, checkpoint {metadata.checkpoint_id}, "
         f"{many(len(metadata.operators), 'operator')}, {with_state:,} with state"
     )
+
+
+def _of_query(savepoint: Savepoint) -> Iterator[Check]:
+    """Yield what was found of a state directory when it was opened."""
+    if savepoint.query is None:
+        return
+    from ..streaming.directory import StateDirectory  # state directories are built on savepoints
+
+    if savepoint.query.unproven:
+        yield Check(_COMMITTED, Outcome.UNPROVEN, savepoint.query.unproven)
+    else:
+        yield Check(_COMMITTED, Outcome.OK, f"the manifests of batch {savepoint.query.batch} are those that Spark has")
+    if names := StateDirectory.open(savepoint.folder).without_seals():
+        files = many(len(names), "file has no seal", "files have no seals")
+        yield Check(_COMMITTED, Outcome.UNPROVEN, f"{files}: an earlier release wrote them, the first is {names[0]}")
 
 
 def _digests(savepoint: Savepoint, problems: dict[str, str]) -> Iterator[Check]:

@@ -42,6 +42,11 @@ class Commit:
     generation: str = ""
     files: dict[str, FileDigest] = attrs.field(factory=dict, init=False)
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """The XXH3 digests of the named files, in hexadecimal."""
+        return {name: digest.xxh128 for name, digest in self.files.items()}
+
     def name(self, stored: StoredBytes) -> str:
         """Rename a finished file to its final name, and return that; raises as `give_name`."""
         name = final_name(stored.name, self.generation)

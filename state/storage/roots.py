@@ -44,6 +44,7 @@ _CHECKPOINT = re.compile(r"chk-\d+")
 _OF_JOB = re.compile(r"(?P<folder>.*/(?P<job>[0-9a-f]{32})/(?P<kind>shared|taskowned|chk-\d+))(?P<below>(?:/[^/]+)*)")
 _BESIDE_CHECKPOINT = ("shared", "taskowned")
 _WITH_CONTAINER = {"abfs", "abfss"}  # container@account: the part before the @ is not a user
+_WITH_BUCKETS = {"s3", "gs"}
 _DO_NOT_TRUST = "do not trust this savepoint: Flink writes plain URIs"
 _MOST_ROOTS = 20
 """If a message would list more roots, as with entropy in paths, it has one common root for each store instead."""
@@ -72,6 +73,46 @@ def stored_file(uri: str, folder: Folder) -> tuple[Folder, str]:
     if place is None:
         raise _refusal([parent], folder)
     return place, name
+
+
+def stored_place(place: str, *typed: Folder) -> Folder:
+    """Return the folder that a stored file names by its place: the only way from stored text to a place.
+
+    Options in the text are dropped, since they may send a signed request to any host. Those of a place that a person
+    typed count instead: of an allowed root that contains the folder, else of a typed place in the same store. A local
+    folder has no host, and is where the text says.
+
+    Args:
+        place: A path or URI from a stored file.
+        typed: Folders at places that were typed, with the roots that the caller allows.
+
+    Raises:
+        UntrustedPlace: It is in another store than all of them.
+        StorageFailed: It cannot be a folder.
+    """
+    base = Folder.at(parted(place)[0]).place
+    for folder in typed:
+        if (found := _found(base, folder)) is not None:
+            return found
+    if not is_uri(base):
+        return Folder(base)
+    for folder in typed:
+        if _server_of(base) == _server_of(folder.place):
+            return Folder.at(base + parted(folder.place)[1])
+    raise UntrustedPlace(
+        f"a stored file names {bare(base)}, which is in another store than {typed[0]}, so it is not contacted",
+        roots=(bare(base),),
+        advice="if you trust this place, allow it with this option, and with the options of its store, if it needs any",
+        written=_NOTHING,
+        file=typed[0].place,
+    )
+
+
+def _server_of(place: str) -> tuple[str, str]:
+    """Return the kind of a store, and the host that a URI of it names; buckets have none of their own."""
+    store = store_of(place)
+    host = "" if store in _WITH_BUCKETS else urlsplit(parted(place)[0]).netloc
+    return store, host.rpartition("@")[2].lower()
 
 
 def uri_of(folder: Folder) -> str:

@@ -20,19 +20,22 @@ from ...serializers.errors import SavepointNotFound
 from ..job import Operator
 from ..savepoint.handles import AbsoluteFileHandle
 from ..savepoint.metadata import METADATA, read_metadata
-from ..storage.files import Folder
 from ..storage.target_lock import CLAIM_NAME
 from .commit_log import last_planned
+from .committed import committed_manifests, engine_manifests
 from .directory import BASES, EPOCHS, RUNS, STREAM_FILE
 from .holds import HOLDS, dead_holds, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, ManifestName
-from .reading import Written, committed_batch
+from .reading import committed_batch
 from .source_offsets import planned_offsets
+from .written import Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ..storage.files import Folder
     from .directory import Epoch, StateDirectory
+    from .manifest import Manifest
     from .source_offsets import SourceOffset
 
 _KNOWN = {
@@ -94,7 +97,8 @@ def collect(directory: StateDirectory, *, older_than_h: float, dry_run: bool = F
 
     Raises:
         SavepointNotFound: The query's checkpoint is not there, or has no committed batch.
-        CorruptFile, CorruptSavepoint: A file that says what is needed is damaged; nothing was deleted.
+        UntrustedPlace: The query's checkpoint is in another store.
+        CorruptFile, CorruptSavepoint: A file that says what is needed is missing or damaged; nothing was deleted.
     """
     needs = Needs(directory)
     unneeded, unknown = _divided(directory.folder, needs)
@@ -110,7 +114,8 @@ def collect(directory: StateDirectory, *, older_than_h: float, dry_run: bool = F
                 deleted.append(Garbage(name, size))
     if not dry_run:
         if needs.without_base is not None and deleted:
-            directory.begin_epoch(attrs.evolve(needs.without_base, base=""))  # it is never looked for again
+            # It is never looked for again.
+            directory.begin_epoch(attrs.evolve(needs.without_base, base="", base_sha256=""))
         for one in deleted:
             folder, file = _placed(directory.folder, one.name)
             folder.delete(file)
@@ -139,13 +144,15 @@ class Needs:
         self._directory = directory
         self._dead = set(dead_holds(directory.folder))
         last = committed_batch(directory)
+        committed_manifests(directory, last)  # where something is missing, what it names must not be taken for garbage
         self._written = Written.in_directory(directory)
         runs = self._written.runs
         retained = runs[-1].retained if runs else 0
         held = oldest_held(directory.folder)
         self.oldest = max(min(last - retained, last if held is None else held), 0)
         kept = self._kept(last)
-        self.manifests = {str(name) for name in kept}
+        told = list(self._told_of_oldest())
+        self.manifests = {str(name) for name in kept} | {one.name for one in told}
         first_run = min((name.run for name in kept), default=runs[-1].number if runs else 0)
         self.tokens = {token for token, run in directory.runs().items() if run.number >= first_run}
         self._sources = list(self._offsets())
@@ -158,15 +165,21 @@ class Needs:
         self.without_base = self._without_base()
         self.bases = epochs - ({self.without_base.number} if self.without_base is not None else set())
         self._last_epoch = max(epochs, default=0)
-        self.files = {name for one in kept for name in self._written.read(one).files()}
+        self.files = {name for one in (*map(self._written.read, kept), *told) for name in one.files()}
         self.files |= {name for offset in self._sources for name in offset.files()}
         for number in sorted(self.bases):
             for name in (f"{number}-was", f"{number}-left", str(number)):
                 self.files |= set(_named_by(directory.base(name)))
 
+    def _told_of_oldest(self) -> Iterator[Manifest]:
+        """Yield what the engine has as the state after the oldest batch, if it still has it."""
+        with suppress(SavepointNotFound):
+            told = engine_manifests(self._directory, self.oldest)
+            yield from () if isinstance(told, str) else (one for one, _ in told if one.directory == self._directory.id)
+
     def _offsets(self) -> Iterator[SourceOffset]:
         """Yield the offsets of sources in all batches that are needed, planned ones among them; the oldest first."""
-        checkpoint = Folder.at(self._directory.checkpoint)
+        checkpoint = self._directory.checkpoint_folder
         for batch in range(self.oldest, 1 + (last_planned(checkpoint) or 0)):
             with suppress(SavepointNotFound):
                 yield from planned_offsets(checkpoint, batch)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, SavepointNotFound
+from ...compat.json_files import parse_checked
+from ...compat.structuring import structured
+from ...serializers.errors import CorruptFile, SavepointNotFound, located
 
 if TYPE_CHECKING:
     from ..storage.files import Folder
@@ -45,10 +47,9 @@ def read_note(checkpoint: Folder) -> CheckpointNote | None:
     """
     if not checkpoint.exists(NOTE):
         return None
-    try:
-        return CheckpointNote(**json.loads(checkpoint.read(NOTE)))
-    except (ValueError, TypeError) as error:
-        raise CorruptFile(f"the note is damaged: {error}", file=f"{checkpoint.place}/{NOTE}") from error
+    with located(file=f"{checkpoint.place}/{NOTE}"):
+        note: CheckpointNote = structured(CheckpointNote, parse_checked(checkpoint.read(NOTE)), "the note")
+        return note
 
 
 def write_note(checkpoint: Folder, note: CheckpointNote) -> None:
@@ -120,7 +121,7 @@ def pinned_settings(checkpoint: Folder, batch: int) -> dict[str, str]:
     """Return the settings of Spark SQL that a planned batch has recorded."""
     text = offsets(checkpoint, batch)
     try:
-        found: dict[str, str] = _second_line(text)["conf"]
+        found: dict[str, str] = structured(dict[str, str], _second_line(text)["conf"], "the settings")
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise CorruptFile(f"the offsets of batch {batch} in {checkpoint.place} are damaged: {error}") from error
     return found

@@ -16,7 +16,8 @@ Source: notes on Spark, section 2.
 
 from __future__ import annotations
 
-import json
+import hashlib
+import re
 import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,13 +28,14 @@ from ... import __version__
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
 from ..job import Operator
 from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from ..savepoint.metadata import SavepointMetadata
+from ..savepoint.metadata import METADATA, SavepointMetadata
 from ..savepoint.reader import Savepoint
 from ..storage.lineage import Lineage
 from ..storage.publish import now
-from ..storage.roots import uri_of
+from ..storage.roots import stored_place, uri_of
 from .holds import HOLDS, oldest_held
 from .manifest import FILES, MANIFESTS, SHARED, Manifest
+from .stored_json import PUT_BACK, is_sealed, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -47,6 +49,21 @@ T = TypeVar("T")
 STREAM_FILE = "_stateshift-stream.json"
 EPOCHS, RUNS, BASES = "epochs", "runs", "bases"
 _FORMAT = 1
+_EPOCH = re.compile(r"(\d{1,9})\.json")
+
+
+@attrs.frozen(kw_only=True)
+class _Facts:
+    """The content of the file that identifies a state directory."""
+
+    format: int
+    id: str
+    checkpoint: str
+    max_parallelism: int
+    stateshift: str = ""
+    written: str = ""
+    copied_from: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -83,6 +100,7 @@ class Epoch:
         types: The declared types of these operators, as `stateshift snapshot` records them, so that what is left of a
             lazy migration can be finished without their code; "": no state is migrated lazily.
         begun: What the query began with, in its first epoch; None: it began with no state.
+        base_sha256: The SHA-256 of `_metadata` in the base; "": there is no base, or an earlier release wrote it.
     """
 
     number: int
@@ -96,6 +114,7 @@ class Epoch:
     lazy: dict[str, dict[str, str]] = attrs.field(factory=dict)
     types: str = attrs.field(default="", repr=False)
     begun: Begun | None = None
+    base_sha256: str = ""
 
     @property
     def lineage(self) -> Lineage | None:
@@ -117,6 +136,7 @@ class BegunRun:
         attempts: The attempts whose manifests the engine had committed by then.
         drains: The batch after whose rows event time ends; None: none.
         sources: The kinds of the query's sources, in the order of their offsets.
+        token: Its name, which that of the file begins with; "" in directories of earlier releases.
     """
 
     number: int
@@ -126,6 +146,7 @@ class BegunRun:
     attempts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     drains: int | None = None
+    token: str = ""
 
 
 @attrs.frozen(slots=False)
@@ -174,7 +195,7 @@ class StateDirectory:
             "copied_from": self.copied_from,
             "places": [*self.former, self.folder.place],
         }
-        _write_json(self.folder, STREAM_FILE, facts)
+        write_json(self.folder, STREAM_FILE, facts)
 
     @classmethod
     def open(cls, folder: Folder) -> StateDirectory:
@@ -189,18 +210,26 @@ class StateDirectory:
                 f"{folder} is not the state directory of a query: it has no {STREAM_FILE}",
                 advice="name the folder that the query's job was created with, as its state_dir",
             )
-        facts = _read_json(folder, STREAM_FILE)
-        if facts.get("format") != _FORMAT:
+        facts: _Facts = read_json(folder, STREAM_FILE, _Facts)
+        if facts.format != _FORMAT:
             raise CorruptFile(
-                f"the state directory has format {facts.get('format')}, and this release reads format {_FORMAT}",
+                f"the state directory has format {facts.format}, and this release reads format {_FORMAT}",
                 advice="use the release that wrote it, or a later one",
                 file=f"{folder.place}/{STREAM_FILE}",
             )
-        former = tuple(place for place in facts.get("places", ()) if place != folder.place)
+        former = tuple(place for place in facts.places if place != folder.place)
         roots = (*folder.roots, *((place, folder.place) for place in former))
         folder = attrs.evolve(folder, roots=roots)
-        copied_from = tuple(facts.get("copied_from", ()))
-        return cls(folder, facts["id"], facts["checkpoint"], facts["max_parallelism"], copied_from, former)
+        return cls(folder, facts.id, facts.checkpoint, facts.max_parallelism, facts.copied_from, former)
+
+    @property
+    def checkpoint_folder(self) -> Folder:
+        """The checkpoint; on a store it is opened with the options of the place that this directory was opened by.
+
+        Raises:
+            UntrustedPlace: It is in another store, to which nobody has sent us.
+        """
+        return stored_place(self.checkpoint, self.folder)
 
     @cached_property
     def shared(self) -> Folder:
@@ -232,17 +261,23 @@ class StateDirectory:
         return self.epoch(1) if self.copied_from else self.last_epoch
 
     def _epochs(self) -> list[int]:
-        names = self.folder.folder(EPOCHS).names()
-        return [int(name.removesuffix(".json")) for name in names if name.endswith(".json")]
+        names = map(_EPOCH.fullmatch, self.folder.folder(EPOCHS).names())
+        return [int(name[1]) for name in names if name]
 
     def epoch(self, number: int) -> Epoch:
-        """Read an epoch."""
-        facts = _read_json(self.folder.folder(EPOCHS), f"{number}.json")
-        lists = {name: tuple(facts.get(name, ())) for name in ("groups", "history")}
-        begun = facts.get("begun")
-        if begun is not None:
-            begun = Begun(**{**begun, "left": tuple(begun["left"])})
-        return Epoch(**{**facts, **lists, "begun": begun})
+        """Read an epoch.
+
+        Raises:
+            CorruptFile: Its file is missing, damaged, or that of another epoch.
+        """
+        folder, name = self.folder.folder(EPOCHS), f"{number}.json"
+        try:
+            epoch: Epoch = read_json(folder, name, Epoch)
+        except SavepointNotFound as error:
+            raise _missing(folder, name, f"epoch {number} of the query is not recorded any more") from error
+        if epoch.number != number or len(epoch.groups) != epoch.slots:
+            raise CorruptFile(f"the file does not describe epoch {number}", advice=PUT_BACK, file=f"{folder}/{name}")
+        return epoch
 
     @property
     def next_epoch(self) -> int:
@@ -255,7 +290,7 @@ class StateDirectory:
 
     def begin_epoch(self, epoch: Epoch) -> None:
         """Record an epoch."""
-        _write_json(self.folder.folder(EPOCHS), f"{epoch.number}.json", attrs.asdict(epoch))
+        write_json(self.folder.folder(EPOCHS), f"{epoch.number}.json", attrs.asdict(epoch))
 
     def begin_run(
         self,
@@ -271,24 +306,38 @@ class StateDirectory:
         """Record one start, for its tasks and for those who look for the committed manifests; see `BegunRun`."""
         runs = self.runs()
         if (before := runs.get(token)) is not None:  # the job is started again, and the batches before stay those of it
-            _write_json(self.folder.folder(RUNS), f"{token}-{before.number}.json", attrs.asdict(before))
+            write_json(self.folder.folder(RUNS), f"{token}-{before.number}.json", attrs.asdict(before))
         number = 1 + max((run.number for run in runs.values()), default=0)
-        facts = attrs.asdict(BegunRun(number, epoch, retained, after_batch, tuple(attempts), tuple(sources), drains))
-        _write_json(self.folder.folder(RUNS), f"{token}.json", facts)
+        begun = BegunRun(number, epoch, retained, after_batch, tuple(attempts), tuple(sources), drains, token)
+        write_json(self.folder.folder(RUNS), f"{token}.json", attrs.asdict(begun))
 
     def run(self, token: str) -> BegunRun:
         """Read one start.
 
         Raises:
             SavepointNotFound: The query was not started by its job.
+            CorruptFile: The file is damaged, or that of another start.
         """
-        facts = _read_json(self.folder.folder(RUNS), f"{token}.json")
-        return BegunRun(**{**facts, "attempts": tuple(facts["attempts"]), "sources": tuple(facts.get("sources", ()))})
+        folder, name = self.folder.folder(RUNS), f"{token}.json"
+        run: BegunRun = read_json(folder, name, BegunRun)
+        if run.token and token not in {run.token, f"{run.token}-{run.number}"}:
+            raise CorruptFile("the file is that of another start", advice=PUT_BACK, file=f"{folder}/{name}")
+        return run
 
     def runs(self) -> dict[str, BegunRun]:
         """Return all starts, by token."""
         names = (name for name in self.folder.folder(RUNS).names() if name.endswith(".json"))
         return {(token := name.removesuffix(".json")): self.run(token) for name in names}
+
+    def without_seals(self) -> list[str]:
+        """Return the names of the files that an earlier release wrote without a seal, so that edits are not found."""
+        folders = [self.folder.folder(name) for name in (EPOCHS, RUNS)]
+        files = [(self.folder, STREAM_FILE)] + [(one, name) for one in folders for name in one.names()]
+        return [
+            f"{folder.place.rpartition('/')[2]}/{name}" if folder is not self.folder else name
+            for folder, name in files
+            if name.endswith(".json") and not is_sealed(folder, name)
+        ]
 
     # What was written
 
@@ -359,11 +408,22 @@ class StateDirectory:
         """Return the folder of the savepoint of an epoch's beginning."""
         return self.folder.folder(BASES).folder(name)
 
+    def digest_of_base(self, name: str) -> str:
+        """Return the SHA-256 of `_metadata` in the savepoint of an epoch's beginning, in hexadecimal."""
+        return hashlib.sha256(self.base(name).read(METADATA)).hexdigest()
+
     def base_of(self, epoch: Epoch) -> Savepoint | None:
         """Return the savepoint that an epoch began with; None: it began with no state."""
         if not epoch.base:
             return None
-        base = Savepoint.open(self.base(epoch.base).place, allow_roots=[self.folder.place, *self.folder.roots])
+        folder = self.base(epoch.base)
+        if epoch.base_sha256 and self.digest_of_base(epoch.base) != epoch.base_sha256:
+            raise CorruptFile(
+                f"the savepoint that epoch {epoch.number} began with was altered",
+                advice=PUT_BACK,
+                file=f"{folder.place}/{METADATA}",
+            )
+        base = Savepoint.open(folder.place, allow_roots=[self.folder.place, *self.folder.roots])
         left = () if epoch.begun is None else epoch.begun.left
         operators = (one for one in base.metadata.operators if one.operator_id.hex() not in left)
         return attrs.evolve(base, metadata=attrs.evolve(base.metadata, operators=tuple(operators)))
@@ -427,17 +487,5 @@ def with_files(whole: T, changed: Callable[[RelativeFileHandle | AbsoluteFileHan
     return result
 
 
-def _write_json(folder: Folder, name: str, facts: dict[str, Any]) -> None:
-    folder.write(name, json.dumps(facts, indent=1).encode())
-
-
-def _read_json(folder: Folder, name: str) -> dict[str, Any]:
-    try:
-        facts = json.loads(folder.read(name))
-    except SavepointNotFound:
-        raise
-    except ValueError as error:
-        raise CorruptFile(f"the file is damaged: {error}", file=f"{folder.place}/{name}") from error
-    if not isinstance(facts, dict):
-        raise CorruptFile("the file is damaged: it is no JSON object", file=f"{folder.place}/{name}")
-    return facts
+def _missing(folder: Folder, name: str, what: str) -> CorruptFile:
+    return CorruptFile(what, advice=PUT_BACK, file=f"{folder.place}/{name}")

@@ -1,7 +1,8 @@
 """The manifest of a slot: what an engine keeps of its state after a batch, and commits with the batch.
 
     i32 length, JSON        the facts: state directory, epoch, run, batch, slot, attempt, the manifest before, times,
-                            files that became obsolete
+                            files that became obsolete; last a seal: the SHA-256 of what stands before it in the JSON,
+                            and of what follows
     _metadata               of a savepoint with this operator and this subtask alone: its handles name the files
 
 The files lie in the state directory, under names that no other attempt uses. So a manifest that was not committed does
@@ -10,13 +11,16 @@ no harm, and one that was committed can be read by all that reads savepoints. So
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile
+from ...compat.json_files import SEAL, parse_checked
+from ...compat.structuring import structured
+from ...serializers.errors import CorruptFile, shown
 from ..savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from ..savepoint.metadata import SavepointMetadata, read_metadata, write_metadata
 
@@ -98,6 +102,8 @@ class Manifest:
         active_ms: The time of the batch in which each input last had rows, in milliseconds.
         obsolete: The files that earlier batches needed, and this one does not.
         wake_ms: When the slot next has something to do without rows, in milliseconds; None: nothing.
+        digests: The XXH3 digests of 128 bits of its files in the folder of files, in hexadecimal, by name. Files of
+            RocksDB's data have checksums of their own.
     """
 
     directory: str
@@ -113,6 +119,7 @@ class Manifest:
     active_ms: tuple[int, ...]
     obsolete: tuple[Obsolete, ...] = ()
     wake_ms: int | None = None
+    digests: dict[str, str] = attrs.field(factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -150,9 +157,11 @@ class Manifest:
             "active_ms": self.active_ms,
             "obsolete": [[one.batch, one.names] for one in self.obsolete],
             "wake_ms": self.wake_ms,
+            "digests": self.digests,
         }
-        text = json.dumps(facts, separators=(",", ":")).encode()
         metadata = write_metadata(SavepointMetadata.new((self.operator,), self.batch + 1))
+        text = _text(facts)
+        text = _text({**facts, SEAL: _seal(text, metadata)})
         return len(text).to_bytes(_LENGTH_BYTES, "big") + text + metadata
 
     @classmethod
@@ -164,29 +173,60 @@ class Manifest:
             CorruptSavepoint: Its `_metadata` is damaged.
         """
         end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
-        try:
-            facts = json.loads(data[_LENGTH_BYTES:end])
-            version = facts["format"]
-            if version != _FORMAT:
-                raise CorruptFile(
-                    f"the manifest of a slot has format {version}, and this release reads format {_FORMAT}",
-                    advice="use the release that wrote it, or a later one",
-                )
-            (operator,) = read_metadata(data[end:]).operators
-            return cls(
-                facts["directory"],
-                facts["epoch"],
-                facts["run"],
-                facts["batch"],
-                facts["slot"],
-                facts["attempt"],
-                facts["parent"],
-                operator,
-                facts["watermark"],
-                tuple(facts["watermarks"]),
-                tuple(facts["active_ms"]),
-                tuple(Obsolete(batch, tuple(names)) for batch, names in facts["obsolete"]),
-                facts["wake_ms"],
+        said, metadata = parse_checked(data[_LENGTH_BYTES:end]), data[end:]
+        if isinstance(said, dict) and said.get("format", _FORMAT) != _FORMAT:
+            raise CorruptFile(
+                f"the manifest of a slot has format {shown(said['format'])}, and this release reads format {_FORMAT}",
+                advice="use the release that wrote it, or a later one",
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorruptFile(f"the manifest of a slot is damaged: {error}") from error
+        facts: _Facts = structured(_Facts, said, "the manifest of a slot")
+        if facts.seal and facts.seal != _seal(_text({name: said[name] for name in said if name != SEAL}), metadata):
+            raise CorruptFile("the manifest of a slot does not match its seal: it was damaged or altered")
+        operators = read_metadata(metadata).operators
+        if len(operators) != 1:
+            raise CorruptFile(f"the manifest of a slot has {len(operators)} operators, but should have one")
+        return cls(
+            facts.directory,
+            facts.epoch,
+            facts.run,
+            facts.batch,
+            facts.slot,
+            facts.attempt,
+            facts.parent,
+            operators[0],
+            facts.watermark,
+            facts.watermarks,
+            facts.active_ms,
+            tuple(Obsolete(batch, names) for batch, names in facts.obsolete),
+            facts.wake_ms,
+            facts.digests,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class _Facts:
+    """The JSON of a manifest, as it is stored."""
+
+    format: int
+    directory: str
+    epoch: int
+    run: int
+    batch: int
+    slot: int
+    attempt: str
+    parent: str
+    watermark: int
+    watermarks: tuple[int, ...]
+    active_ms: tuple[int, ...]
+    obsolete: tuple[tuple[int, tuple[str, ...]], ...]
+    wake_ms: int | None
+    digests: dict[str, str] = attrs.field(factory=dict)
+    seal: str = ""
+
+
+def _text(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, separators=(",", ":")).encode()
+
+
+def _seal(text: bytes, metadata: bytes) -> str:
+    return hashlib.sha256(text + metadata).hexdigest()

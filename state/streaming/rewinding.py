@@ -23,6 +23,7 @@ from ...serializers.errors import DeclarationError, SavepointNotFound, StateShif
 from ..savepoint.handles import AbsoluteFileHandle
 from ..savepoint.metadata import METADATA, write_metadata
 from ..savepoint.missing_files import require_files
+from ..savepoint.reader import folder_at
 from ..storage.files import Folder
 from ..storage.lineage import LINEAGE
 from ..storage.roots import uri_of
@@ -30,16 +31,20 @@ from ..storage.stores import parted
 from ..storage.target_lock import claimed
 from .claims import query_claimed
 from .commit_log import NOTE, CheckpointNote, last_planned, offsets, write_note
+from .committed import committed_manifests, require_intact
 from .directory import StateDirectory, moved
-from .reading import AttemptsUndecided, Written, committed_batch, committed_manifests
+from .reading import committed_batch
 from .source_offsets import planned_offsets
+from .written import AttemptsUndecided, Written
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..savepoint.metadata import SavepointMetadata
+    from ..savepoint.reader import AllowedRoot
     from .directory import Epoch
+    from .manifest import Manifest
 
 _OF_BATCH = re.compile(r"(?:offsets|commits|state/.+/_metadata/v\d+)/(\d+)")
 _OF_VERSION = re.compile(r"state/\d+/\d+/(?:[^/]+/)?(\d+)(?:_[^./]+)?\.(?:delta|snapshot|zip|changelog)")
@@ -93,6 +98,7 @@ def rewind(
     *,
     to_epoch: int | None = None,
     to_batch: int | None = None,
+    allow_roots: Iterable[AllowedRoot] = (),
 ) -> Rewound:
     """Copy a query as it was after an earlier batch: its state, and how far its sources were read.
 
@@ -106,15 +112,18 @@ def rewind(
         to_epoch: The epoch at whose last batch the copy stands; by default the one before the present one, as it was
             before the last migration or the last change of the number of slots.
         to_batch: Instead of an epoch: the batch.
+        allow_roots: Further folders in which the query's checkpoint, or files of its state, may be.
 
     Raises:
+        UntrustedPlace: The query's checkpoint is in another store than its state.
+        CorruptFile: A file of the state directory or of the checkpoint is missing or damaged.
         SavepointNotFound: The state after that batch, or the offsets, are not there any more; the error says what is.
         DeclarationError: There is no such epoch or batch.
         TargetExists: A new folder is not empty; or the query is running.
         StorageFailed: Something cannot be read or written.
     """
-    directory = StateDirectory.open(Folder.at(state_dir))
-    source, target = Folder.at(directory.checkpoint), Folder.at(checkpoint)
+    directory = StateDirectory.open(folder_at(state_dir, allow_roots))
+    source, target = directory.checkpoint_folder, Folder.at(checkpoint)
     new = StateDirectory(
         Folder.at(new_state_dir),
         uuid.uuid4().hex,
@@ -170,7 +179,7 @@ class _Past:
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
-        self._checkpoint = Folder.at(directory.checkpoint)
+        self._checkpoint = directory.checkpoint_folder
         self.last = committed_batch(directory)
         self._stretches = stretches(Written.in_directory(directory), self.last)
 
@@ -214,7 +223,9 @@ class _Past:
             SavepointNotFound: It is not there any more, or only Spark knows which attempt was committed.
         """
         try:
-            return self._state_after(batch)
+            epoch, metadata, manifests = self._state_after(batch)
+            require_intact(self._directory, manifests)
+            return epoch, metadata
         except AttemptsUndecided:
             raise
         except SavepointNotFound as error:
@@ -224,13 +235,14 @@ class _Past:
                 written=_NOTHING,
             ) from error
 
-    def _state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata]:
+    def _state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata, tuple[Manifest, ...]]:
         for number in (batch - 1, batch) if batch else (batch,):  # Spark reads both when it starts
             offsets(self._checkpoint, number)
         if not self._checkpoint.exists(f"commits/{batch}"):
             raise SavepointNotFound(f"the checkpoint has no commit of batch {batch}")
         stretch = next((one for one in self._stretches if one.first <= batch <= one.last), None)
-        number, manifests = committed_manifests(self._directory, batch)
+        committed = committed_manifests(self._directory, batch)
+        number, manifests = committed.epoch, committed.manifests
         if stretch is None or number != stretch.epoch:
             raise SavepointNotFound("its manifests were deleted")
         epoch = self._directory.epoch(number)
@@ -241,7 +253,7 @@ class _Past:
             raise SavepointNotFound("manifests of some slots were deleted")
         metadata = self._directory.savepoint(manifests, epoch, batch).metadata
         require_files(metadata.streams, self._directory.folder)
-        return epoch, metadata
+        return epoch, metadata, manifests
 
     def _advice(self) -> str:
         """Say which batches there are to go back to."""
@@ -249,8 +261,9 @@ class _Past:
         if not found:
             return "start a new query from a savepoint"
         present = self._stretches[-1]
-        first = next(batch for batch in range(present.first, present.last + 1) if self._has(batch))
-        more = f", and from batch {first} to {present.last}" if first < present.last else ""
+        batches = range(present.first, present.last + 1)
+        first = next((batch for batch in batches if self._has(batch)), present.last)
+        more = f", and from batch {first} to {present.last}" if first < present.last and self._has(present.last) else ""
         return f"there is still: {'; '.join(found)}{more}"
 
     def _has(self, batch: int) -> bool:
@@ -298,7 +311,7 @@ def _copy_state(
     if first.lineage is not None:
         base.write(LINEAGE, first.lineage.to_json())
     base.write(METADATA, write_metadata(moved(metadata, directory.folder, new.folder)))
-    new.begin_epoch(first)
+    new.begin_epoch(attrs.evolve(first, base_sha256=new.digest_of_base(first.base)))
     return len(names), size
 
 

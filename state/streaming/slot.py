@@ -418,7 +418,8 @@ class SlotTask(FunctionSubtask):
         if self._check is not None and self._check.layouts:
             self._backend.migrate_some(MIGRATED_PER_BATCH)
         attempt = uuid.uuid4().hex
-        written = self.write(batch + 1, Commit(folder, attempt), is_checkpoint=True, shared=shared)
+        commit = Commit(folder, attempt)
+        written = self.write(batch + 1, commit, is_checkpoint=True, shared=shared)
         stored = stored_subtask(self, written)
         manifest = Manifest(
             directory,
@@ -433,6 +434,7 @@ class SlotTask(FunctionSubtask):
             self._running.watermarks,
             tuple(self._active_ms),
             wake_ms=self.wake_ms,
+            digests=commit.digests,
         )
         if self._last is not None:
             needed = set(manifest.files())

@@ -156,10 +156,12 @@ class SourceTask(SourceSubtask):
             elements, times = self._elements, self._times
             self._elements, self._times = [], []  # there is room again, when this lock is left
             attempt = uuid.uuid4().hex
-            written = self.write(number, Commit(folder, attempt), is_checkpoint=True)
+            commit = Commit(folder, attempt)
+            written = self.write(number, commit, is_checkpoint=True)
             gate.changed.notify_all()
         stored = stored_subtask(self, written)
-        manifest = Manifest(directory, epoch, run, number, 0, attempt, after.attempt, stored, 0, (), ())
+        of = directory, epoch, run, number, 0, attempt, after.attempt
+        manifest = Manifest(*of, stored, 0, (), (), digests=commit.digests)
         return manifest, elements, times
 
     def _run(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.structuring import structured
 from ...serializers.errors import CorruptFile
 from .commit_log import offsets, source_offsets
 from .manifest import FILES, Manifest
@@ -59,17 +60,23 @@ class SourceOffset:
         Raises:
             CorruptFile: It is damaged.
         """
+        said: _Facts = structured(_Facts, facts, "the offset of a source")
         try:
-            manifest = base64.b64decode(facts["manifest"])
-            return cls(
-                facts["source"],
-                facts["number"],
-                facts["rows"],
-                facts["file"],
-                Manifest.from_bytes(manifest) if manifest else None,
-            )
-        except (KeyError, ValueError, TypeError) as error:
-            raise CorruptFile(f"the offset of a source is damaged: {error!r}") from error
+            manifest = base64.b64decode(said.manifest, validate=True)
+        except ValueError as error:
+            raise CorruptFile(f"the offset of a source is damaged: {error}") from error
+        return cls(said.source, said.number, said.rows, said.file, Manifest.from_bytes(manifest) if manifest else None)
+
+
+@attrs.frozen
+class _Facts:
+    """An offset as the engine keeps it."""
+
+    source: str
+    number: int
+    rows: int
+    file: str
+    manifest: str
 
 
 def planned_offsets(checkpoint: Folder, batch: int) -> list[SourceOffset]:

@@ -13,7 +13,7 @@ from stateshift.spark.streaming.job import StreamJob
 from stateshift.spark.streaming.manifests import committed_manifests
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming import reading
+from stateshift.state.streaming import committed
 from stateshift.state.streaming.directory import StateDirectory
 
 
@@ -37,7 +37,7 @@ def test_what_is_found_is_what_spark_has_committed_and_spark_reads_it(stateshift
 
     opened = Savepoint.open(tmp_path / "state")
     directory = StateDirectory.open(Folder.at(tmp_path / "state"))
-    _, found = reading.committed_manifests(directory, opened.query.batch)
+    found = committed.committed_manifests(directory, opened.query.batch)
     told = committed_manifests(stateshift_spark, Folder.at(tmp_path / "checkpoint"), directory)
     take_savepoint(tmp_path / "state", tmp_path / "savepoint")
     source = register(stateshift_spark).read.format("savepoint").option("operator", "operator")
@@ -45,8 +45,9 @@ def test_what_is_found_is_what_spark_has_committed_and_spark_reads_it(stateshift
         source.option("state", "total").load(str(tmp_path / place)) for place in ("state", "savepoint")
     )
 
+    assert not found.unproven
     assert totals_in(opened) == {"ann": 11, "bob": 2, "cy": 3}
-    assert sorted(one.name for one in found) == sorted(one.name for one in told)
+    assert sorted(one.name for one in found.manifests) == sorted(one.name for one in told)
     assert json.loads(opened.position["offsets"].splitlines()[-1]) == {"logOffset": 1}
     assert len(of_query.collect()) == 3
     assert sorted(map(str, of_query.collect())) == sorted(map(str, of_savepoint.collect()))

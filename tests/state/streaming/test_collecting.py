@@ -14,8 +14,8 @@ from streaming_totals import totals, totals_in, visits
 from stateshift import Savepoint, SavepointNotFound
 from stateshift.state.savepoint.metadata import METADATA, write_metadata
 from stateshift.state.streaming.collecting import collect as collected
+from stateshift.state.streaming.committed import committed_manifests
 from stateshift.state.streaming.holds import held
-from stateshift.state.streaming.reading import committed_manifests
 
 
 def collect(directory, **options):
@@ -36,7 +36,7 @@ def needed(place, directory, batches):
     """The names of the files that the states after some batches are made of."""
     found = set()
     for batch in batches:
-        for manifest in committed_manifests(directory, batch)[1]:
+        for manifest in committed_manifests(directory, batch).manifests:
             found |= {f"manifests/{manifest.name}", *manifest.files()}
     return found & files(place)
 

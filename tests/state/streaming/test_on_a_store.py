@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+import attrs
 import pytest
 from object_store import s3, upload  # noqa: F401 - fixtures
 from streaming_batches import BACKENDS
@@ -13,7 +12,7 @@ from stateshift import Savepoint
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.collecting import collect
-from stateshift.state.streaming.directory import STREAM_FILE, StateDirectory
+from stateshift.state.streaming.directory import StateDirectory
 from stateshift.state.streaming.holds import held, oldest_held
 
 
@@ -26,10 +25,8 @@ def place(tmp_path, upload):  # noqa: F811 - the fixture
     engine.new_process()
     engine = totals(tmp_path / "state", BACKENDS["hashmap"], before=engine, retained=0)
     engine.batch(visits(ann=10))
-    file = tmp_path / "state" / STREAM_FILE
-    facts = json.loads(file.read_text(encoding="utf-8"))
     checkpoint = upload(engine.checkpoint, f"{tmp_path.name}-checkpoint")
-    file.write_text(json.dumps({**facts, "checkpoint": checkpoint}), encoding="utf-8")
+    attrs.evolve(engine.directory, checkpoint=checkpoint).write_facts()
     return upload(tmp_path / "state", f"{tmp_path.name}-state")
 
 

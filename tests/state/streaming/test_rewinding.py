@@ -16,8 +16,8 @@ from stateshift.state.storage.files import Folder
 from stateshift.state.storage.target_lock import claimed
 from stateshift.state.streaming.collecting import collect
 from stateshift.state.streaming.directory import StateDirectory
-from stateshift.state.streaming.reading import Written
 from stateshift.state.streaming.rewinding import Stretch, rewind, stretches
+from stateshift.state.streaming.written import Written
 
 
 def changed(engine, backend, **options):
