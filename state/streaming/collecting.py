@@ -173,9 +173,8 @@ class Needs:
 
     def _told_of_oldest(self) -> Iterator[Manifest]:
         """Yield what the engine has as the state after the oldest batch, if it still has it."""
-        with suppress(SavepointNotFound):
-            told = engine_manifests(self._directory, self.oldest)
-            yield from () if isinstance(told, str) else (one for one, _ in told if one.directory == self._directory.id)
+        told = engine_manifests(self._directory, self.oldest)
+        yield from () if isinstance(told, str) else (one for one, _ in told if one.directory == self._directory.id)
 
     def _offsets(self) -> Iterator[SourceOffset]:
         """Yield the offsets of sources in all batches that are needed, planned ones among them; the oldest first."""

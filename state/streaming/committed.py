@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import CorruptFile, LibraryNotFound, SavepointNotFound, UnsupportedFormat, located
+from ...serializers.errors import CorruptFile, CorruptSavepoint, LibraryNotFound, SavepointNotFound, UnsupportedFormat
 from ..storage.lineage import FileDigest
 from .commit_log import last_committed
 from .directory import RUNS
@@ -49,7 +49,7 @@ def committed_manifests(directory: StateDirectory, batch: int) -> Committed:
 
     Raises:
         CorruptFile: What was committed is not there as it was: a manifest is missing or altered, or a start or an epoch
-            is not recorded any more; or the checkpoint is damaged.
+            is not recorded any more.
         SavepointNotFound: The batch is an earlier one, whose manifests were deleted.
         AttemptsUndecided: The engine was not asked, and two attempts wrote a manifest for a slot.
     """
@@ -86,20 +86,22 @@ def engine_manifests(directory: StateDirectory, batch: int) -> list[tuple[Manife
     Some may be of earlier epochs, or of the directory that this one was copied from.
 
     Raises:
-        SavepointNotFound: A file of the engine's state is not there.
-        CorruptFile, CorruptSavepoint: A file is damaged.
+        UntrustedPlace: The checkpoint is in another store.
+        StorageFailed: Its store does not answer.
     """
     checkpoint = directory.checkpoint_folder
     if not checkpoint.exists("state"):
         return f"the checkpoint {checkpoint} has no state of Spark"
     try:
         found = import_module(_ENGINE, __package__).manifests_after(checkpoint, batch)
-    except (LibraryNotFound, UnsupportedFormat) as error:
-        return f"the state of Spark in {checkpoint} cannot be read: {error.what}"
-    except ModuleNotFoundError as error:
-        return f"the state of Spark in {checkpoint} cannot be read: {error.name} is not installed"
-    with located(file=f"{checkpoint}/state"):
         return [(Manifest.from_bytes(data), data) for data in found]
+    except ModuleNotFoundError as error:  # also a library of an optional extra
+        why = error.what if isinstance(error, LibraryNotFound) else f"{error.name} is not installed"
+    except (CorruptFile, CorruptSavepoint, SavepointNotFound, UnsupportedFormat) as error:
+        # Spark could not go on either, but the state may be sound: it is not withheld.
+        file = f" ({error.where['file']})" if "file" in error.where else ""
+        why = f"{error.what}{file}"
+    return f"the state of Spark in {checkpoint} cannot be read: {why}"
 
 
 def require_intact(directory: StateDirectory, manifests: Iterable[Manifest]) -> None:

@@ -155,3 +155,14 @@ def test_json_that_was_edited_does_not_match_its_seal(query):
     file.write_text(file.read_text(encoding="utf-8").replace('"slots": 3', '"slots": 2'), encoding="utf-8")
     with pytest.raises(CorruptFile, match="does not match its seal"):
         StateDirectory.open(Folder.at(place)).epoch(2)
+
+
+def test_without_the_files_of_spark_names_decide_and_a_line_says_so(run, query):
+    place, contents, _ = query
+    (place.parent / "state-checkpoint/state/0/0/5.snapshot").write_bytes(b"")
+    ran = run("export", place, "--state", "total")
+    assert ran.status == 0
+    assert contents == exported(run, place)[1]
+    assert "not compared with what Spark has committed: the state of Spark in" in ran.stderr
+    checks = run("verify", place, "--json").data["checks"]
+    assert ["unproven"] == [one["status"] for one in checks if one["name"] == "committed"]
