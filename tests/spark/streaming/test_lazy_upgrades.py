@@ -221,7 +221,7 @@ def test_commands_read_the_state_in_the_middle_of_it(midway, tmp_path):
     def ran(*arguments):
         found = CliRunner().invoke(main, [str(one) for one in arguments])
         assert found.exit_code == 0, found.output
-        return found.output
+        return found.stdout
 
     shown = ran("inspect", place)
     lines = map(json.loads, ran("export", place).splitlines())
