@@ -40,14 +40,15 @@ def _path(store: SparkStore) -> tuple[str, ...]:
     """Return the columns that lead to the manifest in the values of a store; (): it is not of this package."""
     if store.family is not None and store.name != VARIABLE:
         return ()
-    schema = store.schema
-    for path in _PATHS if schema is not None else ():
-        of = schema.value if schema is not None else None
-        for name in path:
-            of = next((field.type for field in of.fields if field.name == name), None) if of is not None else None
-        if of is not None and of.word == "binary":
-            return path
-    return ()
+    return next((path for path in _PATHS if _word(store, path) == "binary"), ())
+
+
+def _word(store: SparkStore, path: tuple[str, ...]) -> str:
+    """Return the type of a column in the values of a store, as Spark calls it; "": there is no such column."""
+    of = None if store.schema is None else store.schema.value
+    for name in path:
+        of = None if of is None else next((field.type for field in of.fields if field.name == name), None)
+    return "" if of is None else of.word
 
 
 def _stored(store: SparkStore, path: tuple[str, ...]) -> list[bytes]:

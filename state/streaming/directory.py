@@ -6,11 +6,12 @@
                                 and what the migrations before it did
     bases/N/_metadata           the savepoint that epoch N began with; N-was before its migration, N-left in the middle
     runs/TOKEN.json             one start of the query: its number, its epoch, what was committed before
-    manifests/NAME              the manifests of all attempts; `reading` chooses those that hold
+    manifests/NAME              the manifests of all attempts; `committed` says which hold
     files/NAME, shared/UUID     the files that manifests name: of one batch alone, and of several
     holds/ID.json               a batch whose files are not deleted, because they are being copied
 
-Names of files are unique for each attempt, so nothing is overwritten, and what a dead attempt wrote does no harm.
+JSON has a seal (`stored_json`). Names of files are unique for each attempt, so nothing is overwritten, and what a dead
+attempt wrote does no harm.
 Source: notes on Spark, section 2.
 """
 

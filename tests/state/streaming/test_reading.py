@@ -158,11 +158,11 @@ STEPS = st.lists(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=25)
-@given(steps=STEPS)
-def test_whatever_dies_the_state_is_that_of_the_committed_batches(steps, tmp_path_factory):
+@given(steps=STEPS, as_spark=st.booleans())
+def test_whatever_dies_the_state_is_that_of_the_committed_batches(steps, as_spark, tmp_path_factory):
     place = tmp_path_factory.mktemp("query") / "state"
     close_slots()
-    engine, expected = totals(place, BACKENDS["hashmap"], slots=2), {}
+    engine, expected = totals(place, BACKENDS["hashmap"], slots=2, as_spark=as_spark), {}
     may_be_unknown = False
     for what, number in steps:
         user, amount = "abcdefghij"[number], number + 1
@@ -173,7 +173,7 @@ def test_whatever_dies_the_state_is_that_of_the_committed_batches(steps, tmp_pat
         elif what == "dies":  # a batch, and the driver with it
             engine.batch(visits(**{user: amount}), commits=False)
             engine.new_process()
-            engine = totals(place, BACKENDS["hashmap"], before=engine)
+            engine = totals(place, BACKENDS["hashmap"], before=engine, as_spark=as_spark)
             may_be_unknown = False
         elif what == "retried":
             engine.batch(visits(**{user: amount}), commits=False)
@@ -183,7 +183,7 @@ def test_whatever_dies_the_state_is_that_of_the_committed_batches(steps, tmp_pat
             may_be_unknown = True
         elif what == "restart":
             engine.new_process()
-            engine = totals(place, BACKENDS["hashmap"], before=engine)
+            engine = totals(place, BACKENDS["hashmap"], before=engine, as_spark=as_spark)
             may_be_unknown = False
         else:
             engine.new_process()
@@ -193,6 +193,7 @@ def test_whatever_dies_the_state_is_that_of_the_committed_batches(steps, tmp_pat
         found = totals_in(Savepoint.open(place))
     except AttemptsUndecided:
         assert may_be_unknown
+        assert not as_spark
     else:
         assert found == expected
 
