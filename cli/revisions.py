@@ -276,7 +276,7 @@ def revisions_against(text: str, kept: History, project: Project) -> list[Revisi
     if is_history(place, folder):
         require_revisions(kept, place, named_by="--against")
         kept.require_one_head()
-        return judged(kept.revisions)
+        return judged(kept.revisions, through_merge=True)
     if project.names_history:
         require_revisions(kept, folder, named_by="pyproject.toml")
     if is_there(place) or ":" in text:
@@ -293,6 +293,5 @@ def revisions_against(text: str, kept: History, project: Project) -> list[Revisi
                 f"revisions in {folder}: {names}"
             ) from error
     require_kept(at_reference, kept, text, folder)
-    at_reference.require_one_head()
     known = {revision.id for revision in at_reference.revisions}
     return judged(revision for revision in kept.revisions if revision.id in known)

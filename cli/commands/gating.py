@@ -169,7 +169,7 @@ def hold_against(
 
 
 def _edited(history: list[Revision], edits: Edits) -> list[Revision]:
-    """Return the revisions with the edits applied; revisions before the last one may lack some of the names."""
+    """Return the revisions with the edits applied; revisions other than the last one may lack some of the names."""
     if not edits or not history:
         return history
     *earlier, last = history

@@ -158,7 +158,7 @@ def failure_text(failure: Failure) -> str:
 def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
     """Return the changes of a state other than failures: each a sentence, and the findings behind it."""
     failed = {(one.direction, finding.path, finding.rule) for one in state.failures for finding in one.against}
-    lines = []
+    lines: dict[tuple[str, tuple[Finding, ...]], None] = {}  # changes since several revisions may be equal
     for change in state.changes:
         direction = Direction.of(is_back=change.is_back)
         findings = tuple(one for one in change.told if (direction, one.path, one.rule) not in failed)
@@ -166,10 +166,10 @@ def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
         if change.decision is Decision.REFUSE or (not findings and change.told):
             continue  # all of it is reported as failures
         if not change.is_back and (findings or change.decision is Decision.MIGRATE):
-            lines.append((f"{_BECOMES[change.decision]}{allowed}", findings))
+            lines[f"{_BECOMES[change.decision]}{allowed}", findings] = None
         elif change.is_back and findings:
-            lines.append((f"{_WAYS_BACK[change.decision]}{allowed}", findings))
-    return lines
+            lines[f"{_WAYS_BACK[change.decision]}{allowed}", findings] = None
+    return list(lines)
 
 
 def accepted(report: GateReport) -> list[str]:

@@ -250,9 +250,22 @@ class History:
         return RecordedRevision(name, parents, message, created, digest(description), notes, lambda: description)
 
 
-def judged(revisions: Iterable[RecordedRevision]) -> list[Revision]:
-    """Return the revisions in the form that `judge` takes."""
-    return [Revision(revision.name, revision.describe, revision.sha256) for revision in revisions]
+def judged(revisions: Iterable[RecordedRevision], *, through_merge: bool = False) -> list[Revision]:
+    """Return the revisions in the form that `judge` takes: a job follows all heads among them.
+
+    Args:
+        revisions: The revisions, each after its parents.
+        through_merge: Whether it also follows what a head has merged. With several heads, a job is judged by its own
+            history only once it is recorded, which is what merges them.
+    """
+    found = tuple(revisions)
+    followed = {parent for revision in found for parent in revision.parents}
+    last = {revision.id for revision in found if revision.id not in followed}
+    if through_merge:
+        last |= {
+            one for revision in found if revision.id in last for one in revision.parents if len(revision.parents) > 1
+        }
+    return [Revision(one.name, one.describe, one.sha256, one.id in last) for one in found]
 
 
 def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iterator[str]:

@@ -135,11 +135,13 @@ class Revision:
         name: The name for people: `0003`, a savepoint's path, a git reference.
         description: The declared types, or a function that reads them on demand.
         sha256: The digest of the description, if it is known.
+        is_last: Whether the next version follows it: the last one always is, and others are if branches were merged.
     """
 
     name: str
     _given: JobDescription | Callable[[], JobDescription] = attrs.field(alias="description", repr=False)
     sha256: str = ""
+    is_last: bool = False
 
     @property
     def description(self) -> JobDescription:
@@ -288,7 +290,7 @@ def judge(
         today: The date that decides which overrides have expired.
         overrides: The failures that are accepted.
         strict: Whether a required migration is a failure, too.
-        guard: Also refuses losses since the last revision (STATE-9, and the flags of findings), and adds the changes
+        guard: Also refuses losses since each last revision (STATE-9, and the flags of findings), and adds the changes
             since then to the result. Without it, only verdicts count, as with schema registries (CI-3).
 
     Raises:
@@ -299,7 +301,7 @@ def judge(
     places: dict[tuple[str, str], _Found] = {place: _Found() for place in _places(candidate)}
     candidate, known = with_shared_parts(candidate), Memo[tuple[Any, ...], Any]()
     for revision in reversed(history):
-        is_last = revision is history[-1]
+        is_last = revision.is_last or revision is history[-1]
         directions = [one for one in Direction if _is_asked(levels, one, guard, is_last=is_last)]
         if not directions:
             continue
