@@ -17,6 +17,7 @@ from .description import JobDescription, StateKind
 from .extraction import unlike_flinks
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
+from .lazy_tables import with_tables, without_skipped
 from .memo import Memo
 from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy
@@ -80,6 +81,7 @@ def check(
             raise DeclarationError(
                 f"{shown(side)} is not a description", advice="call check(savepoint.describe(), job.describe())"
             )
+    new = with_tables(old, new)
     theirs = {operator.operator_id: operator for operator in new.operators}
     if old.operators and (theirs or new.is_probe) and not theirs.keys() & {was.operator_id for was in old.operators}:
         raise _nothing_in_common(old, new)
@@ -206,6 +208,7 @@ class _Matched:
                 (self._known_state(old, new, key) for old, new in pairs),
                 key=lambda state: (state.name, state.kind),
             )
+            states = list(without_skipped(states, is_rekeyed=key is not None and key.reader is not None))
         report = OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
             self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,

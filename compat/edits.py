@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
+from .lazy_tables import number_of, state_in, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,27 +63,29 @@ class Edits:
         """
         operators = list(stored.operators)
         for name in self.drop:
-            index, state = find_state(operators, name)
-            operators[index] = _replaced(operators[index], state, attrs.evolve(state, is_dropped=True))
+            index, tables = _find_tables(operators, name)
+            for state in tables:
+                operators[index] = _replaced(operators[index], state, attrs.evolve(state, is_dropped=True))
         for name in self.convert:
             _mark_unconverted(operators, name)
         for name, new_name in self.rename_states:
-            index, state = find_state(operators, name)
+            index, tables = _find_tables(operators, name)
             taken = [
                 other
                 for other in operators[index].states
-                if (other.name, other.kind.scope) == (new_name, state.kind.scope)
+                if (state_in(other.name), other.kind.scope) == (new_name, tables[0].kind.scope)
             ]
             if taken or not new_name:
                 raise DeclarationError(
-                    f"the state {state.name!r} cannot be renamed to {new_name!r}: the operator already has a state of "
-                    "that name",
+                    f"the state {state_in(tables[0].name)!r} cannot be renamed to {new_name!r}: the operator already"
+                    " has a state of that name",
                     advice="choose a free name, or drop the other state",
                     written=_NOTHING_WRITTEN,
                     operator=_title(operators[index]),
                 )
-            renamed = attrs.evolve(state, name=new_name, stored_name=state.name)
-            operators[index] = _replaced(operators[index], state, renamed)
+            for state in tables:
+                renamed = attrs.evolve(state, name=table_of(new_name, state.name), stored_name=state.name)
+                operators[index] = _replaced(operators[index], state, renamed)
         for name, identity in self.rename_operators:
             index = _find_operator(operators, name)
             if any(identity.operator_id == operator.operator_id for operator in operators):
@@ -116,9 +119,10 @@ def _mark_unconverted(operators: list[OperatorDescription], name: str) -> None:
         if key is not None:
             operators[index] = attrs.evolve(operators[index], key=attrs.evolve(key, is_unconverted=True))
         return
-    index, state = find_state(operators, name)
-    value = attrs.evolve(state.value, is_unconverted=True)
-    operators[index] = _replaced(operators[index], state, attrs.evolve(state, value=value))
+    index, tables = _find_tables(operators, name)
+    for state in tables:
+        value = attrs.evolve(state.value, is_unconverted=True)
+        operators[index] = _replaced(operators[index], state, attrs.evolve(state, value=value))
 
 
 def _title(operator: OperatorDescription) -> str:
@@ -134,7 +138,18 @@ def _find_operator(operators: list[OperatorDescription], name: str) -> int:
 
 
 def find_state(operators: Sequence[OperatorDescription], name: str) -> tuple[int, StateDescription]:
-    """Return the index of the operator and the state with a name, `STATE` or `UID/STATE`.
+    """Return the index of the operator and the state with a name, `STATE` or `UID/STATE`; its first table, if several.
+
+    Raises:
+        StateNotFound: No state has the name.
+        DeclarationError: Several states have it.
+    """
+    index, tables = _find_tables(operators, name)
+    return index, tables[0]
+
+
+def _find_tables(operators: Sequence[OperatorDescription], name: str) -> tuple[int, list[StateDescription]]:
+    """Return the index of the operator and all tables of the state with a name: one, unless it is migrated lazily.
 
     Raises:
         StateNotFound: No state has the name.
@@ -144,17 +159,18 @@ def find_state(operators: Sequence[OperatorDescription], name: str) -> tuple[int
         (index, state)
         for index, operator in enumerate(operators)
         for state in operator.states
-        if name in {state.name, f"{operator.uid}/{state.name}", f"{operator.operator_id}/{state.name}"}
+        if name in {f"{title}{state_in(state.name)}" for title in ("", f"{operator.uid}/", f"{operator.operator_id}/")}
     ]
     if not found:
-        names = ", ".join(f"{_title(operator)}/{state.name}" for operator in operators for state in operator.states)
+        titles = (f"{_title(operator)}/{state_in(state.name)}" for operator in operators for state in operator.states)
+        names = ", ".join(dict.fromkeys(titles))
         raise StateNotFound(f"there is no state {name!r}; there are: {names or 'none'}", written=_NOTHING_WRITTEN)
-    if len(found) > 1:
+    if len({(index, state.kind.scope) for index, state in found}) > 1:
         places = ", ".join(f"{_title(operators[index])}/{state.name} ({state.kind})" for index, state in found)
         raise DeclarationError(
             f"several states are called {name!r}: {places}", advice="write UID/STATE", written=_NOTHING_WRITTEN
         )
-    return found[0]
+    return found[0][0], sorted((state for _, state in found), key=lambda state: number_of(state.name))
 
 
 def _replaced(operator: OperatorDescription, old: StateDescription, new: StateDescription) -> OperatorDescription:

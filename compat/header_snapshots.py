@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.containers.ttl_aware import LazyMigrationSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ def labels_after(
         namespace: The new side's answer about the namespace; None if it was not compared.
         parts: The parts of an entry; for broadcast state, the key comes first.
     """
-    labels = attrs.evolve(Labels.of(old), value=label_after(values, old.value, new.value))
+    value = label_after(values, old.value, new.value)
+    if isinstance(old.value.snapshot, LazyMigrationSnapshot) and not isinstance(value, LazyMigrationSnapshot):
+        value = LazyMigrationSnapshot(value)  # Flink must not take a table for a state that nobody asks for
+    labels = attrs.evolve(Labels.of(old), value=value)
     if namespace is not None and old.namespace is not None and new.namespace is not None:
         labels = attrs.evolve(labels, namespace=label_after(namespace, old.namespace, new.namespace))
     if old.key is not None and new.key is not None and parts:

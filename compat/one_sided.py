@@ -13,6 +13,7 @@ import attrs
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
 from ..serializers.escaping import shell_word
 from .description import StateKind
+from .lazy_tables import state_in, whole
 from .report import Status
 
 if TYPE_CHECKING:
@@ -43,14 +44,14 @@ def with_likely_names(reports: Sequence[OperatorReport], policy: Policy) -> list
 
 def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], policy: Policy) -> OperatorReport:
     if report.status is not Status.NEW:
-        left = Candidates.of(one.was for one in report.states if _is_left(one) and one.was is not None)
+        left = Candidates.of(whole(one.was for one in report.states if _is_left(one) and one.was is not None))
         return attrs.evolve(
             report, states=tuple(_with_likely_name(state, report, left, policy) for state in report.states)
         )
     stored = _stored_under_another_uid(report, reports)
     if stored is None or not report.uid:
         return report
-    names = {state.name for state in stored.states}
+    names = {state_in(state.name) for state in stored.states}
     title = stored.title
     way = f"if it is that operator: --rename-uid {shell_word(f'{title}={report.uid}')}"
     reason = (
@@ -93,7 +94,7 @@ def _is_left(state: StateReport) -> bool:
 
 def sharing_states(names: set[str], operators: Iterable[Operator]) -> list[Operator]:
     """Return the operators that have states of these names: each may be the same operator with another uid."""
-    return [one for one in operators if names & {state.name for state in one.states}]
+    return [one for one in operators if names & {state_in(state.name) for state in one.states}]
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ from ..serializers.errors import DeclarationError, StateNotFound
 from ..serializers.escaping import shell_word
 from .description import StateKind, function_name
 from .edits import find_state
+from .lazy_tables import state_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +138,7 @@ class Repartition:
         found = {}
         for name, merge in self.merge:
             index, state = find_state(stored.operators, name)
-            found[stored.operators[index].operator_id, state.name] = merge
+            found[stored.operators[index].operator_id, state_in(state.name)] = merge
         return found
 
 

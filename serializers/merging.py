@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from .containers.ttl_aware import LazyMigrationSnapshot
 from .records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from .snapshot import CompositeTypeSerializerSnapshot, snapshot_to_bytes
 
@@ -29,11 +30,21 @@ def merge_snapshots(
     """Return one snapshot for the values of both; None if they differ in more than the subclasses that were met."""
     if one is other or snapshot_to_bytes(one) == snapshot_to_bytes(other):
         return one
+    if isinstance(one, LazyMigrationSnapshot) and isinstance(other, LazyMigrationSnapshot):
+        return _merged_tables(one, other)
     if isinstance(one, PojoSerializerSnapshot) and isinstance(other, PojoSerializerSnapshot):
         return _merged_pojo(one, other)
     if isinstance(one, CompositeTypeSerializerSnapshot) and type(one) is type(other):
         return _merged_composite(one, other)
     return None
+
+
+def _merged_tables(one: LazyMigrationSnapshot, other: LazyMigrationSnapshot) -> LazyMigrationSnapshot | None:
+    """Merge the descriptions of one table; what code declares is known if both sides know it."""
+    inner = None if one.inner is None or other.inner is None else merge_snapshots(one.inner, other.inner)
+    if inner is None:
+        return None
+    return LazyMigrationSnapshot(inner, one.declared if one.declared == other.declared else "")
 
 
 def _merged_composite(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from ...compat.lazy_tables import state_in, versions_of
 from ...compat.structuring import fields_of
 from ...serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
 from ...serializers.escaping import json_text
 from ...serializers.wording import many
-from ...state.backends.lazy_names import state_in, versions_of
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import print_json, print_notice, write_text

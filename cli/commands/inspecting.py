@@ -82,7 +82,7 @@ def _look_at(savepoint: str, operator_name: str | None, state_name: str | None, 
     Raises:
         StateNotFound: No operator or state has the name.
     """
-    from ...state.backends.lazy_names import state_in
+    from ...compat.lazy_tables import state_in
     from ..inspect_data import Inspected, OperatorView
 
     opened = open_savepoint(savepoint)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..errors import OldReaderUnavailable
+from ..errors import CorruptSavepoint, OldReaderUnavailable
 from ..registry import register_snapshot
 from ..snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
 
@@ -69,22 +69,40 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 class LazyMigrationSnapshot(TtlAwareSerializerSnapshot):
     """Marks values that are outside of the table of their state while that is migrated lazily; Flink refuses them.
 
-        SNAP
+        SNAP; in version 2 then i32 length, and what code declares beyond the snapshot, as JSON in UTF-8
 
     Attributes:
         inner: The snapshot that describes the bytes.
+        declared: Facts as JSON, by which the migration can be finished without its code; "": they are not known.
     """
 
     snapshot_id: ClassVar[str] = "stateshift/lazy-migration"
 
     has_ttl: bool = attrs.field(default=False, init=False)
     inner: TypeSerializerConfigSnapshot[Any] | None = None
+    declared: str = ""
+
+    def get_version(self) -> int:
+        return 2 if self.declared else 1
+
+    def get_compatible_versions(self) -> tuple[int, ...]:
+        return (1, 2)
 
     def write(self, target: DataOutputView) -> None:
         write_versioned_snapshot(target, self._wrapped())
+        if self.declared:
+            data = self.declared.encode()
+            target.write_int(len(data))
+            target.write(data)
 
     def read(self, source: DataInputView) -> None:
         self.inner = read_versioned_snapshot(source)
+        if self.get_read_version() > 1:
+            start = source.position
+            try:
+                self.declared = source.read_fully(source.read_size("bytes of declared facts")).decode()
+            except UnicodeDecodeError as error:
+                raise CorruptSavepoint("declared facts are not UTF-8", offset=start) from error
 
 
 def judged_within(

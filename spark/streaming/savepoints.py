@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError
-from ...state.backends.lazy_names import state_in
 from ...state.savepoint.reader import Savepoint, folder_at
 from ...state.streaming.directory import StateDirectory
 from ...state.streaming.holds import held

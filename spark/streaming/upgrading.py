@@ -12,12 +12,11 @@ from ...compat.check import check
 from ...compat.description import JobDescription, OperatorDescription
 from ...compat.edits import Edits
 from ...compat.gate.recording import digest, from_json, to_json
+from ...compat.lazy_tables import state_in
 from ...compat.policy import Policy
 from ...serializers.compatibility import Decision, Flag, Verdict
 from ...serializers.errors import DeclarationError, StateShiftError, cause_text
 from ...state.backends.heap.backend import HashMapStateBackend
-from ...state.backends.lazy_forms import Layout, with_tables
-from ...state.backends.lazy_names import state_in
 from ...state.backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
 from ...state.job import Operator
 from ...state.savepoint.metadata import METADATA, write_metadata
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from ...state.backends.lazy_forms import Layout
     from ...state.migration.options import MigrationOptions
     from ...state.streaming.directory import StateDirectory
     from .job import StreamJob
@@ -107,7 +107,7 @@ class Judgement:
         found: list[OperatorDescription] = []
         specs: list[OperatorSpec | SourceSpec] = [*job.operators.values(), *job.sources.values()]
         for spec in specs:
-            found += map(_without_tables, self._judged(before, spec))
+            found += self._judged(before, spec)
         self._wanted = JobDescription(_QUERY, tuple(found))
 
     @property
@@ -131,9 +131,9 @@ class Judgement:
         """
         steps = []
         if self._left and (self._is_migrated or self.lazy != self._epoch.lazy):
-            steps.append((with_tables(self._stored, self._lazy_before), RESTORING))
+            steps.append((self._lazy_before, RESTORING))
         if self._is_migrated:
-            steps.append((with_tables(self._stored, self._wanted), self.options))
+            steps.append((self._wanted, self.options))
         return steps
 
     @cached_property
@@ -146,7 +146,7 @@ class Judgement:
         """The tables that a lazy migration has left in an old form, by operator id and name."""
         if not self._epoch.types:
             return set()
-        report = check(self._stored, with_tables(self._stored, self._lazy_before), target=RESTORING.restore_target)
+        report = check(self._stored, self._lazy_before, target=RESTORING.restore_target)
         return {
             (operator.operator_id, state.was.name)
             for operator, state in report.states()
@@ -211,7 +211,7 @@ class Judgement:
 
     def _is_same(self, operators: tuple[OperatorDescription, ...]) -> bool:
         """Whether an operator has the types to which state is being migrated lazily."""
-        new = JobDescription(_QUERY, tuple(map(_without_tables, operators)))
+        new = JobDescription(_QUERY, operators)
         ids = {one.operator_id for one in operators}
         before = [one for one in self._lazy_before.operators if one.operator_id in ids]
         return digest(attrs.evolve(self._lazy_before, operators=tuple(before))) == digest(new)
@@ -325,12 +325,6 @@ def _history(directory: StateDirectory, name: str) -> tuple[dict[str, Any], ...]
     roots = [directory.folder.place, *directory.folder.roots]
     lineage = Savepoint.open(directory.base(name).place, allow_roots=roots).lineage
     return () if lineage is None else lineage.migrations
-
-
-def _without_tables(operator: OperatorDescription) -> OperatorDescription:
-    """Return an operator with its states, and without their further tables."""
-    states = (state for state in operator.states if state_in(state.name) == state.name)
-    return attrs.evolve(operator, states=tuple(states))
 
 
 def _presents(layouts: Mapping[str, Layout]) -> dict[str, str]:

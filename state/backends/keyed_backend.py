@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
+from ...compat.lazy_tables import tables_of
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.timers import TimerSerializer
-from .lazy_names import tables_of
 from .state_types import with_serializers
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.lazy_tables import free_table, number_of, state_in
 from ...serializers.containers.ttl_aware import LazyMigrationSnapshot, without_ttl_awareness
 from ...serializers.errors import located
 from ...serializers.snapshot import snapshot_to_bytes
@@ -29,12 +30,10 @@ from ..migration.block_rewriter import BlockRewriter
 from ..savepoint.blocks import Block
 from ..savepoint.meta_info import VALUE_SERIALIZER
 from ..transcode.choice import ExecutorName
-from .lazy_names import free_table, number_of, state_in, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...compat.description import JobDescription
     from ...compat.plan import StatePlan
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..rocksdb.database import Items
@@ -42,41 +41,20 @@ if TYPE_CHECKING:
 
 
 def old_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> list[str]:
-    """Return the tables that had an old form when a checkpoint was written, as far as it can be seen.
-
-    The present table is the one with the state's name, if that has the form of another one; else the last one.
+    """Return the tables that had an old form when a checkpoint was written: not that of the largest number.
 
     Args:
         tables: The snapshots of all tables of a state, by name.
     """
     forms = {name: snapshot_to_bytes(without_ttl_awareness(found)) for name, found in tables.items()}
-    own = min(tables, key=number_of)
-    is_free = number_of(own) == 0 and list(forms.values()).count(forms[own]) > 1
-    present = own if is_free else max(tables, key=number_of)
+    present = max(tables, key=number_of)
     return [name for name, form in forms.items() if form != forms[present]]
 
 
-def marked(info: StateMetaInfo, table: str) -> StateMetaInfo:
-    """Return the description of a state for a table with another name than the state's."""
-    marked_info = info.with_snapshots(**{VALUE_SERIALIZER: LazyMigrationSnapshot(info.value)})
+def marked(info: StateMetaInfo, table: str, declared: str) -> StateMetaInfo:
+    """Return the description of a state for a table with another name than the state's, and what code declares."""
+    marked_info = info.with_snapshots(**{VALUE_SERIALIZER: LazyMigrationSnapshot(info.value, declared)})
     return attrs.evolve(marked_info, name=table)
-
-
-def with_tables(old: JobDescription, new: JobDescription) -> JobDescription:
-    """Return the new side of a check with all tables of its states, so that each of them is judged and migrated."""
-    stored = {operator.operator_id: [state.name for state in operator.states] for operator in old.operators}
-    operators = []
-    for operator in new.operators:
-        names = stored.get(operator.operator_id, ())
-        further = [
-            attrs.evolve(state, name=name)
-            for state in operator.states
-            if state.kind.is_keyed
-            for name in tables_of(state.name, names)
-            if name != state.name
-        ]
-        operators.append(attrs.evolve(operator, states=(*operator.states, *further)))
-    return attrs.evolve(new, operators=tuple(operators))
 
 
 @attrs.frozen
@@ -86,27 +64,36 @@ class Layout:
     Attributes:
         present: The name of the table that is written.
         plans: How the values in the other tables get into its form, by their names; None: they have it.
+        declared: What the code of the program declares of its form, for the note in it; "": it is noted elsewhere.
     """
 
     present: str
     plans: Mapping[str, StatePlan | None]
+    declared: str = ""
 
     @classmethod
-    def of(cls, state: str, plans: Mapping[str, StatePlan | None], present: str = "") -> Layout | None:
+    def of(
+        cls, state: str, plans: Mapping[str, StatePlan | None], present: str = "", declared: str = ""
+    ) -> Layout | None:
         """Return the layout of a state; None where it has one table, as it should be.
+
+        The state's own name is free again only when all values have one form: else the present table is the one with
+        the largest number.
 
         Args:
             state: The name of the state.
             plans: The plans of all stored tables of the state, by name; None: the values have the present form.
             present: The present table in all subtasks, if that was decided from what they all stored.
+            declared: As the attribute.
         """
         alike = [name for name, plan in plans.items() if plan is None]
         if state in alike:
             present = state
         elif not present or plans.get(present) is not None:
-            present = next(iter(alike), free_table(state, plans)) if state in plans else state
+            is_free = state not in plans and len(alike) == len(plans)
+            present = state if is_free else next(iter(alike), free_table(state, plans))
         others = {name: plan for name, plan in plans.items() if name != present}
-        return cls(present, others) if others or present != state else None
+        return cls(present, others, declared) if others or present != state else None
 
 
 class OldForm:

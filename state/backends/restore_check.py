@@ -18,6 +18,7 @@ from ...compat.check import check
 from ...compat.description import JobDescription, OperatorDescription, SerializerDescription, StateKind
 from ...compat.done_once import ROW
 from ...compat.explain import text_lines
+from ...compat.lazy_tables import declared_text, former_types, skips_types, state_in, tables_of
 from ...compat.memo import Memo
 from ...compat.planner import plan
 from ...compat.reference_time import now
@@ -26,8 +27,7 @@ from ...compat.targets import Target
 from ...serializers.compatibility import Decision
 from ...serializers.errors import IncompatibleState
 from ..migration.options import MigrationOptions
-from .lazy_forms import Layout, with_tables
-from .lazy_names import state_in, tables_of
+from .lazy_forms import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,12 +48,13 @@ class RestoreRefused(IncompatibleState):
     Args:
         report: The report of the check.
         not_lazy: Why states cannot be migrated lazily, although they are to be, by name.
+        left: As the attribute of `RestoreCheck`.
 
     Attributes:
         report: The report, with the decision: `migrate` or `refuse`.
     """
 
-    def __init__(self, report: CheckReport, not_lazy: dict[str, str] | None = None) -> None:
+    def __init__(self, report: CheckReport, not_lazy: dict[str, str] | None = None, left: Collection[str] = ()) -> None:
         can_migrate = report.decision is Decision.MIGRATE
         lines = [f"  {name} cannot be migrated lazily: {reason}" for name, reason in (not_lazy or {}).items()]
         super().__init__(
@@ -63,6 +64,8 @@ class RestoreRefused(IncompatibleState):
             advice="restore with migrate=True, which writes a migrated savepoint beside it; or run `stateshift migrate`"
             " with the new job, and restore from its target"
             if can_migrate
+            else "restore with migrate=True: what is left first gets the types of the lazy migration that is not over"
+            if left
             else "change the types in one of the ways above, and restore again",
             written="Nothing was changed.",
         )
@@ -82,6 +85,7 @@ class RestoreCheck:
 
     Attributes:
         layouts: The tables of the states that have several, or get them, because they are migrated lazily.
+        left: The states that have other types in the program than those to which they are being migrated lazily.
     """
 
     def __init__(
@@ -95,7 +99,8 @@ class RestoreCheck:
     ) -> None:
         self._options, self._lazy, self._now = options, lazy, options.reference_time or now()
         self._program = program
-        self._old = options.edits.apply(JobDescription(origin, (stored,)))
+        self._unedited = JobDescription(origin, (stored,))
+        self._old = options.edits.apply(self._unedited)
         (self._stored,) = self._old.operators
         self._key = None if key is None else SerializerDescription.of(key)
         self._states: dict[tuple[str, str], StateDescription] = {}
@@ -103,6 +108,7 @@ class RestoreCheck:
         self._is_over = False
         self._known: Memo[tuple[Any, ...], Any] = Memo()
         self.layouts: dict[str, Layout] = {}
+        self.left: set[str] = set()
         self._plans: dict[str, StatePlan | None] = {}
 
     @property
@@ -116,7 +122,12 @@ class RestoreCheck:
     @property
     def job(self) -> JobDescription:
         """The new side: the operator with the states that were registered so far."""
-        return with_tables(self._old, self._job(*self._states.values()))
+        return self._job(*self._states.values())
+
+    @property
+    def former_job(self) -> JobDescription:
+        """The types to which states are being migrated lazily, as the job that finishes that."""
+        return former_types(self._unedited)
 
     @property
     def lazy_states(self) -> list[str]:
@@ -134,19 +145,25 @@ class RestoreCheck:
         self._states[state.kind.scope, state.name] = state
         tables = tables_of(state.name, [old.name for old in self._stored.states]) if state.kind.is_keyed else []
         taken, reports = state, [self._judged(state, name) for name in tables or [state.name]]
-        for report in reports:
-            taken = _as_stored(taken, _of_state(report))
+        named = list(zip(tables or [state.name], reports, strict=True))
+        for name, report in named:
+            taken = _as_stored(taken, _of_state(report, name))
         if len(reports) > 1 and taken is not state:  # one table decides how, and the others follow
-            reports = [self._judged(taken, name) for name in tables]
-        worst = max(reports, key=lambda report: _BY_DECISION.index(report.decision))
-        if all(self._is_readable(report, taken) for report in reports):
-            present = self._lazy.get(state.name, "") if isinstance(self._lazy, Mapping) else ""
-            layout = Layout.of(state.name, {name: self._plans[name] for name in tables}, present) if tables else None
+            named = [(name, self._judged(taken, name)) for name in tables]
+        worst = max((report for _, report in named), key=lambda report: _BY_DECISION.index(report.decision))
+        if skips_types([_of_state(report, name) for name, report in named], goes_on=True):
+            self.left.add(state.name)
+        elif all(self._is_readable(_of_state(report, name), report, taken) for name, report in named):
+            present, declared = "", declared_text(state.value)
+            if isinstance(self._lazy, Mapping):  # of a query, which records its types itself
+                present, declared = self._lazy.get(state.name, ""), ""
+            plans = {name: self._plans[name] for name in tables}
+            layout = Layout.of(state.name, plans, present, declared) if tables else None
             if layout is not None:
                 self.layouts[state.name] = layout
             return taken
         if self._is_over:
-            raise RestoreRefused(worst, self._not_lazy)
+            raise RestoreRefused(worst, self._not_lazy, self.left)
         return None
 
     def has_stored(self, name: str) -> bool:
@@ -168,14 +185,13 @@ class RestoreCheck:
         keys = [operator.key.decision for operator in report.operators if operator.key is not None]
         states = [state.decision for _, state in report.states() if not self._is_lazy(state)]
         if worst_decision([*keys, *states]) is not Decision.START:
-            raise RestoreRefused(report, self._not_lazy)
+            raise RestoreRefused(report, self._not_lazy, self.left)
 
     def _is_lazy(self, state: StateReport) -> bool:
         return state.kind.is_keyed and state_in(state.name) in self.layouts
 
-    def _is_readable(self, report: CheckReport, taken: StateDescription) -> bool:
+    def _is_readable(self, state: StateReport, report: CheckReport, taken: StateDescription) -> bool:
         """Whether the values of a table can be read as they are, or lazily; the plan is then kept."""
-        state = _of_state(report)
         name = state_in(state.name)
         if report.decision is Decision.START:
             self._plans[state.name] = None
@@ -195,7 +211,7 @@ class RestoreCheck:
     def _judged(self, state: StateDescription, table: str) -> CheckReport:
         alone = tuple(old for old in self._stored.states if old.name == table)
         old = attrs.evolve(self._old, operators=(attrs.evolve(self._stored, states=alone),))
-        return self._checked(old, self._job(attrs.evolve(state, name=table)))
+        return self._checked(old, self._job(state))
 
     def _job(self, *states: StateDescription) -> JobDescription:
         stored = self._stored
@@ -210,9 +226,9 @@ class RestoreCheck:
 _BY_DECISION = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
 
 
-def _of_state(report: CheckReport) -> StateReport:
-    """Return the report on the only state that the program has in it."""
-    return next(state for _, state in report.states() if state.becomes is not None)
+def _of_state(report: CheckReport, table: str) -> StateReport:
+    """Return the report on a table, or on a new state, in a report on it alone."""
+    return next(state for _, state in report.states() if state.name == table and state.becomes is not None)
 
 
 def _as_stored(state: StateDescription, report: StateReport) -> StateDescription:

@@ -24,7 +24,6 @@ from ..savepoint.reader import Savepoint
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..storage.files import Folder
 from ..storage.publish import source_facts
-from .lazy_forms import with_tables
 from .restore_check import RESTORING, RestoreRefused
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ def restorable(
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
     new = job if isinstance(job, JobDescription) else job.describe()
     old = options.edits.apply(stored)
-    new = with_tables(old, new)
     rules: dict[str, Any] = {"target": options.restore_target, "policy": options.policy}
     report = check(old, new, repartition=options.repartition, **rules)
     if report.decision is Decision.START:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateDescription, StateKind
+from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
 from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from ...serializers.records.columns import column_of_field
@@ -195,10 +196,15 @@ def changed_state(
     Raises:
         StateNotFound: There is no such state, and no option says that it is new; or it is operator state.
         IncompatibleState: The job declares another key type, or another type for a state whose entries are kept.
-        DeclarationError: The keys have no hash that is the same in every JVM.
+        DeclarationError: The keys have no hash that is the same in every JVM; or the state is migrated lazily.
         UnsupportedFormat: The keyed states of the operator cannot be read, or some of its subtasks are finished.
     """
     key = _stored_key(operator)
+    if any(state_in(state.name) == wanted.state != state.name for state in operator.states if state.kind.is_keyed):
+        raise DeclarationError(
+            f"the state {wanted.state!r} is migrated lazily, and rows would change only one of its tables",
+            advice="finish the migration of the base first: `stateshift migrate` with the types to which it goes",
+        )
     stored = next((state for state in operator.states if state.name == wanted.state and state.kind.is_keyed), None)
     if stored is None:
         _refuse_operator_state(wanted, operator)

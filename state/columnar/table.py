@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
-from ...serializers.errors import OldReaderUnavailable, located
-from ...serializers.snapshot import TypeSerializerConfigSnapshot
+from ...serializers.containers.ttl_aware import without_ttl_awareness
+from ...serializers.errors import DeclarationError, OldReaderUnavailable, located
+from ...serializers.snapshot import TypeSerializerConfigSnapshot, snapshot_to_bytes
 from ..key_groups import has_checked_hash, key_group, key_hasher
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER
@@ -77,6 +78,7 @@ class StateTable:
         snapshots: The snapshots of key, namespace and value, merged from all streams.
         max_parallelism: The number of key groups.
         slots: The undivided slices, one for each stream that is read.
+        tables: The names of the state in the streams: several while it is migrated lazily.
         exact: Whether big numbers and times become text, and rows have their kind.
     """
 
@@ -87,6 +89,7 @@ class StateTable:
     snapshots: tuple[Snapshot | None, Snapshot | None, Snapshot] = attrs.field(repr=False)
     max_parallelism: int
     slots: tuple[Slice, ...] = attrs.field(repr=False)
+    tables: tuple[str, ...] = attrs.field(repr=False)
     exact: bool = False
 
     @classmethod
@@ -96,8 +99,10 @@ class StateTable:
         Raises:
             StateNotFound: There is no such state; the message has the names that exist.
             OldReaderUnavailable: No serializer reads its keys or values.
+            DeclarationError: It is migrated lazily, so that its values have several types.
         """
         state = operator.state(name)
+        _require_one_form(operator, state)
         described = state.description
         namespace = None if described.namespace is None else described.namespace.snapshot
         broadcast_key = None if described.key is None else described.key.snapshot
@@ -110,6 +115,7 @@ class StateTable:
             (key, namespace, described.value.snapshot),
             operator.max_parallelism,
             tuple(_slots(operator, state)),
+            state.tables,
             exact,
         )
         with table.located():
@@ -216,16 +222,15 @@ class StateTable:
     def _entries(
         self, reader: KeyedReader, key_groups: range, wanted: Collection[int] | None, *, singly: bool
     ) -> Iterator[pa.RecordBatch]:
-        found = [(index, info) for index, info in enumerate(reader.header.states) if info.name == self.name]
-        if not found or not isinstance(self.columns, KeyedColumns):
-            return
-        ((state_id, info),) = found
-        columns = self._columns_for(self.columns, reader, info)
-        blocks = blocks_ahead(reader, key_groups, [state_id])
-        if wanted is not None:
-            blocks = (block for block in blocks if block.key_group in wanted)
-        for run in runs_of(blocks, reader.executor):
-            yield columns.batch(run, singly=singly or columns is not self.columns)
+        for state_id, info in enumerate(reader.header.states):
+            if info.name not in self.tables or not isinstance(self.columns, KeyedColumns):
+                continue
+            columns = self._columns_for(self.columns, reader, info)
+            blocks = blocks_ahead(reader, key_groups, [state_id])
+            if wanted is not None:
+                blocks = (block for block in blocks if block.key_group in wanted)
+            for run in runs_of(blocks, reader.executor):
+                yield columns.batch(run, singly=singly or columns is not self.columns)
 
     def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
         """Return the columns for a stream, with its own reader if its snapshots differ from the merged ones."""
@@ -243,6 +248,17 @@ class StateTable:
                     yield self.columns.batch(piece.subtask, elements, self._executor, singly=singly)
             elif isinstance(self.columns, BroadcastColumns) and self.name in stream.broadcast:
                 yield self.columns.batch(stream.broadcast[self.name])
+
+
+def _require_one_form(operator: SavepointOperator, state: SavepointState) -> None:
+    stored = {one.name: one.description.value.snapshot for one in operator.states if one.kind.is_keyed}
+    tables = [name for name in state.tables if name in stored]
+    if len({snapshot_to_bytes(without_ttl_awareness(stored[name])) for name in tables}) > 1:
+        raise DeclarationError(
+            f"the state {state.name!r} is migrated lazily, so its values have several types, and a table has one",
+            advice="finish the migration first; or take `stateshift export`, which says the version of each value",
+            operator=operator.title,
+        )
 
 
 def _slots(operator: SavepointOperator, state: SavepointState) -> Iterator[Slice]:

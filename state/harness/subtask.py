@@ -168,7 +168,8 @@ class SubtaskHarness(Subtask):
                 `stateshift.spark.migrate.migrate` is called for it.
             lazy: The names of keyed states that are migrated lazily where they need a migration; True: all. Their
                 values get the new type when they are written, or by `migrate_some` of the backend. The heap backend
-                migrates them when it reads them, at once.
+                migrates them when it reads them, at once. If the types change again before that is over, `migrate` is
+                needed, too: what is left first gets the types in between, as if it had been touched.
             options: The options of the check and the migration: states to rename or drop, the policy, trust.
 
         Raises:
@@ -183,6 +184,10 @@ class SubtaskHarness(Subtask):
         except RestoreRefused as refused:
             check = self._check
             self.close()
+            if migrate and check is not None and check.left:
+                finished = _finished(snapshots, check.former_job, migrate)
+                self.restore(finished, migrate=migrate, lazy=lazy, options=options)
+                return
             if not migrate or check is None or refused.report.decision is not Decision.MIGRATE:
                 raise
             snapshots = (_migrated(snapshots, check.job, options, migrate=migrate),)
@@ -209,6 +214,22 @@ class SubtaskHarness(Subtask):
 
     def _collect_side(self, tag: OutputTag, value: Any, _: int | None) -> None:
         self._side.setdefault(tag, []).append(value)
+
+
+def _finished(
+    snapshots: Sequence[StoredOperator],
+    job: JobDescription,
+    migrate: bool | Migrate,  # noqa: FBT001 - as in `restore`
+) -> HarnessSnapshot:
+    """Return the snapshot in which what lazy migrations have left has the types to which they go."""
+    try:
+        return _migrated(snapshots, job, RESTORING, migrate=migrate)
+    except RestoreRefused as refused:
+        refused.advice = (
+            "restore once with the types of that migration, and lazy=…, which notes what their code declares (older"
+            " releases did not); take a snapshot, and restore that one"
+        )
+        raise
 
 
 def _migrated(

@@ -162,20 +162,23 @@ def each_entry(
 
 
 def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
-    """Yield the entries of some states; the entries of a map are joined, in whatever order they are stored."""
-    maps: dict[Address, dict[Any, Any]] = {}
+    """Yield the entries of a state, from all its tables; those of a map are joined, in whatever order they are."""
+    maps: dict[tuple[bytes, bytes], dict[Any, Any]] = {}
+    group, decoder = -1, None
     for address, decoder, value in each_entry(reader, decoders, EntryDecoder.read_value):
-        if maps and next(iter(maps))[:2] != address[:2]:
-            yield from _flushed(maps, decoders)
+        if address[0] != group:
+            yield from _flushed(maps, decoder)
+            group = address[0]
         if decoder.kind is StateKind.MAP:
             try:
-                _gather(maps.setdefault(address, {}), *value)
+                _gather(maps.setdefault(address[2:], {}), *value)
             except StateShiftError as error:
                 decoder.add_place(error, address[2])
                 raise
         else:
             yield Entry(*decoder.read_key(*address[2:]), value)
-    yield from _flushed(maps, decoders)
+    if decoder is not None:
+        yield from _flushed(maps, decoder)
 
 
 def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
@@ -201,9 +204,9 @@ def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
         )
 
 
-def _flushed(maps: dict[Address, dict[Any, Any]], decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
-    for (_, state_id, key, namespace), value in maps.items():
-        yield Entry(*decoders[state_id].read_key(key, namespace), value)
+def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: EntryDecoder) -> Iterator[Entry]:
+    for place, value in maps.items():
+        yield Entry(*decoder.read_key(*place), value)
     maps.clear()
 
 

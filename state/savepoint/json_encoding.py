@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
+from ...compat.lazy_tables import state_in, versions_of
 from ...serializers.containers.json_forms import map_tagger
 from ...serializers.json_forms import sorted_by_text, tagger_of
-from ..backends.lazy_names import state_in, versions_of
 from ..timers import queue_parts
 
 if TYPE_CHECKING:

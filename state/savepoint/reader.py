@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from ...compat.description import JobDescription, OperatorDescription, SerializerDescription
+from ...compat.gate.recording import from_json
+from ...compat.lazy_tables import number_of, state_in, with_notes
 from ...serializers.errors import (
     CorruptFile,
     SavepointNotFound,
@@ -181,20 +183,23 @@ class SavepointOperator:
         return self.unreadable_keyed or self.unreadable_lists
 
     def state(self, name: str) -> SavepointState:
-        """Return a state by name.
+        """Return a state by name; where it is migrated lazily, all its tables as one.
 
         Raises:
             StateNotFound: There is no such state; the message has the names that exist.
             UnknownSnapshot, SnapshotVersionError, UnsupportedFormat: Not all headers can be read, and the state is not
                 in those that can.
         """
-        for state in self.states:
-            if state.name == name:
-                return state
+        found = [one for one in self.states if name in {one.name, state_in(one.name) if one.kind.is_keyed else ""}]
+        tables = sorted((one for one in found if one.kind.is_keyed), key=lambda one: number_of(one.name))
+        if tables and [one.name for one in tables] != [name]:
+            return SavepointState.over(name, tables)
+        if found:
+            return found[0]
         for part in (self._keyed, self._lists):
             if part.error is not None:
                 raise part.error
-        names = ", ".join(sorted(state.name for state in self.states)) or "none"
+        names = ", ".join(sorted({state_in(state.name) for state in self.states})) or "none"
         raise StateNotFound(
             f"the operator has no state {name!r}; it has: {names}", savepoint=self.folder.place, operator=self.title
         )
@@ -474,7 +479,10 @@ class Savepoint:
             for operator in self.operators
             if operator.stored.has_state
         )
-        return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by).trusting(trust)
+        described = JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by)
+        if self.query is not None and self.query.types:
+            described = with_notes(described, from_json(self.query.types))
+        return described.trusting(trust)
 
 
 def _not_found(folder: Folder) -> SavepointNotFound:

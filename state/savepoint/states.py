@@ -24,7 +24,7 @@ from .state_kinds import info_snapshot, state_kind
 from .value_readers import step, value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ...serializers.flink.timers import Timer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -63,6 +63,8 @@ class SavepointState:
         kind: The kind of the state.
         description: The description for a compatibility check.
         is_hidden: Whether its entries cannot even be found, so that it cannot be measured.
+        tables: The names of its tables in the streams: several while it is migrated lazily. Their values are read each
+            in the form that they have.
     """
 
     name: str
@@ -73,6 +75,20 @@ class SavepointState:
     _key: TypeSerializerConfigSnapshot[Any] | None = attrs.field(repr=False)
     _reason: str = ""
     is_hidden: bool = False
+    tables: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda self: (self.name,), takes_self=True))
+
+    @classmethod
+    def over(cls, name: str, tables: Sequence[SavepointState]) -> SavepointState:
+        """Return a state that is migrated lazily over all its tables; its description is that of the present one."""
+        last = tables[-1]
+        return attrs.evolve(
+            last,
+            name=name,
+            description=attrs.evolve(last.description, name=name),
+            reason=next((table.unsupported for table in tables if table.unsupported), ""),
+            is_hidden=any(table.is_hidden for table in tables),
+            tables=tuple(table.name for table in tables),
+        )
 
     @property
     def unsupported(self) -> str:
@@ -103,7 +119,7 @@ class SavepointState:
         entries = size = oversized = 0
         for handle in keyed_handles(self._stored):
             with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
-                state_ids = [index for index, info in enumerate(reader.header.states) if info.name == self.name]
+                state_ids = [index for index, info in enumerate(reader.header.states) if info.name in self.tables]
                 for block in reader.blocks(state_ids=state_ids) if state_ids else ():
                     entries += block.entries
                     size += block.size_bytes
@@ -169,7 +185,7 @@ class SavepointState:
                 keyed = open_keyed(handle, self._folder, self._stored.max_parallelism)
                 with keyed as reader, located(file=reader.name):
                     states = enumerate(reader.header.states)
-                    yield from read(reader, {index: info for index, info in states if info.name == self.name})
+                    yield from read(reader, {index: info for index, info in states if info.name in self.tables})
 
     def read_elements(self) -> list[list[Any]]:
         """Read the elements of an operator's list state by subtask; for broadcast state its map is the only element.

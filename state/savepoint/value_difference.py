@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
+from ...compat.lazy_tables import state_in
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, located, shown
 from ...serializers.json_forms import tagger_of
 from ..entry_keys import decode
@@ -151,6 +152,19 @@ def _operator_values(operator: OperatorDifference, a: SavepointOperator, b: Save
                 _compare_group(group, keyed, *sides)
             for name, why in (sides[0].hidden | sides[1].hidden).items():
                 keyed[name].not_compared = why
+        _leave_out_moved(operator, keyed)
+
+
+def _leave_out_moved(operator: OperatorDifference, keyed: dict[str, StateValues]) -> None:
+    """Do not tell differences of states that are migrated lazily: entries that were touched are in another table."""
+    names = [state.name for state in operator.states]
+    for state in {state_in(name) for name in names if state_in(name) != name}:
+        tables = [keyed[name] for name in names if name in keyed and state_in(name) == state]
+        if any(not table.is_equal for table in tables):
+            for table in tables:
+                table.changed = table.added = table.removed = 0
+                table.first.clear()
+                table.not_compared = "it is migrated lazily, so its values have several forms"
 
 
 def _carried_values(operator: OperatorDifference, a: SavepointOperator, b: SavepointOperator) -> Iterator[StateValues]:

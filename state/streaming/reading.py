@@ -33,6 +33,7 @@ class QueryFacts:
         offsets: How far the sources were read by then: the text of the file in the checkpoint.
         sources: The kinds of the sources, in the order of their offsets.
         unproven: Why it was not compared with what the engine has committed; "": it was.
+        types: The types to which state is being migrated lazily, as recorded; "": none is.
     """
 
     directory: str
@@ -42,6 +43,7 @@ class QueryFacts:
     offsets: str = attrs.field(repr=False)
     sources: tuple[str, ...] = ()
     unproven: str = ""
+    types: str = attrs.field(default="", repr=False)
 
     @property
     def position(self) -> dict[str, Any]:
@@ -102,7 +104,8 @@ def read_state(folder: Folder) -> tuple[Folder, SavepointMetadata, Lineage | Non
         )
     read = offsets(checkpoint, batch)
     kinds, why = _source_kinds(directory, batch), committed.unproven
-    facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, read, kinds, why)
+    types = epoch.types if epoch.lazy else ""
+    facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, read, kinds, why, types)
     savepoint = directory.savepoint(committed.manifests, epoch, batch, sources)
     require_intact(directory, (*committed.manifests, *sources))
     return directory.folder, savepoint.metadata, epoch.lineage, facts

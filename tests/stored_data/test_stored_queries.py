@@ -20,7 +20,13 @@ from stateshift.serializers.registry import registry
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stored-data"
 STORED = sorted(FIXTURES.glob("*/queries"))
 
-CHANGED: dict[tuple[str, ...], int] = {}
+CHANGED: dict[tuple[str, ...], int] = {
+    # a half migrated state: the class before is refused, as it would leave out those that were touched since; and the
+    # job that migrates it is the old job of the one that goes on
+    (kind, "check", "state", "--job", f"stored_queries:{job}", "--json"): status
+    for kind in ("lazy", "lazy-transform")
+    for job, status in (("job", 1), ("job_now", 4))
+}
 """Questions to which the answer was made another one, on purpose: the kind, the question, and the status now."""
 
 QUICK = ("hashmap", "rocksdb", "lazy", "source", "bounded", "gate", "gate-merged", "sums", "unfinished")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ....compat.lazy_tables import tables_of
 from ....serializers.errors import CorruptSavepoint, DeclarationError
 from ....serializers.flink.windows import VOID_NAMESPACE
 from ...entry_keys import decode, encode
@@ -14,7 +15,6 @@ from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ..keyed_backend import KeyedStateBackend
 from ..lazy_forms import OldForm
-from ..lazy_names import tables_of
 from ..snapshots import HeapCheckpointStrategy
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from .entry_codecs import StateCodec, TimerCodec

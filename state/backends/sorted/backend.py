@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ....compat.lazy_tables import state_in
 from ....serializers.errors import CorruptSavepoint, DeclarationError
 from ...entry_keys import decode
 from ...key_groups import prefix_size
@@ -16,7 +17,6 @@ from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ...transcode.choice import ExecutorName
 from ..keyed_backend import KeyedStateBackend
-from ..lazy_names import state_in
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
 from ..unexpired import keeper
 from .handles import HANDLES

@@ -98,8 +98,11 @@ class LazyTable:
         self._table: SortedTable
         self._cursor: bytes
         self._store, self._infos, self._bounds, self._key = store, infos, bounds, (key, max_parallelism)
+        self._declared = layout.declared
         self._is_alone = is_alone
         here = {name: plan for name, plan in layout.plans.items() if name in infos}
+        for name in (name for name, plan in here.items() if plan is None and name != info.name):
+            infos[name] = marked(info, name, layout.declared)  # it may be the present form by another description
         self._begin(layout.present, [OldForm(infos[name], plan, *self._key) for name, plan in here.items()])
 
     @property
@@ -164,7 +167,7 @@ class LazyTable:
     def _begin(self, present: str, old: list[OldForm]) -> None:
         """Make a table the present one."""
         self._present, self._old, self._cursor = present, old, self._bounds[0]
-        self._infos[present] = self.info if present == self.info.name else marked(self.info, present)
+        self._infos[present] = self.info if present == self.info.name else marked(self.info, present, self._declared)
         self._table = self._store.table(present)
 
     def _finish(self, form: OldForm) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from typing import Annotated
 
 import attrs
 import pytest
@@ -14,6 +15,7 @@ from stateshift import (
     AggregateFunction,
     AggregatingStateDescriptor,
     DeclarationError,
+    Field,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -26,7 +28,8 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.cli.app import main
-from stateshift.state.backends.lazy_names import free_table, state_in, tables_of
+from stateshift.compat.lazy_tables import free_table, state_in, tables_of
+from stateshift.serializers.containers.ttl_aware import LazyMigrationSnapshot
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, TaskInfo, snapshot_together
@@ -51,7 +54,7 @@ class V2:
 class V3:
     name: str
     total: float = 0
-    street: str = "three"
+    street: Annotated[str, Field(aliases=["city"])] = "three"
 
 
 class Sum(AggregateFunction):
@@ -155,9 +158,9 @@ def started(harness_of, place, of=V1, keys="abc", *, is_checkpoint=True):
     return harness.snapshot(place, is_checkpoint=is_checkpoint)
 
 
-def lazily(harness_of, of, snapshot, **options):
+def lazily(harness_of, of, snapshot, *, migrate=False, **options):
     harness = harness_of(of, **options)
-    harness.restore(snapshot, lazy=True)
+    harness.restore(snapshot, lazy=True, migrate=migrate)
     return harness
 
 
@@ -281,19 +284,26 @@ def test_flink_refuses_checkpoints_until_the_migration_is_over_but_no_savepoint(
     harness.close()
 
 
+def twice(name, total):
+    """A value that had the second class before the third, touched or not: it keeps the default of the second."""
+    return V3(name, total, "two")
+
+
 def test_three_versions_are_read_right(harness_of, tmp_path):
     two = lazily(harness_of, V2, started(harness_of, tmp_path / "one"))
     two.process_elements(("b", put(V2, 5)), ("d", put(V2, 5)))
-    three = lazily(harness_of, V3, two.snapshot(tmp_path / "two", is_checkpoint=True))
+    half = two.snapshot(tmp_path / "two", is_checkpoint=True)
+    three = lazily(harness_of, V3, half, migrate=True)
+    assert ["two"] * 4 == [one["value"].street for one in contents(three, *"abcd")]
     three.process_elements(("c", put(V3, 7.5)), ("e", put(V3, 7.5)))
     again = lazily(harness_of, V3, three.snapshot(tmp_path / "three", is_checkpoint=True))
     for harness in (three, again):
         found = [one["value"] for one in contents(harness, *"abcde")]
-        assert [V3("v", 1.0), V3("v", 5.0), V3("v", 7.5), V3("v", 5.0), V3("v", 7.5)] == found
+        assert [twice("v", 1.0), twice("v", 5.0), V3("v", 7.5), twice("v", 5.0), V3("v", 7.5)] == found
         [c] = contents(harness, "c")
-        assert [V3("l", 1.0), V3("l", 7.5)] == c["list"]
+        assert [twice("l", 1.0), V3("l", 7.5)] == c["list"]
         assert {"x": V3("m", 7.5), "y": V3("m", 7.5)} == c["map"]
-        assert V3("r", 8.5) == c["reducing"]
+        assert twice("r", 8.5) == c["reducing"]
     expected = contents(again, *"abcde")
     while again.migrate_some(3):
         assert expected == contents(again, *"abcde")
@@ -310,40 +320,87 @@ def inspected(capsys, place):
     return capsys.readouterr().out
 
 
-def test_a_checkpoint_with_three_versions_has_a_table_for_each(tmp_path, capsys):
-    def of_rocksdb(of):
-        return KeyedProcessHarness(Keeps(of), first, str, backend=BACKENDS["rocksdb"], uid="shop")
+def of_rocksdb(of):
+    return KeyedProcessHarness(Keeps(of), first, str, backend=BACKENDS["rocksdb"], uid="shop")
 
+
+@pytest.fixture
+def half(tmp_path):
+    """A checkpoint with two versions: of three keys, one has been touched."""
+    return half_of(tmp_path)
+
+
+def half_of(tmp_path):
     two = lazily(of_rocksdb, V2, started(of_rocksdb, tmp_path / "one"))
     two.process_element(("b", put(V2, 5)))
-    three = lazily(of_rocksdb, V3, two.snapshot(tmp_path / "two", is_checkpoint=True))
-    three.process_element(("c", put(V3, 7.5)))
-    snapshot = three.snapshot(tmp_path / "three", is_checkpoint=True)
-    names = ["value", "stateshift/lazy-2/value", "stateshift/lazy-3/value"]
-    found = Savepoint.open(tmp_path / "three").operator("shop")
+    snapshot = two.snapshot(tmp_path / "half", is_checkpoint=True)
+    two.close()
+    return snapshot
 
-    assert names == tables(three, "value")
-    assert [1, 1, 1] == [found.state(name).measure().entries for name in names]
-    read_back = {name: [entry.value.name for entry in found.state(name).read_entries()] for name in names}
-    assert {name: ["v"] for name in names} == read_back
-    assert verify(Savepoint.open(tmp_path / "three")).ok
-    shown = inspected(capsys, tmp_path / "three")
-    assert "  value is migrated lazily: 2 entries are left in an old form\n" in shown
-    assert "not Flink-restorable" in shown
-    heap = KeyedProcessHarness(Keeps(V3), first, str, uid="shop")
-    with pytest.raises(RestoreRefused, match="before that is migrated"):
-        heap.restore(snapshot)
-    heap.restore(snapshot, lazy=True)
-    assert contents(three, *"abc") == contents(heap, *"abc")
-    heap.restore(snapshot, migrate=True)
-    assert contents(three, *"abc") == contents(heap, *"abc")
-    other = of_rocksdb(V3)
-    other.restore(snapshot, migrate=True)
-    assert contents(three, *"abc") == contents(other, *"abc")
-    assert 0 < other.migrate_some(1000)
-    assert all([state] == tables(other, state) for state in STATES)
-    for harness in (two, three, heap, other):
-        harness.close()
+
+def test_a_checkpoint_with_two_versions_has_a_table_for_each(half, capsys):
+    found = half.savepoint.operator("shop")
+    sizes = {one.name: one.measure().entries for one in found.states if "value" in one.name}
+    assert {"value": 2, "stateshift/lazy-2/value": 1} == sizes
+    assert "  value is migrated lazily: 2 entries are left in an old form\n" in inspected(capsys, half.folder.place)
+    for name in STATES:
+        state = found.state(name)
+        read_back = {entry.key: entry.value for entry in state.read_entries()}
+        assert (name, ["a", "b", "c"]) == (state.name, sorted(read_back))
+    assert ["x", "y"] == sorted({entry.key: entry.value for entry in found.state("map").read_entries()}["b"])
+    assert 6 == found.state("map").measure().entries
+    assert [True] == [one.value.city == "two" for one in found.state("stateshift/lazy-2/value").read_entries()]
+    assert verify(half.savepoint).ok
+
+
+@pytest.mark.parametrize("of_backend", BACKENDS.values(), ids=BACKENDS)
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_second_upgrade_does_not_depend_on_touch(half, of_backend, lazy):
+    harness = KeyedProcessHarness(Keeps(V3), first, str, backend=of_backend, uid="shop")
+    with pytest.raises(RestoreRefused, match="restore with migrate=True: what is left first gets the types"):
+        harness.restore(half, lazy=lazy)
+    harness.restore(half, lazy=lazy, migrate=True)
+    a, b, c = contents(harness, *"abc")
+
+    assert [twice("v", 1.0), twice("v", 5.0), twice("v", 1.0)] == [one["value"] for one in (a, b, c)]
+    assert [[twice("l", 1.0)], [twice("l", 1.0), twice("l", 5.0)]] == [a["list"], b["list"]]
+    assert [{"x": twice("m", number), "y": twice("m", number)} for number in (1.0, 5.0)] == [a["map"], b["map"]]
+    assert [twice("r", 1.0), twice("r", 6.0)] == [a["reducing"], b["reducing"]]
+    harness.close()
+
+
+def test_a_default_that_changes_is_a_second_upgrade(half):
+    """The types are the same in bytes: only the note of what the code declared tells them apart."""
+    changed = attrs.make_class(
+        "V2", {"name": attrs.field(type=str), "total": attrs.field(type=int, default=0),
+               "city": attrs.field(type=str, default="another")}, frozen=True,
+    )  # fmt: skip
+    changed.__module__ = __name__
+    record(aliases=[f"{__name__}.V1"])(changed)
+    harness = of_rocksdb(changed)
+    with pytest.raises(RestoreRefused, match="would skip the types"):
+        harness.restore(half, lazy=True)
+    harness.restore(half, lazy=True, migrate=True)
+    assert {"two"} == {one["value"].city for one in contents(harness, *"abc")}
+    harness.close()
+
+
+def test_what_an_older_release_wrote_without_the_note_goes_on_and_has_it_then(tmp_path, monkeypatch):
+    monkeypatch.setattr("stateshift.state.backends.restore_check.declared_text", lambda _: "")
+    half = half_of(tmp_path)
+    monkeypatch.undo()
+    snapshots = [one.description.value.snapshot for one in half.savepoint.operator("shop").states]
+    assert {1} == {one.get_read_version() for one in snapshots if isinstance(one, LazyMigrationSnapshot)}
+    harness = of_rocksdb(V3)
+    with pytest.raises(RestoreRefused, match="restore once with the types of that migration"):
+        harness.restore(half, lazy=True, migrate=True)
+    harness = lazily(of_rocksdb, V2, half)
+    assert [written(V2)] == contents(harness, "a")
+    again = harness.snapshot(tmp_path / "again", is_checkpoint=True)
+    harness.close()
+    harness = lazily(of_rocksdb, V3, again, migrate=True)
+    assert {"two"} == {one["value"].street for one in contents(harness, *"abc")}
+    harness.close()
 
 
 def test_subtasks_that_are_at_different_points_agree_on_the_tables(harness_of, tmp_path):
@@ -531,7 +588,9 @@ def test_random_writes_moves_and_restores_come_to_what_a_dict_has(harness_of, tm
     of, harness = V1, harness_of(V1)
 
     def newer(value):
-        return None if value is None else of(value.name, value.total)
+        if value is None:
+            return None
+        return V3(value.name, value.total, value.city) if type(value) is V2 and of is V3 else of(*attrs.astuple(value))
 
     def step(key):
         value = of("n", chance.randrange(100))
@@ -565,7 +624,7 @@ def test_random_writes_moves_and_restores_come_to_what_a_dict_has(harness_of, tm
             held["value"] = newer(held["value"])
             held["list"] = list(map(newer, held["list"]))
             held["map"] = {name: newer(value) for name, value in held["map"].items()}
-        harness = lazily(harness_of, of, snapshot)
+        harness = lazily(harness_of, of, snapshot, migrate=True)
     for key in keys:
         [found] = contents(harness, key)
         assert model[key] == {name: found[name] for name in model[key]}
