@@ -25,6 +25,7 @@ import attrs
 
 from .errors import (
     CorruptSavepoint,
+    DeclarationError,
     OldReaderUnavailable,
     SnapshotVersionError,
     StateShiftError,
@@ -453,3 +454,26 @@ def snapshot_from_bytes(data: bytes) -> TypeSerializerConfigSnapshot[Any]:
 def shorten(class_name: str) -> str:
     """Return a Java class name without its package."""
     return class_name.rpartition(".")[2] or class_name
+
+
+def require_registered(snapshot: TypeSerializerConfigSnapshot[Any], what: str) -> None:
+    """Refuse to keep state under a snapshot class that no later process would find (rule SNAP-6).
+
+    Args:
+        snapshot: The snapshot of a declared serializer.
+        what: What the serializer is of, such as "the state 'total'".
+
+    Raises:
+        DeclarationError: Its class, or that of a nested snapshot, is not registered.
+    """
+    pending = [snapshot]
+    while pending:
+        one = pending.pop()
+        pending += one.children()
+        if not isinstance(one, SkippedSnapshot) and registry.snapshot_class(one.snapshot_id) is None:
+            name = f"{type(one).__module__}.{type(one).__qualname__}"
+            raise DeclarationError(
+                f"{what} has the snapshot class {name} ({one.snapshot_id or 'without a snapshot_id'}), which is not "
+                "registered: the next process could not restore it",
+                advice="decorate the class with @register_snapshot, in a module that the job imports",
+            )

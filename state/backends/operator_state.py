@@ -12,6 +12,7 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.errors import DeclarationError, ValueNotConvertible, located
+from ...serializers.snapshot import require_registered
 from ..entry_keys import decode, encode
 from ..job import broadcast_state, element_state
 from ..runtime.checkpointed import OperatorStateStore
@@ -191,6 +192,9 @@ class OperatorStateBackend(OperatorStateStore):
 
     def _handle(self, descriptor: StateDescriptor, state: StateDescription) -> Any:
         info = operator_info(state)
+        for part in (state.key, state.value):
+            if part is not None:
+                require_registered(part.snapshot, f"the operator state {info.name!r}")
         if descriptor.time_to_live:
             raise DeclarationError(
                 f"the operator state {info.name!r} cannot have TTL: only keyed state has it", advice="leave TTL out"

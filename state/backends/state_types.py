@@ -8,6 +8,7 @@ import attrs
 
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.timers import TimerSerializer
+from ...serializers.snapshot import require_registered
 from ..savepoint.meta_info import StateMetaInfo, keyed_state, merged_info, timer_state
 from ..savepoint.state_kinds import keyed_kind
 from ..timers import TimeDomain, queue_name
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
 
 
 def info_of(descriptor: StateDescriptor) -> StateMetaInfo:
-    """Return the description of the state of a descriptor."""
-    namespace, value = descriptor.namespace, descriptor.state_serializer()
-    return keyed_state(
-        descriptor.name, descriptor.kind.name, namespace.snapshot_configuration(), value.snapshot_configuration()
-    )
+    """Return the description of the state of a descriptor.
+
+    Raises:
+        DeclarationError: A snapshot class of its serializers is not registered.
+    """
+    namespace = descriptor.namespace.snapshot_configuration()
+    value = descriptor.state_serializer().snapshot_configuration()
+    for snapshot in (namespace, value):
+        require_registered(snapshot, f"the state {descriptor.name!r}")
+    return keyed_state(descriptor.name, descriptor.kind.name, namespace, value)
 
 
 @attrs.frozen
@@ -51,7 +57,9 @@ def queue_info(
     service: str, domain: TimeDomain, key: TypeSerializer[Any], namespace: TypeSerializer[Any]
 ) -> StateMetaInfo:
     """Return the description of a queue of timers."""
-    return timer_state(queue_name(service, domain), TimerSerializer(key, namespace).snapshot_configuration())
+    timers = TimerSerializer(key, namespace).snapshot_configuration()
+    require_registered(timers, f"the timers of {service!r}")
+    return timer_state(queue_name(service, domain), timers)
 
 
 def refuse_other_type(known: StateMetaInfo, asked: StateMetaInfo) -> None:

@@ -20,6 +20,7 @@ from ...serializers.containers.pieces import encode_each
 from ...serializers.errors import StateNotFound, ValueNotConvertible, located, shown
 from ...serializers.flink.timers import Timer, TimerSerializer
 from ...serializers.flink.windows import VoidNamespace
+from ...serializers.snapshot import require_registered
 from ..entry_keys import EntryKey, EntryKeyFormat, encode
 from ..job import key_groups_of
 from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
@@ -128,6 +129,10 @@ class SavepointWriter:
         self._drafts: dict[str, _OperatorDraft] = {}
         for operator in job.operators:
             description = operator.describe()
+            for state in () if store_serializers else description.states:
+                for part in (state.namespace, state.key, state.value):
+                    if part is not None:
+                        require_registered(part.snapshot, f"the state {state.name!r}")
             draft = _OperatorDraft(
                 operator,
                 {s.name: s for s in description.states if s.kind.is_keyed and s.kind is not StateKind.TIMERS},

@@ -13,6 +13,7 @@ import attrs
 
 from ...compat.description import OperatorDescription
 from ...serializers.hints import serializer_for
+from ...serializers.snapshot import require_registered
 from ..backends.heap.backend import HashMapStateBackend
 from ..backends.operator_state import OperatorStateBackend
 from ..backends.publishing import OperatorSnapshot, SubtaskSnapshot
@@ -124,6 +125,8 @@ class Subtask(ABC):
     ) -> None:
         self._function = function
         self._key = None if key_type is None else serializer_for(key_type)
+        if self._key is not None:
+            require_registered(self._key.snapshot_configuration(), f"the keys of {uid!r}")
         self._factory = backend
         self.task = task or TaskInfo()
         self.key_groups = key_group_range(self.task.index, self.task.parallelism, self.task.max_parallelism)
