@@ -8,9 +8,10 @@ import click
 
 from ...compat.structuring import plain
 from ...serializers.errors import values_are_redacted
+from ...serializers.escaping import json_text, shell_word
 from ...serializers.wording import many
 from ..failures import Status
-from ..options import common_options, open_savepoint, savepoint_argument
+from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import Column, print_json, print_lines, table_lines
 
 if TYPE_CHECKING:
@@ -39,38 +40,82 @@ _VALUE_BYTES = "key_bytes value_bytes"
     epilog="""\b
 Examples:
   stateshift quarantine /data/savepoints/sp-1-v2
+  stateshift quarantine /data/savepoints/sp-1-v2 --values
   stateshift quarantine /data/savepoints/sp-1-v2 --state account --bytes --json
+  stateshift quarantine /data/savepoints/sp-1-v2 --to /data/savepoints/set-aside
   stateshift quarantine /data/savepoints/sp-1-v2 --redact
 
 \b
 `stateshift migrate --bad-values quarantine` sets aside values that do not fit their new type, as they were stored. For
-a savepoint without such values, the list is empty. The exit status is 0 in either case.""",
+a savepoint without such values, the list is empty. The exit status is 0 in either case.
+--to writes them as a savepoint of their own, with the types that they had: export it, or migrate it with a corrected
+converter.""",
 )
 @savepoint_argument()
 @click.option("--state", "state_name", metavar="NAME", help="Only values of states of this name.")
 @click.option("--bytes", "with_bytes", is_flag=True, help="Also show key and value as they are stored, in hexadecimal.")
+@click.option("--values", "with_values", is_flag=True, help="Also show the values, read by the types that they had.")
+@click.option("--to", "target", metavar="NEW_SAVEPOINT", help="Write the values as a savepoint, with these types.")
+@class_trust_option(
+    "Show the content of pickled values of this class, such as shop.Account. Nothing is imported. Can be given "
+    "several times."
+)
+@import_option
 @common_options
-def command(savepoint: str, *, state_name: str | None, with_bytes: bool, with_json: bool) -> int:
+def command(
+    savepoint: str,
+    *,
+    state_name: str | None,
+    with_bytes: bool,
+    with_values: bool,
+    target: str | None,
+    trust: tuple[str, ...],
+    with_json: bool,
+) -> int:
     """List the values that lie in quarantine beside SAVEPOINT: whose they are, where they lay, and what failed."""
-    if with_bytes and values_are_redacted():
-        raise click.UsageError("--bytes shows keys and values, which --redact hides")
+    from ...serializers.pickled.unpickling import trusting
+    from ...state.savepoint.json_encoding import tagged_quarantined
+    from ...state.savepoint.quarantine_savepoint import write_quarantine
+
+    if (with_bytes or with_values) and values_are_redacted():
+        option = "--bytes" if with_bytes else "--values"
+        raise click.UsageError(f"{option} shows keys and values, which --redact hides")
+    if target is not None and state_name is not None:
+        raise click.UsageError("--to writes all values in quarantine; leave out --state")
     opened = open_savepoint(savepoint)
     values = [value for value in opened.quarantine() if state_name in {None, value.state}]
+    written = write_quarantine(opened, target).place if target is not None else ""
+    with trusting(trust):
+        read = list(map(tagged_quarantined, values)) if with_values else []
     if with_json:
-        print_json(to_data(opened.place, values, with_bytes=with_bytes))
-    else:
-        print_lines(_text_lines(opened.place, values, with_bytes=with_bytes))
+        print_json(to_data(opened.place, values, with_bytes=with_bytes, read=read) | {"written": written or None})
+        return Status.DONE
+    print_lines(_text_lines(opened.place, values, with_bytes=with_bytes, read=read))
+    if written:
+        place = shell_word(written)
+        print_lines(
+            [
+                "",
+                f"written: {written}, with the types that the values had",
+                f"next: stateshift export {place}; or migrate it with the corrected job",
+            ]
+        )
     return Status.DONE
 
 
-def to_data(place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool) -> dict[str, Any]:
-    """Return the list as plain data."""
+def to_data(
+    place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool, read: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Return the list as plain data; `read` has the values in the tagged format, if they are to be shown."""
+    listed = plain(values, _VALUE + _VALUE_BYTES * with_bytes)
+    for facts, value in zip(listed, read, strict=False):
+        facts["value"] = value
     names = ("operator_id", "operator", "state", "kind", "quarantined")
     return {
         "savepoint": place,
         "quarantined": len(values),
         "states": [dict(zip(names, (*state, count), strict=True)) for state, count in _counts(values).items()],
-        "values": plain(values, _VALUE + _VALUE_BYTES * with_bytes),
+        "values": listed,
     }
 
 
@@ -82,7 +127,9 @@ def _counts(values: Sequence[QuarantinedValue]) -> dict[tuple[str, str, str, str
     return counts
 
 
-def _text_lines(place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool) -> Iterator[str]:
+def _text_lines(
+    place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool, read: Sequence[Any]
+) -> Iterator[str]:
     if not values:
         yield f"nothing in quarantine: {place}"
         return
@@ -94,7 +141,11 @@ def _text_lines(place: str, values: Sequence[QuarantinedValue], *, with_bytes: b
     yield from table_lines(_COUNTS, counts, indent=2)
     yield ""
     columns = (*_VALUES, Column("key bytes"), Column("value bytes")) if with_bytes else _VALUES
-    yield from table_lines(columns, [_cells(value, with_bytes=with_bytes) for value in values], indent=2)
+    rows = [_cells(value, with_bytes=with_bytes) for value in values]
+    if read:
+        columns = (*columns, Column("value"))
+        rows = [[*row, json_text(value)] for row, value in zip(rows, read, strict=True)]
+    yield from table_lines(columns, rows, indent=2)
 
 
 def _cells(value: QuarantinedValue, *, with_bytes: bool) -> list[str]:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from ...compat.plan import Recoding
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..savepoint.quarantine import StoredTypes
     from ..transcode.choice import ExecutorName
     from ..transcode.key_groups import StateTotal
     from ..transcode.transcoder import Transcoded, Transcoder
@@ -164,6 +165,7 @@ class BlockRewriter:
         transcoder: The transcoder of the bytes of blocks.
         executor: The name of the executor that surveys what was written.
         quarantine: The quarantine for values that do not fit.
+        types: The types by which such values are read.
         proven: Whether a converted entry was read back (rule RUN-7).
     """
 
@@ -172,6 +174,7 @@ class BlockRewriter:
     transcoder: Transcoder
     executor: ExecutorName
     quarantine: TakesBadValues | None = None
+    types: StoredTypes | None = None
     proven: bool = False
 
     @classmethod
@@ -183,6 +186,7 @@ class BlockRewriter:
         max_parallelism: int,
         executor: ExecutorName,
         quarantine: TakesBadValues | None = None,
+        types: StoredTypes | None = None,
         *,
         forgets: bool = False,
     ) -> BlockRewriter | None:
@@ -195,6 +199,7 @@ class BlockRewriter:
             max_parallelism: The number of key groups.
             executor: The name of the executor that runs the op list, if there is one.
             quarantine: The quarantine for values that do not fit; None to raise the first one.
+            types: The types by which such values are read; needed for a quarantine.
             forgets: Whether such values are left out without a quarantine, for a trial.
         """
         if plan is None or plan.action is not StateAction.CONVERT:
@@ -206,7 +211,7 @@ class BlockRewriter:
             max_parallelism,
         )
         transcoder = make_transcoder(plan, framing, executor, quarantines=forgets or quarantine is not None)
-        return cls(plan, framing, transcoder, executor, quarantine)
+        return cls(plan, framing, transcoder, executor, quarantine, types)
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
         """Convert a block, and count it."""
@@ -302,7 +307,7 @@ class BlockRewriter:
         keys = (bad.key_bytes for bad in transcoded.quarantined)
         tally.keys_quarantined = add_keys(tally.keys_quarantined, keys)
         if self.quarantine is not None:
-            self.quarantine.put(self.plan, transcoded.quarantined)
+            self.quarantine.put(self.plan, transcoded.quarantined, self.types)
 
 
 def _piece_writer(plan: StatePlan, recoding: Recoding) -> Any:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import attrs
 
 from ...serializers.errors import MigrationFailed
-from ..savepoint.quarantine import QuarantinedValue, quarantine_part
+from ..savepoint.quarantine import QuarantinedValue, StoredTypes, is_types_line, quarantine_part
 from ..storage.publish import stream_name
 from ..storage.sink import StreamSink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from ...compat.plan import OperatorPlan, StatePlan
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..savepoint.meta_info import StateMetaInfo
     from ..storage.files import Folder
     from ..storage.lineage import StateCount
     from ..storage.sink import StoredBytes
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 class TakesBadValues(Protocol):
     """A receiver of bad values."""
 
-    def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
-        """Add bad values of one state."""
+    def put(self, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None) -> None:
+        """Add bad values of one state, which `types` read; they are needed only if there are any."""
         ...
 
 
@@ -49,18 +50,24 @@ class Quarantine:
         name = stream_name(plan.operator_id, quarantine_part(part), subtask)
         self._sink = StreamSink(target, name, inline_bytes=0)
         self._count = 0
+        self._types = set[bytes]()
 
-    def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
+    def put(self, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None) -> None:
         """Write bad values of one state to the file.
 
         Raises:
             MigrationFailed: There are more values than the run may have in all.
         """
-        self.keep(map(partial(_line, self._plan, state), bad_values))
+        self.keep(_lines(self._plan, state, bad_values, types))
 
     def keep(self, lines: Iterable[bytes]) -> None:
-        """Write lines from `Gathered` to the file."""
+        """Write lines from `Gathered` to the file; lines with equal types are written once."""
         for line in lines:
+            if is_types_line(line):
+                if line not in self._types:
+                    self._types.add(line)
+                    self._sink.write(line)
+                continue
             self._count += 1
             _require_place(self._count, self._plan, line)
             self._sink.write(line)
@@ -91,15 +98,41 @@ class Gathered:
 
     plan: OperatorPlan
     lines: list[bytes] = attrs.field(factory=list)
+    _count: int = 0
 
-    def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
+    def put(self, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None) -> None:
         """Add bad values of one state; raises as `Quarantine.put`."""
-        for bad in bad_values:
-            self.lines.append(_line(self.plan, state, bad))
-            _require_place(len(self.lines), self.plan, self.lines[-1])
+        for line in _lines(self.plan, state, bad_values, types):
+            if is_types_line(line):
+                if line not in self.lines:
+                    self.lines.append(line)
+                continue
+            self._count += 1
+            self.lines.append(line)
+            _require_place(self._count, self.plan, line)
 
 
-def _line(plan: OperatorPlan, state: StatePlan, bad: BadValue) -> bytes:
+def stored_types(
+    plan: OperatorPlan, info: StateMetaInfo, key: TypeSerializerConfigSnapshot[Any] | None, max_parallelism: int
+) -> StoredTypes:
+    """Return the types by which the bad values of a state are read."""
+    uid = "" if plan.new_id else plan.uid
+    return StoredTypes.of(info, key, operator_id=plan.operator_id, uid=uid, max_parallelism=max_parallelism)
+
+
+def _lines(
+    plan: OperatorPlan, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None
+) -> Iterator[bytes]:
+    """Yield the types of some bad values, if there are any, and the values."""
+    is_first = types is not None
+    for bad in bad_values:
+        if is_first and types is not None:
+            yield types.to_line()
+            is_first = False
+        yield _line(plan, state, bad, "" if types is None else types.digest)
+
+
+def _line(plan: OperatorPlan, state: StatePlan, bad: BadValue, types: str) -> bytes:
     return QuarantinedValue(
         operator_id=plan.new_id or plan.operator_id,
         operator=plan.uid,
@@ -114,6 +147,7 @@ def _line(plan: OperatorPlan, state: StatePlan, bad: BadValue) -> bytes:
         cause=bad.cause,
         key_bytes=bad.key_bytes,
         value_bytes=bad.value_bytes,
+        types=types,
     ).to_line()
 
 
@@ -132,6 +166,26 @@ def too_many(count: int, limit: int, reason: str = "", state: str | None = None)
         state=state,
         rule="RUN-4",
     )
+
+
+def require_whole(counts: Iterable[StateCount]) -> None:
+    """Refuse a result in which keys were merged while values of the same state are in quarantine (rules RUN-4, ROLE-4).
+
+    A merged value that lacks the part of one of its keys looks complete.
+
+    Raises:
+        MigrationFailed: There is such a state.
+    """
+    for count in counts:
+        if count.merged and count.quarantined:
+            raise MigrationFailed(
+                f"{count.merged:,} entries of {count.state} were merged into others, and {count.quarantined:,} of its "
+                "values do not fit: a merged value that lacks one of its parts would look complete",
+                advice="let the converter take these values, or correct them; list them with stateshift check --scan",
+                state=count.state,
+                operator=count.operator or count.operator_id,
+                rule="RUN-4",
+            )
 
 
 def require_few(counts: Iterable[StateCount], limit: int) -> None:

@@ -46,7 +46,7 @@ from ..storage.sink import StreamSink
 from ..transcode.choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
-from .quarantine import Quarantine
+from .quarantine import Quarantine, stored_types
 from .rekey_task import digest_of
 from .stream_rewriter import StreamRewriter, is_dropped
 from .tasks import KeyedTask, OperatorTask, TaskResult
@@ -233,7 +233,7 @@ def _transcoded_elements(
             transcoder = make_element_transcoder(state, executor, quarantines=plan.max_bad_values > 0)
             with trusting(state.trust):
                 transcoded = transcoder.transcode(parts)
-            quarantine.put(state, transcoded.quarantined)
+            quarantine.put(state, transcoded.quarantined, stored_types(plan, info, None, 0))
             found, aside = list(transcoded.elements), len(transcoded.quarantined)
         read, written = (count_elements(side, is_map=is_map) for side in (parts, found))
         if is_dropped(state):

@@ -41,7 +41,7 @@ from ..storage.commit import Commit
 from ..storage.lineage import FileDigest
 from ..storage.publish import source_facts, stream_name
 from ..storage.runs import serializers_name
-from .quarantine import require_few
+from .quarantine import require_few, require_whole
 from .rekey_task import RekeyTask, digest_of
 from .rekeying import rekey_sample, settled
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
@@ -278,14 +278,15 @@ def publish_result(
         generation: The suffix of the names of files (`runs.final_name`).
 
     Raises:
-        MigrationFailed: A result is missing, more values are in quarantine than may be, or the target was lost to
-            another run.
+        MigrationFailed: A result is missing, more values are in quarantine than may be, a merged value may lack one of
+            them, or the target was lost to another run.
     """
     by_name = {result.stored.name: result for result in results}
     counts = settled(
         add_counts([count for result in results for count in result.counts]),
         add_counts([count for result in results for count in result.sent]),
     )
+    require_whole(counts)
     require_few(counts, max((operator.max_bad_values for operator in plan.operators), default=0))
     tasks_by_name = {name_of(task): task for task in tasks}
     missing = sorted(tasks_by_name.keys() - by_name.keys())

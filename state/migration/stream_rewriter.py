@@ -21,6 +21,7 @@ from ..transcode.choice import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .key_group_rewriter import KeyGroupRewriter, may_be_whole
 from .ordered_pipeline import Turns
+from .quarantine import stored_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,8 +156,17 @@ class StreamRewriter:
         """Return the checker and converter of the states for one thread."""
         aside = self.quarantine if self.plan.max_bad_values else None
         key, executor = self.reader.header.key_snapshot, self.reader.executor
+        groups = self.max_parallelism
         rewriters = [
-            BlockRewriter.of(info, self.plan.state(info.name, keyed=True), key, self.max_parallelism, executor, aside)
+            BlockRewriter.of(
+                info,
+                self.plan.state(info.name, keyed=True),
+                key,
+                groups,
+                executor,
+                aside,
+                None if aside is None else stored_types(self.plan, info, key, groups),
+            )
             for info in self._infos
         ]
         converted = [at for at, rewriter in enumerate(rewriters) if rewriter is not None]

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from ...compat.description import StateKind
 from ...compat.lazy_tables import state_in, versions_of
 from ...serializers.containers.json_forms import map_tagger
+from ...serializers.containers.ttl_aware import without_ttl_awareness
 from ...serializers.json_forms import sorted_by_text, tagger_of
 from ..timers import queue_parts
+from .meta_info import KEY_SERIALIZER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from .quarantine import QuarantinedValue
     from .reader import SavepointOperator
     from .states import SavepointState
 
@@ -55,6 +58,16 @@ def timer_label(operator: SavepointOperator, state: SavepointState) -> str:
     others = [queue_parts(other.name) for other in operator.states if other.name != state.name]
     is_one_of_several = any(other is not None and other[1] is domain for other in others)
     return f"{domain}_{service}" if is_one_of_several else str(domain)
+
+
+def tagged_quarantined(value: QuarantinedValue) -> Any:
+    """Return a value in quarantine in the tagged format; raises as `QuarantinedValue.read`."""
+    read = value.read()
+    assert value.stored is not None  # noqa: S101 - it was read by them
+    info = value.stored.info
+    key = info.snapshot(KEY_SERIALIZER)
+    tag = tagger_of(without_ttl_awareness(info.value))
+    return (tag if key is None else map_tagger(tagger_of(key), tag))(read.value)
 
 
 def tagged_elements(state: SavepointState) -> list[list[Any]]:

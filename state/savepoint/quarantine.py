@@ -7,30 +7,53 @@ object:
     key_group, key, user_key, path, rule  the position of the value; null where it does not apply
     reason, cause                         what failed, and the class of the underlying error
     key_bytes, value_bytes                hexadecimal, in the format of the savepoint that was migrated
+    types                                 the digest of the stored types that read them
+
+A line of another form has these types, once for each state of a file, before or behind its values:
+
+    types, stored                         the digest, and operator_id, uid, max_parallelism, key, state: the snapshot of
+                                          the key and the description of the state, hexadecimal, as in the savepoint
 
 The bytes are written even if keys and values are redacted: they are state that the new savepoint has nowhere else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from ...compat.description import StateKind
 from ...compat.json_files import parse_json
 from ...compat.structuring import plain
-from ...serializers.errors import CorruptSavepoint, shown, values_are_redacted
+from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located, shown, values_are_redacted
+from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from ...serializers.views import DataInputView, DataOutputView
+from ..entry_keys import decode
+from .entries import Entry, EntryDecoder
+from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, StateMetaInfo, read_meta_info, write_meta_info
+from .state_kinds import info_snapshot, state_kind
+from .value_readers import value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..storage.files import Folder
     from ..storage.lineage import Lineage
 
+    Snapshot = TypeSerializerConfigSnapshot[Any]
+
+_STORED = b'{"stored": '
+"""The beginning of a line with types."""
 _NAME = re.compile(r"[0-9a-f]{32}-quarantine-[a-z]+-[0-9]+(-[0-9a-f]{12})?")
 _TEXT, _NUMBER = attrs.validators.instance_of(str), attrs.validators.instance_of(int)
+_DIGITS = 32
+T = TypeVar("T")
 _OPTIONAL_TEXT = attrs.validators.optional(_TEXT)
 
 
@@ -42,6 +65,86 @@ def quarantine_part(part: str) -> str:
 def is_quarantine(name: str) -> bool:
     """Whether a file is a quarantine file, by its name."""
     return _NAME.fullmatch(name) is not None
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class StoredTypes:
+    """The types of a state in the savepoint that was migrated, by which its values in quarantine are read.
+
+    Attributes:
+        operator_id: The operator's id there.
+        uid: The operator's uid there, if it is known, or "".
+        max_parallelism: The number of key groups; 0 for operator state.
+        key: The snapshot of the key; empty for operator state.
+        state: The description of the state, as in the header of a stream.
+    """
+
+    operator_id: str = attrs.field(validator=_TEXT)
+    uid: str = attrs.field(validator=_TEXT)
+    max_parallelism: int = attrs.field(validator=_NUMBER)
+    key: bytes = attrs.field(repr=False)
+    state: bytes = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, info: StateMetaInfo, key: Snapshot | None, **facts: Any) -> StoredTypes:
+        """Return the types of a state, with the snapshot of its operator's key; `facts` are the other attributes."""
+        state = DataOutputView()
+        write_meta_info(info, state)
+        return cls(key=b"" if key is None else snapshot_to_bytes(key), state=state.getvalue(), **facts)
+
+    @cached_property
+    def info(self) -> StateMetaInfo:
+        """The description of the state; raises as `read_meta_info`."""
+        return read_meta_info(DataInputView(self.state))
+
+    @cached_property
+    def key_snapshot(self) -> Snapshot | None:
+        """The snapshot of the key; None for operator state."""
+        return snapshot_from_bytes(self.key) if self.key else None
+
+    @cached_property
+    def kind(self) -> StateKind:
+        """The kind of the state."""
+        return state_kind(self.info)
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest by which values refer to the types."""
+        return hashlib.sha256(json.dumps(plain(self), sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+    def to_line(self) -> bytes:
+        """Return the types as a line of a quarantine file."""
+        return _STORED + json.dumps(plain(self)).encode() + b"}\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> StoredTypes:
+        """Parse a line with types; raises `CorruptSavepoint`."""
+        return _parsed(line, lambda facts: cls(**_with_bytes(facts["stored"], "key", "state")))
+
+    @cached_property
+    def decoder(self) -> EntryDecoder:
+        """The decoder of keyed entries; raises `OldReaderUnavailable`."""
+        key = self.key_snapshot
+        if key is None:
+            raise CorruptSavepoint("a value of keyed state in quarantine has no type of its key", state=self.info.name)
+        namespace = info_snapshot(self.info, NAMESPACE_SERIALIZER)
+        return EntryDecoder.of(self.kind, key, namespace, self.info.value, self.max_parallelism)
+
+
+def is_types_line(line: bytes) -> bool:
+    """Whether a line of a quarantine file has types, and not a value."""
+    return line.startswith(_STORED)
+
+
+def _with_bytes(facts: dict[str, Any], *names: str) -> dict[str, Any]:
+    return facts | {name: bytes.fromhex(facts[name]) for name in names}
+
+
+def _parsed(line: bytes, make: Callable[[dict[str, Any]], T]) -> T:
+    try:
+        return make(parse_json(line))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptSavepoint(f"a line is not a value in quarantine ({type(error).__name__})") from error
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +166,8 @@ class QuarantinedValue:
         key_bytes: The key as it was stored: in keyed state with key group, namespace and user key; empty for elements.
         value_bytes: The value as it was stored; for map state that would have become state of another kind, all entries
             of the key, with four bytes of length before each key and each value.
+        types: The digest of the types by which they are read; "" where an earlier release wrote the file without types.
+        stored: These types; None where the file has none.
     """
 
     operator_id: str = attrs.field(validator=_TEXT)
@@ -78,6 +183,56 @@ class QuarantinedValue:
     cause: str = attrs.field(validator=_TEXT)
     key_bytes: bytes = attrs.field(repr=False)
     value_bytes: bytes = attrs.field(repr=False)
+    types: str = attrs.field(default="", validator=_TEXT)
+    stored: StoredTypes | None = attrs.field(default=None, repr=False, eq=False)
+
+    def read(self) -> Entry:
+        """Return the value as an object, read by the types with which it was stored.
+
+        Returns:
+            Key, namespace and value: of a map its one entry, as a dict, or all entries if the whole state of the key is
+            in quarantine. Key and namespace are None for operator state; for a broadcast map the value is a dict, too.
+
+        Raises:
+            UnsupportedFormat: An earlier release wrote the file, without types.
+            OldReaderUnavailable: This release cannot read the type.
+            CorruptSavepoint: The bytes are damaged.
+        """
+        types = self.stored
+        if types is None:
+            raise UnsupportedFormat(
+                "the quarantine was written by an earlier release, without the types of its values",
+                advice="read key_bytes and value_bytes by the layout that the page on bad values describes",
+                state=self.state,
+            )
+        with located(operator=self.operator or self.operator_id, state=self.state):
+            if not types.kind.is_keyed:
+                values = value_reader(types.kind, types.info.value)
+                value = decode(values, self.value_bytes)
+                key = types.info.snapshot(KEY_SERIALIZER)
+                return Entry(
+                    None, None, value if key is None else {decode(key.restore_serializer(), self.key_bytes): value}
+                )
+            decoder = types.decoder
+            key_bytes, namespace, _ = decoder.place(self.key_bytes)
+            found = [decoder.read_value(decoder.place(name)[2], data) for name, data in self.entries()]
+            value = dict(found) if types.kind is StateKind.MAP else found[0]
+            return Entry(*decoder.read_key(key_bytes, namespace), value)
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the stored entries, as key and value: one, except for a whole map that would change its kind.
+
+        Raises:
+            CorruptSavepoint: The bytes are damaged.
+        """
+        is_whole_map = self.stored is not None and self.stored.kind is StateKind.MAP and self.kind != StateKind.MAP
+        if not is_whole_map:
+            yield self.key_bytes, self.value_bytes
+            return
+        source = DataInputView(self.value_bytes)
+        while source.remaining():
+            key = source.read_fully(source.read_size("bytes of a key"))
+            yield key, source.read_fully(source.read_size("bytes of a value"))
 
     @property
     def shown_key(self) -> str | None:
@@ -96,7 +251,7 @@ class QuarantinedValue:
 
     def to_line(self) -> bytes:
         """Return the value as a line of a quarantine file."""
-        return json.dumps(plain(self)).encode() + b"\n"
+        return json.dumps(plain(self, _WRITTEN)).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> QuarantinedValue:
@@ -105,13 +260,10 @@ class QuarantinedValue:
         Raises:
             CorruptSavepoint: The line does not have the format of `to_line`.
         """
-        try:
-            facts: dict[str, Any] = parse_json(line)
-            for name in ("key_bytes", "value_bytes"):
-                facts[name] = bytes.fromhex(facts[name])
-            return cls(**facts)
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptSavepoint(f"a line is not a value in quarantine ({type(error).__name__})") from error
+        return _parsed(line, lambda facts: cls(**_with_bytes(facts, "key_bytes", "value_bytes")))
+
+
+_WRITTEN = " ".join(field.name for field in attrs.fields(QuarantinedValue) if field.name != "stored")
 
 
 def _shown(text: str | None) -> str | None:
@@ -135,9 +287,21 @@ def read_quarantine(folder: Folder, lineage: Lineage | None) -> Iterator[Quarant
         CorruptSavepoint: A line is damaged.
     """
     for name in quarantine_files(lineage):
-        for number, line in enumerate(folder.read(name).splitlines(), start=1):
+        types: dict[str, StoredTypes] = {}
+        lines = list(enumerate(folder.read(name).splitlines(), start=1))
+        for number, line in sorted(lines, key=lambda one: not is_types_line(one[1])):  # types first
             try:
-                yield QuarantinedValue.from_line(line)
-            except CorruptSavepoint as error:
-                error.where |= {"savepoint": folder.place, "file": f"{name}, line {number}"}
-                raise
+                if is_types_line(line):
+                    stored = StoredTypes.from_line(line)
+                    types[stored.digest] = stored
+                    continue
+                value = QuarantinedValue.from_line(line)
+                yield attrs.evolve(value, stored=types[value.types]) if value.types else value
+            except (CorruptSavepoint, KeyError) as error:
+                damage = (
+                    error
+                    if isinstance(error, CorruptSavepoint)
+                    else CorruptSavepoint("the types of a value in quarantine are missing")
+                )
+                damage.where |= {"savepoint": folder.place, "file": f"{name}, line {number}"}
+                raise damage from None
