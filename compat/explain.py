@@ -224,7 +224,7 @@ def _headline(report: CheckReport) -> str:
     else:
         told = f"{states} cannot be taken over by the new types{_under_policy(report)}"
     if report.scanned is not None and not report.scanned.states:
-        told += "; no flag asks for a scan of values"
+        told += "; there was nothing to scan"
     elif report.scanned is not None and not report.scanned.not_scanned:
         told += f"; none of {many(report.scanned.entries, 'scanned entry', 'scanned entries')} would fail"
     groups = any(operator.key_groups is not None for operator in report.operators)

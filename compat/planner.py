@@ -93,9 +93,13 @@ class ScanPlan:
 
 
 def plan_scan(report: CheckReport) -> Iterator[ScanPlan]:
-    """Yield what a scan has to read to answer the flags of a check; values are read as a migration would read them."""
+    """Yield what a scan has to read to answer the flags of a check; values are read as a migration would read them.
+
+    No flag says whether a converter or a transform takes every value; so these states are read, too.
+    """
     for operator in report.operators:
-        states = [state for state in operator.states if state.was is not None and _asks(state.result.findings)]
+        stored = (state for state in operator.states if state.was is not None)
+        states = [state for state in stored if _asks(state.result.findings) or state.converter or state.transform]
         key = _scanned_key(operator)
         if operator.was is None or not (states or key):
             continue

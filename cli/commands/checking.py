@@ -87,7 +87,7 @@ Exit status:
     "--scan",
     "scans",
     is_flag=True,
-    help="Then read the states flagged may_fail_per_value, and count the stored values that would fail.",
+    help="Then read the states flagged may_fail_per_value, or with a converter, and count the values that would fail.",
 )
 @edit_options
 @repartition_options

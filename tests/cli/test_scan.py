@@ -129,6 +129,17 @@ def test_values_that_a_migration_converts_are_scanned_as_it_converts_them(run, p
     assert (1, (3, 9)) == (ran.status, found["raw"])
 
 
+def test_what_a_converter_refuses_is_counted_though_no_flag_says_that_it_may(run, people, job_folder, tmp_path):
+    place = write(people, tmp_path / "sp", nulls=True)
+    text = "from people import *\n\ndef size(data):\n    return int(data.decode())\n\n"
+    state = "ValueStateDescriptor('raw', int, converter=size)"
+    module(job_folder, "sizes", f"{text}job = Job([Operator('raw', key=int, states=[{state}])])\n")
+
+    ran, found = scanned(run, place, "--job", "sizes:job", "--allow-migration")
+
+    assert (1, {"raw": (9, 9)}) == (ran.status, found)
+
+
 def test_it_reads_with_a_probe_too(run, people, tmp_path):
     place, probe = write(people, tmp_path / "sp", nulls=True), tmp_path / "probe"
     with SavepointWriter(probe, people.after) as writer:
