@@ -9,7 +9,7 @@ import attrs
 import click
 
 from ..compat.structuring import fields_of
-from ..serializers.errors import StateNotFound, StateShiftError, UnsupportedFormat
+from ..serializers.errors import StateNotFound, StateShiftError, UnsupportedFormat, unless_redacted
 from ..serializers.escaping import json_text
 from ..serializers.wording import many
 from .failures import Status, error_data, print_error, status_of
@@ -307,4 +307,4 @@ def _lines(operator: SparkOperator, store: SparkStore) -> Iterator[str]:
     for block in store.blocks():
         keys, values = json_values(block.key, schema.key), json_values(block.value, schema.value)
         for key, value in zip(keys, values, strict=True):
-            yield json_text({**names, "key": key, "value": value}) + "\n"
+            yield json_text({**names, "key": unless_redacted(key), "value": unless_redacted(value)}) + "\n"

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import textwrap
 import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,6 @@ STATESHIFT = [sys.executable, "-m", "stateshift"]
 SAVEPOINT, JOB = "savepoints/rocksdb-account-v1", "accounts_v3:job"
 ADDED, DROPPED = {"score": 0.0, "email": None}, {"obsolete"}
 SHOWN = 3
-QUIET = "ignore:PySpark does not yet fully support pandas"
-"""PySpark 4.3 warns of pandas 3 in each of its processes."""
 Content = dict[tuple[str, str], dict[Any, Any]]
 
 
@@ -68,8 +65,6 @@ def main() -> int:
 def proven(steps: Callable[[Path], bool]) -> int:
     """Run the steps of a demo on Spark in a folder of their own; return 0 where all is as it should be, else 1."""
     started = time.monotonic()
-    warnings.filterwarnings("ignore", QUIET.partition(":")[2])
-    os.environ.setdefault("PYTHONWARNINGS", QUIET)
     scratch = Path(tempfile.mkdtemp(prefix="stateshift-demo-"))
     try:
         is_right = steps(scratch)

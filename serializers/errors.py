@@ -64,6 +64,11 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def unless_redacted(value: Any) -> Any:
+    """Return a value that is printed as data, or `<redacted>`."""
+    return shown(value) if _redacted else value
+
+
 class StateShiftError(Exception):
     """Base of every error that stateshift raises on purpose.
 

@@ -39,7 +39,7 @@ from ..state.storage.publish import Destination, all_or_nothing, check_target
 from ..state.storage.runs import names_of
 from .bootstrap import StateSource
 from .connect import refuse_connect
-from .in_arrow import arrow_schema, mapped
+from .in_arrow import arrow_schema
 from .interrupts import interrupts_kept
 from .placing import partitioned_by
 from .session import own_session
@@ -194,7 +194,7 @@ class _Run:
             chosen = _chosen(table, encoder.source, slots).coalesce(slots)
             numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
             encode = _Encoding(encoder, tuple(chosen.columns), settings)
-            parts.append(mapped(numbered, encode, from_arrow_schema(PACKED_ROWS)))
+            parts.append(numbered.mapInArrow(encode, from_arrow_schema(PACKED_ROWS)))
         rows = parts[0]
         for part in parts[1:]:
             rows = rows.unionAll(part)
@@ -208,7 +208,7 @@ class _Run:
             count += operator.parallelism
         together = partitioned_by(rows, count, _stream_number(operators, firsts))
         ordered = together.sortWithinPartitions("operator", "key_group", "state")
-        return mapped(ordered, _Writing(operators, self.folder, settings), "result binary")
+        return ordered.mapInArrow(_Writing(operators, self.folder, settings), "result binary")
 
 
 def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.errors import DeclarationError
-from .in_arrow import mapped
 from .watching import attempts_with, run_aside
 
 if TYPE_CHECKING:
@@ -103,4 +102,4 @@ def collect_answers(
 
 def _answers(session: Any, rows: _Rows) -> Any:
     count = len(rows.bundles)
-    return mapped(session.range(0, count, 1, count), rows, "answer binary")
+    return session.range(0, count, 1, count).mapInArrow(rows, "answer binary")

@@ -21,7 +21,6 @@ from ..state.migration.shuffle_batches import BATCH_BYTES, ShuffleBatch
 from ..state.progress import Progress
 from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import refuse_connect
-from .in_arrow import mapped
 from .placing import partitioned_by
 from .scheduling import description_of, share_of
 from .session import with_sql
@@ -101,10 +100,10 @@ def _streams(spark: SparkSession, work: _Work, slots: int) -> DataFrame:
     count = len(work.readings)
     size = sum(task.size_bytes for task in work.tasks)
     numbers = spark.range(0, count, 1, min(count, max(slots, size // READING_BYTES)))
-    shuffled = mapped(numbers, work.read, _COLUMNS)
+    shuffled = numbers.mapInArrow(work.read, _COLUMNS)
     together = partitioned_by(shuffled, len(work.tasks), shuffled["stream"])
     ordered = together.sortWithinPartitions("stream", "key_group", "state")
-    return mapped(ordered, work.write, "result binary")
+    return ordered.mapInArrow(work.write, "result binary")
 
 
 @attrs.frozen

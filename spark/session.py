@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 import attrs
 
 from ..serializers.errors import LibraryNotFound, MigrationFailed, StateShiftError
-from .in_arrow import pandas_unmentioned
 from .interrupts import interrupts_kept
 from .java import java_home
 from .watching import java_has_ended
@@ -140,7 +139,7 @@ def _started(
     settings = {"spark.master": master, "spark.app.name": app_name, **_settings(master, conf)}
     variables = _variables(master)
     # If interrupted, PySpark would leave the JVM behind that it has just launched.
-    with _environment(variables), pandas_unmentioned(), interrupts_kept() as interrupts:
+    with _environment(variables), interrupts_kept() as interrupts:
         # Python 3.12 warns that the JVM is forked while a thread keeps the run's claim; the child only calls exec.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         try:

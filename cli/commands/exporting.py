@@ -11,7 +11,13 @@ import click
 
 from ...compat.lazy_tables import state_in, versions_of
 from ...compat.structuring import fields_of
-from ...serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
+from ...serializers.errors import (
+    OldReaderUnavailable,
+    StateNotFound,
+    StateShiftError,
+    unless_redacted,
+    values_are_redacted,
+)
 from ...serializers.escaping import json_text
 from ...serializers.wording import many
 from ..failures import Status
@@ -107,6 +113,8 @@ def command(
         )  # fmt: skip
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
+    if (form == "tagged" or (with_json and file is None)) and values_are_redacted():
+        raise click.UsageError("the tagged export is keys and values, which --redact hides: --format jsonl")
     opened = open_savepoint(savepoint)
     selected = _Selection.of(opened, operator_name, state_name)
     form = form or ("tagged" if with_json and file is None else "jsonl")
@@ -273,18 +281,19 @@ def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[Itera
     names: dict[str, Any] = {"operator": operator.title, "state": state_in(state.name), "kind": str(state.kind)}
     if state.kind is StateKind.TIMERS:
         for key, space, timestamp in tagged_timers(state):
-            middle = {} if space == {"$void": True} else {"namespace": space}
-            yield iter((json_text({**names, "key": key, **middle, "timestamp": timestamp}), "\n"))
+            middle = {} if space == {"$void": True} else {"namespace": unless_redacted(space)}
+            yield iter((json_text({**names, "key": unless_redacted(key), **middle, "timestamp": timestamp}), "\n"))
         return
     if state.kind.is_keyed:
         version = "".join(f', "{name}": {number}' for name, number in _version_of(operator, state).items())
         for place, texts in json_rows(operator, state):
-            facts = names | dict(zip(("key", "namespace"), place, strict=False))
-            yield chain((json_text(facts)[:-1], ', "value": '), texts, (version, "}\n"))
+            facts = names | dict(zip(("key", "namespace"), map(unless_redacted, place), strict=False))
+            value = (json_text(unless_redacted(None)),) if values_are_redacted() else texts
+            yield chain((json_text(facts)[:-1], ', "value": '), value, (version, "}\n"))
         return
     for subtask, elements in enumerate(each_tagged_element(state)):
         for element in elements:
-            yield iter((json_text({**names, "subtask": subtask, "value": element}), "\n"))
+            yield iter((json_text({**names, "subtask": subtask, "value": unless_redacted(element)}), "\n"))
 
 
 def _version_of(operator: SavepointOperator, state: SavepointState) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..containers.optional import NullableSerializerSnapshot
@@ -107,21 +108,16 @@ class _Classes:
         own = [field for field in fields if field.name not in {field.name for field in inherited}]
         attributes |= {field.name: taken.attribute(field.name) for field in own}
         is_pojo = isinstance(snapshot, PojoSerializerSnapshot)
-        required: list[list[str]] = []
-        optional: list[list[str]] = []
         with self._inside(stored_name):
-            for field in own:
-                lines, has_default = self._field(field, attributes[field.name], stored_name, is_pojo=is_pojo)
-                (optional if has_default else required).append(lines)
+            lines = [self._field(field, attributes[field.name], stored_name, is_pojo=is_pojo) for field in own]
         subclasses = _subclasses(snapshot)
-        decorator = "@attrs.frozen(kw_only=True)" if base or subclasses else "@attrs.frozen"
         self._source.blocks.append([
             *statement(Group("@record(", (class_options(is_java=is_pojo, name=stored_name),))),
-            decorator,
+            "@attrs.frozen(kw_only=True)",  # a field without a default may be added after one that has a default
             f"class {name}({base}):" if base else f"class {name}:",
             class_docstring(stored_name, "class", is_java=is_pojo),
             *([""] if own else []),
-            *(line for lines in (*required, *optional) for line in lines),
+            *chain(*lines),
         ])  # fmt: skip
         self._source.defined.setdefault(snapshot_to_bytes(snapshot), name)
         self._source.ahead.discard(name)
@@ -130,8 +126,8 @@ class _Classes:
             for subclass in _nearest(subclasses):
                 self._define_record(subclass, base=name, inherited=fields)
 
-    def _field(self, field: StoredField, attribute: str, stored_class: str, *, is_pojo: bool) -> tuple[list[str], bool]:
-        """Return the lines that declare a field, and whether it has a default."""
+    def _field(self, field: StoredField, attribute: str, stored_class: str, *, is_pojo: bool) -> list[str]:
+        """Return the lines that declare a field."""
         snapshot = without_ttl_awareness(field.snapshot)
         given = ""
         if isinstance(snapshot, NullableSerializerSnapshot):
@@ -163,7 +159,7 @@ class _Classes:
             full = f'"{full}"'
         written: Expression = Group("Annotated[", (full, *more)) if more else full
         after = " = None" if optional else ""
-        return statement(written, before=f"{attribute}: ", after=after, indent=4), optional
+        return statement(written, before=f"{attribute}: ", after=after, indent=4)
 
 
 def _record(source: TypeSource, snapshot: RecordSnapshot, _: Use) -> str:

@@ -21,7 +21,6 @@ from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError
 from ...state.job import import_user_module
 from ..connect import is_connect
-from ..in_arrow import pandas_unmentioned
 from .judging import QueryReport, difference, judge
 from .planning import UnstartedQuery
 from .query import describe_stored, describe_under
@@ -145,7 +144,7 @@ def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:
         return made  # type: ignore[no-any-return]
     try:
         needed = [one for one in inspect.signature(made).parameters.values() if one.default is one.empty]
-        with _never_started(), _found_by_workers(module, spark), pandas_unmentioned():
+        with _never_started(), _found_by_workers(module, spark):
             return made(spark) if needed else made()  # type: ignore[no-any-return]
     except StateShiftError:
         raise

@@ -31,7 +31,6 @@ from ...state.storage.publish import Destination, all_or_nothing, check_target
 from ...state.storage.runs import names_of
 from ...state.storage.target_lock import CLAIM_NAME, claimed
 from ...state.streaming.directory import with_files
-from ..in_arrow import mapped
 from ..placing import partitioned_by
 from ..watching import run_watched
 from ..worker import Settings, loaded
@@ -86,7 +85,7 @@ class BoundedOperator:
         folder = Folder.at(plan.run.place).folder(BOUNDED).folder(plan.run.token)
         stored = StoredResults(folder, uid, f"{Operator(uid).id}.json")
         with work.shipped(spark):
-            results = mapped(spark.range(0, slots, 1, slots), stored, from_arrow_schema(work.writer.schema))
+            results = spark.range(0, slots, 1, slots).mapInArrow(stored, from_arrow_schema(work.writer.schema))
         return cls(plan, tuple(inputs), work, slots, max_parallelism, stored, results)
 
     def process(self, target: Folder, *, now_ms: int, drains: bool, tell: Callable[[Progress], None]) -> _Processed:
@@ -107,7 +106,7 @@ class BoundedOperator:
             rows = reduce(DataFrame.unionByName, [self._placed(index, settings) for index in range(len(self.inputs))])
             together = partitioned_by(rows, self.slots, functions.col("slot"))
             ordered = together.sortWithinPartitions(*(PLACE[1:] if work.spec.in_order else PLACE[2:]))
-            answers = mapped(ordered, step, "result binary")
+            answers = ordered.mapInArrow(step, "result binary")
             found = run_watched(spark.sparkContext, answers.collect, uid, watch, f"stateshift: {uid}, a bounded run")
         settings.refuse_failures()
         by_slot: dict[int, SlotResult] = {one.slot: one for one in (loaded(row.result) for row in found)}
@@ -126,7 +125,7 @@ class BoundedOperator:
         kinds = {"slot": IntegerType(), "rank": IntegerType()}
         fields = [StructField(name, kinds.get(name, LongType())) for name in PLACE]
         schema = StructType([*fields, StructField(column_of(index), one.df.schema)])
-        rows = mapped(one.df, Placing(packing, self.slots, self.max_parallelism, self.work.spec.uid), schema)
+        rows = one.df.mapInArrow(Placing(packing, self.slots, self.max_parallelism, self.work.spec.uid), schema)
         for other, empty in enumerate(self.inputs):
             if other != index:
                 rows = rows.withColumn(column_of(other), functions.lit(None).cast(empty.df.schema))

@@ -15,7 +15,7 @@ from ...state.columnar.inferred import inferred_serializer
 from ...state.columnar.live_values import field_names
 from ...state.runtime.windows.windowed_stream import WindowOperation
 from ...state.streaming.slot import OperatorSpec
-from ..in_arrow import arrow_schema, mapped
+from ..in_arrow import arrow_schema
 from ..shipping import shipped
 from ..worker import Settings, dumped
 from .carriers import Unpacking, carried, chosen
@@ -194,13 +194,15 @@ class Plan:
                 carrier, packed = chosen(rows, runner, self.output_mode, is_first=is_first)
             else:
                 packed = carried(rows, runner, carrier, self.output_mode)
-            return carrier, mapped(measured(packed, work.spec.uid), Unpacking(), from_arrow_schema(work.writer.schema))
+            return carrier, measured(packed, work.spec.uid).mapInArrow(
+                Unpacking(), from_arrow_schema(work.writer.schema)
+            )
 
     def _packed(self, one: Input, index: int, settings: Settings) -> DataFrame:
         packing = Packing(
             self.run, settings, index, one.key, one.key_columns, one.timestamp, one.to_all, self.blob_bytes
         )
-        return mapped(one.df, packing, BLOBS)
+        return one.df.mapInArrow(packing, BLOBS)
 
 
 def key_serializer(schema: pa.Schema, columns: tuple[str, ...], key_type: Any) -> TypeSerializer[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -260,14 +261,25 @@ def test_verify_reports_a_misplaced_key_without_the_key(run, planted, damage):
 
 
 def test_an_export_that_fails_does_not_show_the_key(run, planted, damage):
-    """An export is values and shows them; what it says of a failure is a message."""
     damage(planted / "_metadata", replace=(BAD, b"\xff" * len(BAD)))
     damage(planted / "_metadata", replace=(VALUE.encode(), b"\x8f" * len(VALUE)))
 
     told, redacted = run("export", planted, "--state", "text"), run("export", planted, "--state", "text", "--redact")
 
     assert KEY in told.stderr + told.stdout
-    assert KEY not in redacted.stderr
+    assert KEY not in redacted.stderr + redacted.stdout
+
+
+def test_rows_of_an_export_have_no_key_and_no_value(run, planted):
+    told, redacted = run("export", planted), run("export", planted, "--redact")
+    tagged = run("export", planted, "--redact", "--format", "tagged")
+
+    rows = [json.loads(line) for line in redacted.stdout.splitlines()]
+    assert shows(told)
+    assert (told.status, set()) == (redacted.status, shows(redacted))
+    assert len(told.stdout.splitlines()) == len(rows)
+    assert {("<redacted>", "<redacted>")} == {(row["key"], row["value"]) for row in rows}
+    assert (2, set()) == (tagged.status, shows(tagged))
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
