@@ -68,7 +68,8 @@ def query_options(function: F) -> F:
     )  # fmt: skip
     @click.option(
         "--accept", multiple=True, metavar="RULE",
-        help="A rule whose findings are meant: SPK-10, SPK-12, SPK-13, SPK-15. Can be given several times.",
+        help="A rule whose findings are meant: SPK-10, SPK-12, SPK-13, SPK-15; or SPK-21:FUNCTION for a function whose"
+        " code changed. Can be given several times.",
     )  # fmt: skip
     @click.option(
         "--require-recording", is_flag=True,
@@ -151,7 +152,11 @@ def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
 
 def _blocks(report: QueryReport) -> Iterator[Line | Table]:
     """Yield a report as lines and tables."""
-    yield [(str(report.decision), STYLES[report.decision]), (f": {_HEADLINES[report.decision]}", "bold")]
+    conditions = report.conditions()
+    said = f", if {' and '.join(conditions)}" if conditions else f": {_HEADLINES[report.decision]}"
+    yield [(str(report.decision), STYLES[report.decision]), (said, "bold")]
+    if conditions and not report.source:
+        yield [("  --was MODULE:FUNCTION, which builds the old query, makes it certain; so does a recording", "bold")]
     yield [(f"  from {report.checkpoint} to {report.query}", "dim")]
     known = f"what stood in it: known from {report.source}" if report.source else "what stood in it: not known"
     yield [(f"  {known}", "dim")]

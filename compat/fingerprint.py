@@ -78,6 +78,23 @@ def fingerprint(thing: object) -> str:
     return f"{_PYTHON}:{digest}" if graph.has_code else digest
 
 
+def fingerprint_of_own_code(thing: object) -> str:
+    """Return a fingerprint of the code of a function, or of the methods of an object's class, and of nothing it uses.
+
+    It is for what has no whole fingerprint: if it differs, the code does.
+
+    Raises:
+        TypeError: It has no code of Python.
+    """
+    if isinstance(thing, types.MethodType):
+        thing = thing.__func__
+    members = [thing] if isinstance(thing, types.FunctionType) else vars(type(thing)).values()
+    codes = sorted(_code(one.__code__) for one in members if isinstance(one, types.FunctionType))
+    if not codes:
+        raise TypeError(f"a {type(thing).__qualname__} has no code of Python")
+    return f"{_PYTHON}:{sha256(repr(codes).encode()).hexdigest()}"
+
+
 @functools.lru_cache(maxsize=256)
 def _of_atom(label: str) -> str:
     """Return the fingerprint of a value without parts; it is cached, since defaults are often the same few values."""

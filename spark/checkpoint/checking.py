@@ -57,7 +57,7 @@ def check_query(
         checkpoint: The place of the checkpoint: a path, or a URI of any store.
         query: The new query: a streaming DataFrame, or its writer before `start()`.
         was: The query that wrote the checkpoint, from the old code.
-        accept: Rules whose findings are accepted: SPK-10, SPK-12, SPK-13, SPK-15.
+        accept: Rules whose findings are accepted: SPK-10, SPK-12, SPK-13, SPK-15; `SPK-21:NAME` for a function.
         policy: Flags that are refused.
         origin: The new query in messages.
 

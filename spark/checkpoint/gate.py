@@ -244,9 +244,22 @@ class QueryGate:
 
 
 def same(one: QueryDescription, other: QueryDescription) -> bool:
-    """Whether two descriptions are of the same operators and sources, under whatever settings."""
+    """Whether two descriptions are of the same operators and inputs, under whatever settings.
+
+    Of one that an earlier release made, what it has is compared.
+    """
+    if one.inputs is None or other.inputs is None:
+        one, other = (
+            attrs.evolve(
+                of,
+                sources=tuple(dict.fromkeys(of.sources)),
+                operators=tuple(attrs.evolve(operator, details={}, unseen=()) for operator in of.operators),
+                inputs=None,
+            )
+            for of in (one, other)
+        )
     ours, theirs = to_data(one), to_data(other)
-    return all(ours[part] == theirs[part] for part in ("operators", "sources"))
+    return all(ours.get(part) == theirs.get(part) for part in ("operators", "sources", "inputs"))
 
 
 @contextmanager

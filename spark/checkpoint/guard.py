@@ -40,7 +40,7 @@ def start(
     Args:
         writer: The writer of the query, with the option checkpointLocation.
         was: The query that wrote the checkpoint, from the old code, as a DataFrame or its writer.
-        accept: Rules whose findings are accepted: SPK-10, SPK-12, SPK-13, SPK-15.
+        accept: Rules whose findings are accepted: SPK-10, SPK-12, SPK-13, SPK-15; `SPK-21:NAME` for a function.
         policy: Flags that are refused.
         require_recording: Whether a checkpoint without a recording, or with one that does not reach to the last batch,
             is refused.

@@ -15,6 +15,7 @@ from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
+from .inputs import inputs_changed, tables_not_compared
 from .plan_operators import FILTER_ON_KEYS
 from .processors import TIME_TO_LIVE
 from .rules import resolve
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from .query import QueryDescription, QueryOperator
     from .schema_files import StoreSchema
 
-ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15")
+ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15", "SPK-21")
 """The rules whose findings a caller may accept: Spark starts, and goes on as the new code says, with the old state."""
+_OF_CODE, _CODE = "SPK-21", "code of "
+_OF_INPUTS = {"SPK-13", "SPK-15"}
 _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
 _AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
@@ -37,6 +40,8 @@ _OF_VARIABLE = (
     " stateshift migrate spark:OLD spark:NEW --query"
 )
 _OF_TIMES = "migrate a copy, in which stored entries expire later or earlier (--ttl)"
+_DRAWN_SEED = 1 << 32
+"""Spark draws the seed of a sample that has none among 64 bits; below this a person chose it."""
 _NEW = "start the new query with a new checkpoint"
 _KNOWN = {
     "aggregation", "session window", "dropDuplicates", "dropDuplicatesWithinWatermark", "limit", "stream-stream join",
@@ -58,6 +63,14 @@ _HIDDEN = {
     "dropDuplicatesWithinWatermark": "what the columns are computed from, how long a row counts as seen",
     "limit": "the limit",
 }
+_CONDITIONS = {
+    "SPK-13": "static tables have the same rows",
+    "SPK-15": "sources have the same rows",
+    "SPK-17": "what the checkpoint does not show is unchanged",
+    "SPK-18": "only names of fields changed",
+    "SPK-21": "functions that changed compute the same",
+}
+"""What has to hold where a finding of a rule has a flag."""
 _HIDDEN_OF_FUNCTIONS = "what the keys are computed from, the code of the function, times to live and time-outs"
 
 
@@ -119,6 +132,13 @@ class QueryReport:
         for operator in self.operators:
             yield from operator.findings
 
+    def conditions(self) -> tuple[str, ...]:
+        """Return what has to hold for a start to be right, and was not compared; empty: nothing, or it is no start."""
+        if self.decision is not Decision.START:
+            return ()
+        flagged = (one for one in self.findings() if one.flags)
+        return tuple(dict.fromkeys(_CONDITIONS.get(one.rule, "what is flagged changes nothing") for one in flagged))
+
     def obstacles(self) -> Iterator[str]:
         """Yield what keeps the query from starting, a line each."""
         for operator in self.operators:
@@ -163,10 +183,12 @@ def judge(
         DeclarationError: A finding of a rule cannot be accepted.
     """
     for rule in accept:
-        if rule not in ACCEPTABLE:
+        name = rule.partition(":")
+        if name[0] not in ACCEPTABLE or bool(name[2]) is not (name[0] == _OF_CODE):
             raise DeclarationError(
                 f"findings of {rule} cannot be accepted",
-                advice=f"these can be: {', '.join(ACCEPTABLE)}; after any other, Spark refuses or reads wrongly",
+                advice=f"these can be: {', '.join(ACCEPTABLE)}:FUNCTION; after any other, Spark refuses or reads"
+                " wrongly",
             )
     origin = known.origin if known is not None else ""
     is_by_position = old.settings.get(_ENCODING, "unsaferow") == "unsaferow"
@@ -183,9 +205,29 @@ def judge(
         for one in verdicts
         if one.findings or one.new is not None or one.old is not None
     )
-    unseen = dict.fromkeys(what for operator in new.operators for what in operator.unseen)
-    not_compared = tuple(f"{what} is not compared" for what in unseen)
-    return QueryReport(old.origin, new.origin, done, origin, is_recorded, not_compared)
+    unseen = (what for operator in new.operators for what in operator.unseen)
+    lines = (f"{what} is not compared" for what in dict.fromkeys((*unseen, *nobody_compared(new, known))))
+    return QueryReport(old.origin, new.origin, done, origin, is_recorded, tuple(lines))
+
+
+def nobody_compared(new: QueryDescription, known: QueryDescription | None) -> Iterator[str]:
+    """Yield what of a query is not compared with the old one, beside what its plan does not show."""
+    details = (one for operator in new.operators for of in operator.details.values() for one in of)
+    functions = dict.fromkeys(one for one in details if one.kind == "function")
+    if known is None:
+        yield from (f"the code of {one.name}" for one in functions)
+    elif known.inputs is None:
+        yield (
+            "what decides the rows of sources and tables, and the code of functions"
+            f" ({known.origin} is of an earlier release; the next start records it),"
+        )
+    else:
+        yield from tables_not_compared(new.inputs or ())
+        yield from (
+            f"{'what' if one.value else 'the code of'} {one.name} {'uses ' if one.value else ''}({one.unread})"
+            for one in functions
+            if one.unread
+        )
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -199,8 +241,13 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _decided(finding: Finding, accept: tuple[str, ...], policy: Policy) -> Finding:
-    if finding.rule in accept and finding.verdict is _REFUSED:
-        finding = attrs.evolve(finding, verdict=_FINE, reason=f"accepted: {finding.reason}", ways_out=())
+    if finding.rule == _OF_CODE:
+        is_accepted = f"{finding.rule}:{finding.path[2:-1].removeprefix(_CODE)}" in accept
+    else:
+        is_accepted = finding.rule in accept and (finding.verdict is _REFUSED or finding.rule in _OF_INPUTS)
+    if is_accepted:
+        reason = f"accepted: {finding.reason}"
+        finding = attrs.evolve(finding, verdict=_FINE, reason=reason, ways_out=(), flags=())
     return policy.forbidden(finding)
 
 
@@ -280,22 +327,26 @@ def _identity(one: QueryOperator) -> tuple[object, ...]:
 
 
 def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDescription | None) -> Iterator[Finding]:
-    """Yield what is found on the sources of a query."""
-    was = known.sources if known is not None else old.sources
-    if old.sources and len(old.sources) != len(new.sources):
+    """Yield what is found on the sources of a query, and on what else it reads."""
+    was, now = known.sources if known is not None else old.sources, new.sources
+    if known is not None and known.inputs is None:  # then a source that stands twice was recorded once
+        was, now = (tuple(dict.fromkeys(names)) for names in (was, now))
+    if old.sources and old is not known and len(old.sources) != len(new.sources):
         yield Finding(
             "$<sources>", "SPK-15", _REFUSED, str(len(old.sources)), str(len(new.sources)),
             "the number of streaming sources is another; Spark pairs them with its offsets by position, and refuses",
             ("keep the sources", _NEW),
         )  # fmt: skip
-    elif known is not None and was != new.sources:
-        is_exchanged = sorted(was) == sorted(new.sources)
+    elif known is not None and was != now:
+        is_exchanged = sorted(was) == sorted(now)
         reason = "the sources changed places" if is_exchanged else "a source is another one"
         yield Finding(
-            "$<sources>", "SPK-15", _REFUSED, ", ".join(was), ", ".join(new.sources),
+            "$<sources>", "SPK-15", _REFUSED, ", ".join(was), ", ".join(now),
             f"{reason}; Spark pairs them with its offsets by position, and goes on from the offset of the other",
             ("keep the sources in the order of the old query", "accept it, if it is the same data: --accept SPK-15"),
         )  # fmt: skip
+    if known is not None:
+        yield from inputs_changed(known.inputs or (), new.inputs or ())
 
 
 def _operator(was: QueryOperator | None, becomes: QueryOperator | None, *, is_by_position: bool) -> Iterator[Finding]:
@@ -487,7 +538,8 @@ def _of_key(finding: Finding) -> Finding:
 
 
 def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
-    """Yield what decides what an operator keeps, and is another: filters, a time-out, a limit."""
+    """Yield what decides what an operator keeps, and is another: filters, a time-out, a limit, code of functions."""
+    yield from _details_changed(was, becomes)
     for name in sorted({*was.facts, *becomes.facts}):
         before, after = was.facts.get(name, ""), becomes.facts.get(name, "")
         if before == after or (name.startswith(FILTER_ON_KEYS) and after):
@@ -508,12 +560,41 @@ def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Findin
         )  # fmt: skip
 
 
+def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
+    """Yield what is another in the code of functions and the seeds of samples, which no text has."""
+    told = set()
+    for what in was.details.keys() & becomes.details.keys():
+        sides = was.details[what], becomes.details[what]
+        if [(one.kind, one.name) for one in sides[0]] != [(one.kind, one.name) for one in sides[1]]:
+            continue  # then the texts differ, too
+        told |= {(before, after) for before, after in zip(*sides, strict=True) if before.value != after.value}
+    for before, after in sorted(told, key=str):
+        if before.kind == "function":
+            pythons = [one.value.partition(":")[0] for one in (before, after)]
+            reason = (
+                "the code of the function, or what it uses, is another; the state is of what it did before"
+                if pythons[0] == pythons[1]
+                else "the code of the function cannot be compared: another version of Python read it, or none could"
+            )
+            yield Finding(
+                f"$<{_CODE}{before.name}>", _OF_CODE, _FINE, before.value[:16], after.value[:16], reason,
+                flags=(Flag.UNVERIFIED,),
+            )  # fmt: skip
+        elif min(abs(int(before.value)), abs(int(after.value))) < _DRAWN_SEED:
+            yield Finding(
+                "$<seed of the sample>", "SPK-13", _REFUSED, before.value, after.value,
+                "other rows reach the operator; its state is of those that reached it before",
+                ("keep the seed of the old query", _NEW, "accept that the state goes on: --accept SPK-13"),
+            )  # fmt: skip
+
+
 def report_data(report: QueryReport) -> dict[str, Any]:
     """Return a report as plain data; its field names are stable."""
     return {
         **fields_of(report, "decision checkpoint query"),
         "source": report.source or None,
         "is_recorded": report.is_recorded,
+        "conditions": list(report.conditions()),
         "not_compared": list(report.not_compared),
         "operators": [
             {

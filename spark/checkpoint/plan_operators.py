@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .plan_text import OUTPUTS, Node, Texts, conjuncts, words_of
+from .inputs import SOURCES
+from .options import without_credentials
+from .plan_text import OUTPUTS, Detail, Node, Texts, conjuncts, details_in, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from .functions import FunctionCode
+    from .inputs import Input
 
 AGGREGATION, SESSION, JOIN, LIMIT = "aggregation", "session window", "stream-stream join", "limit"
 WITHIN_WATERMARK, TRANSFORM = "dropDuplicatesWithinWatermark", "transformWithState"
@@ -24,7 +29,6 @@ _WITH_FUNCTION = {
     "TransformWithStateInPySpark": TRANSFORM,
     "TransformWithState": "transformWithState (Scala)",
 }
-_SOURCES = {"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "StreamingDataSourceV2Relation"}
 _PLAIN = {"SubqueryAlias", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
 _FACTS = {"timeout": "timeout", "timeMode": "time mode"}
 FILTER_ON_KEYS = "filter on keys"
@@ -42,7 +46,7 @@ class Column:
 
 @attrs.frozen
 class PlannedOperator:
-    """A stateful operator of a plan.
+    """A stateful operator of a plan. Its texts have marks of details; see `plan_text.Detail`.
 
     Attributes:
         kind: Its kind, as `OperatorFacts.kind` has it; without the flavour of transformWithState.
@@ -51,6 +55,7 @@ class PlannedOperator:
         sides: The columns that a join keeps, left and right.
         facts: What else decides what it keeps, by a name for people.
         unseen: What its plan does not show: the code of functions.
+        function: The function that it calls for each key, and the rows that it is given.
     """
 
     kind: str
@@ -59,14 +64,35 @@ class PlannedOperator:
     sides: tuple[tuple[Column, ...], ...] = ()
     facts: Mapping[str, str] = attrs.field(factory=dict)
     unseen: tuple[str, ...] = ()
+    function: str = ""
+
+    def texts(self) -> Iterator[str]:
+        """Yield all its texts, with their marks."""
+        yield from (column.text for side in (self.keys, *self.sides) for column in side)
+        yield from (*self.values, *self.facts.values(), self.function)
 
 
 @attrs.frozen
 class PlannedQuery:
-    """The stateful operators of a plan by Spark's numbers, and its streaming sources in the order of offsets."""
+    """The stateful operators of a plan by Spark's numbers, and what they read.
+
+    Attributes:
+        operators: The operators.
+        sources: The streaming sources, as `sources_of` returns them.
+        inputs: The streaming sources and the static tables.
+    """
 
     operators: tuple[PlannedOperator, ...]
     sources: tuple[str, ...]
+    inputs: tuple[Input, ...] = ()
+
+    def used(self) -> dict[int, frozenset[str]]:
+        """Return the columns that reach the state, by the place of their leaf in the plan."""
+        found: dict[int, set[str]] = {}
+        for detail in (one for of in self.operators for text in of.texts() for one in details_in(text)):
+            if detail.kind == "column":
+                found.setdefault(int(detail.value), set()).add(detail.name)
+        return {place: frozenset(columns) for place, columns in found.items()}
 
 
 @attrs.frozen
@@ -105,46 +131,65 @@ class _Rows:
         return {name + side: text for name, text in told.items() if text}
 
 
+def sources_of(analyzed: Node) -> tuple[str, ...]:
+    """Return the streaming sources of an analyzed plan in the order of Spark's offsets.
+
+    Spark counts each place where a source stands: one that is used twice is two of its sources. What the optimizer
+    leaves out later counts, too.
+    """
+    return tuple(
+        without_credentials(words_of(node.arguments.get("sourceName")))
+        for node in analyzed.within()
+        if node.name in SOURCES
+    )
+
+
 def read_plan(
     plan: Node,
+    analyzed: Node,
     *,
     buffers: Mapping[int, int],
     delays: Mapping[str, str],
+    functions: Mapping[int, FunctionCode],
     is_complete: bool = False,
     asks_the_time: bool = False,
 ) -> PlannedQuery:
-    """Return the stateful operators and the sources of an optimized plan.
+    """Return the stateful operators of an optimized plan, and the sources of the query.
 
     Args:
         plan: The plan.
+        analyzed: The plan as it was before Spark optimized it.
         buffers: The number of buffers of each aggregate, by the id of its result.
         delays: The delay of each watermark, by the id of its node.
+        functions: The code of Python functions, by the id of their results.
         is_complete: Whether every batch yields the whole state.
         asks_the_time: Whether the present time is part of the query, which the plan has as a constant: then a condition
             on keys may let other keys through in each batch, and is one as any other.
     """
-    reader = _Reader(buffers, delays, is_complete, asks_the_time)
+    reader = _Reader(buffers, delays, functions, is_complete, asks_the_time)
     reader.rows(plan)
     operators = tuple(reader.found[place] for place in sorted(reader.found))
-    return PlannedQuery(operators, tuple(name for name, _ in reader.sources))
+    return PlannedQuery(operators, sources_of(analyzed))
 
 
 @attrs.define
 class _Reader:
     buffers: Mapping[int, int]
     delays: Mapping[str, str]
+    functions: Mapping[int, FunctionCode]
     is_complete: bool
     asks_the_time: bool
     found: dict[int, PlannedOperator] = attrs.field(factory=dict)
     sources: list[tuple[str, tuple[int, ...]]] = attrs.field(factory=list)
     statics: int = 0
+    leaves: int = 0
     entered: int = 0
 
     def rows(self, node: Node) -> _Rows:
         """Return the rows of a node. Operators are numbered on the way down, as Spark does it."""
         self.entered += 1
         place = self.entered
-        if node.name in _SOURCES:
+        if node.name in SOURCES:
             return self._source(node)
         inputs = [self.rows(child) for child in node.children]
         if not inputs:
@@ -165,16 +210,25 @@ class _Reader:
         if source not in self.sources:
             self.sources.append(source)
         number = self.sources.index(source)
-        return _Rows(columns, {of: f"{name}@{number}" if number else name for name, of in columns}, is_streaming=True)
+        return _Rows(columns, self._leaf(columns, f"@{number}" if number else ""), is_streaming=True)
 
     def _static(self, node: Node) -> _Rows:
         self.statics += 1
         columns = _columns(node.expressions("output"))
-        return _Rows(columns, {of: f"{name} of table {self.statics}" for name, of in columns})
+        return _Rows(columns, self._leaf(columns, f" of table {self.statics}"))
+
+    def _leaf(self, columns: tuple[tuple[str, int], ...], of: str) -> dict[int, str]:
+        """Return the texts of the columns of a leaf, with marks that say where they come from."""
+        place = str(self.leaves)
+        self.leaves += 1
+        return {each: Detail("column", name, place).marked(f"{name}{of}") for name, each in columns}
+
+    def _texts(self, known: dict[int, str], unseen: set[str]) -> Texts:
+        return Texts(known, unseen, self.functions)
 
     def _stateless(self, node: Node, inputs: list[_Rows]) -> _Rows:
         rows, unseen = inputs[0], set[str]()
-        texts = Texts(rows.texts, unseen)
+        texts = self._texts(rows.texts, unseen)
         if node.name == "Project":
             listed = node.expressions("projectList")
             rows = attrs.evolve(rows, columns=_columns(listed), texts=rows.texts | _named(listed, texts))
@@ -198,7 +252,7 @@ class _Reader:
         """Return the rows of a node that is no stateful operator, as a step that is named after it."""
         unseen = set[str]()
         known = {of: text for one in inputs for of, text in one.texts.items()}
-        texts = Texts(known, unseen)
+        texts = self._texts(known, unseen)
         step = texts.step(node)
         made = _columns(one for name in OUTPUTS for one in node.expressions(name))
         is_join = node.name == "Join"
@@ -218,9 +272,10 @@ class _Reader:
 
     def _stateful(self, node: Node, rows: _Rows, place: int) -> _Rows:
         unseen = set[str]()
-        texts = Texts(rows.texts, unseen)
+        texts = self._texts(rows.texts, unseen)
         columns, known = rows.columns, rows.texts
         values: tuple[str, ...] = ()
+        function = ""
         if node.name == "Aggregate":
             keys = _keys(node.expressions("groupingExpressions"), texts)
             listed = node.expressions("aggregateExpressions")
@@ -236,10 +291,11 @@ class _Reader:
             kind, keys, facts = LIMIT, (), rows.facts()
             facts["limit"] = ", ".join(map(texts.of, node.expressions("limitExpr")))
         else:
-            kind, keys, facts = self._with_function(node, rows, texts)
+            kind, keys, facts, function = self._with_function(node, rows, texts)
             made = _columns(node.expressions("outputAttrs"))
             columns, known = made, rows.texts | {of: f"{name} of {kind}" for name, of in made}
-        self.found[place] = PlannedOperator(kind, keys, values, facts=facts, unseen=tuple(sorted(rows.unseen | unseen)))
+        told = tuple(sorted(rows.unseen | unseen))
+        self.found[place] = PlannedOperator(kind, keys, values, facts=facts, unseen=told, function=function)
         step = f"after {kind} of {', '.join(key.text for key in keys) or 'all rows'}"
         step += "".join(f" where {text}" for name, text in sorted(facts.items()) if name.startswith(FILTER_ON_KEYS))
         return attrs.evolve(
@@ -247,18 +303,19 @@ class _Reader:
             unseen=rows.unseen | frozenset(unseen),
         )  # fmt: skip
 
-    def _with_function(self, node: Node, rows: _Rows, texts: Texts) -> tuple[str, tuple[Column, ...], dict[str, str]]:
-        """Return kind, keys and facts of an operator that calls a function for each key."""
+    def _with_function(
+        self, node: Node, rows: _Rows, texts: Texts
+    ) -> tuple[str, tuple[Column, ...], dict[str, str], str]:
+        """Return kind, keys and facts of an operator that calls a function for each key, and the function."""
         if "groupingAttributes" in node.arguments:
             keys = _keys(node.expressions("groupingAttributes"), texts)
         else:  # the grouping columns are the first of its rows
             keys = rows.kept()[: int(node.arguments.get("groupingAttributesLen") or 0)]
-        for function in node.expressions("functionExpr"):
-            texts.of(function)
+        called = [*map(texts.of, node.expressions("functionExpr")), *(column.text for column in rows.kept())]
         facts = rows.facts() | {
             words: words_of(node.arguments[name]) for name, words in _FACTS.items() if name in node.arguments
         }
-        return _WITH_FUNCTION[node.name], keys, facts
+        return _WITH_FUNCTION[node.name], keys, facts, " ".join(called)
 
     def _facts_of_keys(self, rows: _Rows, keys: tuple[Column, ...], *, by_time: bool = False) -> dict[str, str]:
         """Return the facts of an operator that keeps rows by keys; with a time among them it forgets by the watermark.
@@ -283,7 +340,7 @@ class _Reader:
 
     def _joined(self, node: Node, left: _Rows, right: _Rows, place: int) -> _Rows:
         unseen = set[str]()
-        texts = Texts(left.texts | right.texts, unseen)
+        texts = self._texts(left.texts | right.texts, unseen)
         keys: list[Column] = []
         rest: list[str] = []
         ids = [{of for one in node.children[side].within() for of in _made(one)} for side in (0, 1)]

@@ -18,6 +18,8 @@ from ...serializers.errors import UnsupportedFormat, cause_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from .functions import FunctionCode
+
 _WITHOUT_MEANING = {
     "class", "num-children", "exprId", "resultId", "qualifier", "metadata", "explicitMetadata", "nullable",
     "nonInheritableMetadataKeys", "mutableAggBufferOffset", "inputAggBufferOffset", "udfDeterministic", "hint",
@@ -110,6 +112,40 @@ def conjuncts(condition: Node) -> Iterator[Node]:
         yield condition
 
 
+_MARK = re.compile("\x00([^\x00]*)\x00")
+
+
+@attrs.frozen
+class Detail:
+    """What decides what an expression yields, and is not part of its text.
+
+    Attributes:
+        kind: `column`, `function` or `seed`.
+        name: The column, or the name of the function.
+        value: The place of the column's leaf in the plan, the fingerprint of the function, or the seed.
+        unread: Why a function is not read whole, or "".
+    """
+
+    kind: str
+    name: str
+    value: str
+    unread: str = ""
+
+    def marked(self, text: str) -> str:
+        """Return a text with a mark behind it, which has the detail; it sorts as the text does."""
+        return f"{text}\x00{json.dumps([self.kind, self.name, self.value, self.unread])}\x00"
+
+
+def details_in(text: str) -> tuple[Detail, ...]:
+    """Return the details that a text has marks of, each once, in their order."""
+    return tuple(dict.fromkeys(Detail(*json.loads(said)) for said in _MARK.findall(text)))
+
+
+def unmarked(text: str) -> str:
+    """Return a text without its marks."""
+    return _MARK.sub("", text)
+
+
 @attrs.frozen
 class Texts:
     """The text of expressions, in which an attribute stands as what it is computed from.
@@ -117,10 +153,12 @@ class Texts:
     Attributes:
         known: The text of each attribute, by the id of its expression.
         unseen: What was met that has no text: the code of functions.
+        functions: The code of Python functions, by the id of their results.
     """
 
     known: Mapping[int, str]
     unseen: set[str] = attrs.field(factory=set)
+    functions: Mapping[int, FunctionCode] = attrs.field(factory=dict)
 
     def of(self, node: Node) -> str:
         """Return the text of an expression."""
@@ -174,12 +212,17 @@ class Texts:
     def _function(self, node: Node) -> str:
         name = node.arguments.get("name") or node.arguments.get("udfName")
         name = words_of(name) if name else "a function"
-        self.unseen.add(f"the code of {name}")
-        return f"{name}({', '.join(map(self.of, node.children))})"
+        text = f"{name}({', '.join(map(self.of, node.children))})"
+        code = self.functions.get(int((node.arguments.get("resultId") or {}).get("id", -1)))
+        if code is None:
+            self.unseen.add(f"the code of {name}")
+            return text
+        return Detail("function", name, code.fingerprint, code.unread).marked(text)
 
     def step(self, node: Node) -> str:
         """Return the text of a node of a plan, without its inputs and the columns that it makes."""
-        return f"{node.name.lower()}({', '.join(self._arguments(node))})"
+        text = f"{node.name.lower()}({', '.join(self._arguments(node))})"
+        return Detail("seed", "", str(node.arguments.get("seed"))).marked(text) if node.name == "Sample" else text
 
     def _other(self, node: Node) -> str:
         """Return the name of an expression's class with its children, and the arguments that are not children."""

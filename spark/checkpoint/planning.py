@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from ...serializers.errors import DeclarationError, StateShiftError, UnsupportedFormat, shown
+from .functions import functions_of
+from .inputs import read_inputs
 from .plan_operators import TRANSFORM, read_plan
 from .plan_text import parse_plan
 from .processors import UNSEEN, times_to_live
@@ -41,6 +43,8 @@ _ALWAYS = {
     "spark.sql.optimizer.inSetConversionThreshold": "1000000000",  # a set of constants has no text
 }
 _SHUFFLE, _PARTITIONS = "spark.sql.shuffle.partitions", "spark.sql.streaming.internal.stateStore.partitions"
+_ZONE = "spark.sql.session.timeZone"
+_PYTHON = ".expressions.PythonUD"
 _ASYNC = "asyncProgressTrackingEnabled"
 _PRESENT = re.compile(r"expressions\.(?:Current(?:BatchTimestamp|Date|Time|Timestamp)|LocalTimestamp|Now)\b")
 _MOMENT_US = 946_684_800_000_000  # the year 2000
@@ -167,14 +171,23 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
         optimized = execution.optimizedPlan()
         shown_plan = _said(execution.executedPlan) and optimized.toString()
         execution.writeRecordedStateMetadata()
+        logical = cast("Any", query.frame)._jdf.logicalPlan()  # noqa: SLF001
+        analyzed, as_json = str(logical.toJSON()), str(optimized.toJSON())
         plan = read_plan(
-            parse_plan(optimized.toJSON()),
+            parse_plan(as_json),
+            parse_plan(analyzed),
             buffers=dict(_buffers(optimized)),
             delays=dict(_WATERMARK.findall(shown_plan)),
+            functions=functions_of(optimized) if _PYTHON in as_json else {},
             is_complete=query.output_mode == "complete",
-            asks_the_time=_PRESENT.search(cast("Any", query.frame)._jdf.logicalPlan().toJSON()) is not None,  # noqa: SLF001
+            asks_the_time=_PRESENT.search(analyzed) is not None,
         )
-        plan = attrs.evolve(plan, operators=tuple(_with_times(plan.operators, times_to_live(optimized))))
+        zone = {_ZONE: str(query.frame.sparkSession.conf.get(_ZONE))}
+        plan = attrs.evolve(
+            plan,
+            operators=tuple(_with_times(plan.operators, times_to_live(optimized))),
+            inputs=read_inputs(logical, optimized, plan.used(), zone),
+        )
         yield Planned(plan, SparkCheckpoint.open(folder), pinned, query.frame.sparkSession.version)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

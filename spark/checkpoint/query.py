@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import UnsupportedFormat
+from .inputs import Input, input_data, input_of
+from .options import without_credentials
 from .plan_operators import JOIN, LIMIT, PlannedOperator
+from .plan_text import Detail, details_in, unmarked
 from .planning import UnstartedQuery, planned
 from .reader import SparkCheckpoint
 from .schema_files import StoreSchema
@@ -47,6 +50,8 @@ class QueryOperator:
         unseen: What the plan does not show: the code of functions.
         is_planned: Whether columns and facts are known.
         modes: The time mode and the output mode of transformWithState.
+        details: What decides what stands in columns, or which rows there are, and is not in the texts: the code of
+            functions, by what uses it.
     """
 
     number: int
@@ -58,6 +63,7 @@ class QueryOperator:
     unseen: tuple[str, ...] = ()
     is_planned: bool = False
     modes: Mapping[str, str] = attrs.field(factory=dict)
+    details: Mapping[str, tuple[Detail, ...]] = attrs.field(factory=dict)
 
     @property
     def title(self) -> str:
@@ -82,6 +88,8 @@ class QueryDescription:
         sources: The streaming sources, in the order of Spark's offsets; of a checkpoint their numbers or names.
         settings: The settings under which the query is planned.
         spark: The version of Spark that planned it; "" of a checkpoint.
+        inputs: What the query reads, with all that decides its rows; None: it was recorded by a release that did not
+            look at it, nor at the code of functions, and that counted a source that stands twice once.
     """
 
     origin: str
@@ -89,6 +97,7 @@ class QueryDescription:
     sources: tuple[str, ...] = ()
     settings: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     spark: str = ""
+    inputs: tuple[Input, ...] | None = None
 
 
 def describe(
@@ -125,7 +134,7 @@ def describe_under(query: UnstartedQuery, batch: PlannedBatch | None, origin: st
 def describe_planned(plan: Planned, origin: str) -> QueryDescription:
     """Return the stateful operators of a planned query; see `describe`."""
     operators = tuple(starmap(_operator, _paired(plan.state.operators, plan.query.operators)))
-    return QueryDescription(origin, operators, plan.query.sources, plan.settings, plan.spark)
+    return QueryDescription(origin, operators, plan.query.sources, plan.settings, plan.spark, plan.query.inputs)
 
 
 def describe_stored(checkpoint: SparkCheckpoint) -> QueryDescription:
@@ -172,8 +181,24 @@ def _operator(operator: SparkOperator, plan: PlannedOperator) -> QueryOperator:
     for schema in stored.stores.values():
         if plan.values and len(schema.value.fields) - len(plan.values) not in {0, len(plan.keys)}:
             plan, unseen = attrs.evolve(plan, values=()), (*unseen, "what each aggregate is computed from")
-    columns = {name: _columns(name, schema, plan) for name, schema in stored.stores.items()}
-    return attrs.evolve(stored, columns=columns, facts=plan.facts, unseen=unseen, is_planned=True)
+    marked = {name: _columns(name, schema, plan) for name, schema in stored.stores.items()}
+    return attrs.evolve(
+        stored,
+        columns={name: {path: unmarked(text) for path, text in texts.items()} for name, texts in marked.items()},
+        facts={unmarked(name): unmarked(text) for name, text in plan.facts.items()},
+        unseen=unseen,
+        is_planned=True,
+        details={name: details for name, details in _details(marked, plan) if details},
+    )
+
+
+def _details(
+    columns: Mapping[str, Mapping[str, str]], plan: PlannedOperator
+) -> Iterator[tuple[str, tuple[Detail, ...]]]:
+    """Yield the details of each text of an operator, by what it is the text of."""
+    texts = {path: text for of in columns.values() for path, text in of.items()}
+    for name, text in {**texts, **plan.facts, "function": plan.function}.items():
+        yield unmarked(name), tuple(one for one in details_in(text) if one.kind != "column")
 
 
 def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str, str]:
@@ -199,6 +224,7 @@ def to_data(query: QueryDescription) -> dict[str, Any]:
         "sources": list(query.sources),
         "settings": dict(query.settings),
         "operators": [_operator_data(one) for one in query.operators],
+        **({} if query.inputs is None else {"inputs": list(map(input_data, query.inputs))}),
     }
 
 
@@ -215,6 +241,10 @@ def _operator_data(operator: QueryOperator) -> dict[str, Any]:
         "facts": dict(operator.facts),
         "unseen": list(operator.unseen),
         "modes": dict(operator.modes),
+        "details": {
+            name: [[one.kind, one.name, one.value, one.unread] for one in details]
+            for name, details in operator.details.items()
+        },
     }
 
 
@@ -238,12 +268,16 @@ def from_data(data: dict[str, Any], origin: str) -> QueryDescription:
             tuple(map(str, one["unseen"])),
             is_planned=True,
             modes=_texts(one.get("modes", {})),
+            details={
+                str(name): tuple(Detail(*map(str, detail)) for detail in details)
+                for name, details in one.get("details", {}).items()
+            },
         )
         for one in data["operators"]
     )
-    return QueryDescription(
-        origin, operators, tuple(map(str, data["sources"])), _texts(data["settings"]), str(data["spark"])
-    )
+    sources = tuple(without_credentials(str(one)) for one in data["sources"])
+    inputs = tuple(map(input_of, data["inputs"])) if "inputs" in data else None
+    return QueryDescription(origin, operators, sources, _texts(data["settings"]), str(data["spark"]), inputs)
 
 
 def _texts(said: dict[str, Any]) -> dict[str, str]:

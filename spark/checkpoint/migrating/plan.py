@@ -10,8 +10,9 @@ from uuid import NAMESPACE_OID, uuid5
 
 import attrs
 
+from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
-from ..judging import hidden_in, sources_changed, with_plans
+from ..judging import facts_changed, hidden_in, nobody_compared, sources_changed, with_plans
 from ..operators import UNKNOWN
 from ..query import describe_stored
 from ..reader import PROVIDERS
@@ -191,9 +192,13 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
         stores += (attrs.evolve(one, files=files) for one in plans)
     unknown = set(said.changes) - {one.number for one in old.operators}
     fields += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
-    if new.is_planned and "SPK-15" not in said.accept:
+    if new.is_planned:
         changed = sources_changed(stored, new.query, known.query)
-        meant += (f"sources: {one.old} -> {one.new}: {one.reason} [{one.rule}]" for one in changed)
+        meant += (
+            f"{one.path[2:-1]}: {one.old} -> {one.new}: {one.reason} [{one.rule}]"
+            for one in changed
+            if one.verdict is Verdict.INCOMPATIBLE and one.rule not in said.accept
+        )
     if problems := [*unclear, *fields, *meant]:
         raise IncompatibleState(
             "the state cannot be taken over as it stands",
@@ -258,8 +263,12 @@ def _not_compared(new: NewSide, known: Known, pairs: Iterable[Pair]) -> Iterator
             title = f"operator {becomes.title}"
             if was.is_planned:
                 yield from (f"{title}: {what}" for what in becomes.unseen)
+                changed = (one for one in facts_changed(was, becomes) if one.verdict is Verdict.COMPATIBLE)
+                yield from (f"{title}: {one.path[2:-1]}: {one.reason}" for one in changed)
             else:
                 yield f"{title}: {hidden_in(was.kind)}"
+    if known.query is not None:
+        yield from nobody_compared(new.query, known.query)
 
 
 def _copied_log(old: SparkCheckpoint, pairs: Iterable[Pair], new: NewSide) -> BatchLog:

@@ -26,8 +26,8 @@ def operator(number=0, kind="aggregation", *, key=None, value=None, columns=None
     return QueryOperator(number, kind, stores, columns=of, facts=facts or {}, is_planned=True, **more)
 
 
-def query(*operators, sources=("s",), settings=None):
-    return QueryDescription("the query", operators, sources, settings or {})
+def query(*operators, sources=("s",), settings=None, inputs=()):
+    return QueryDescription("the query", operators, sources, settings or {}, inputs=inputs)
 
 
 def stored(description):

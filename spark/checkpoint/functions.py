@@ -1,0 +1,71 @@
+"""The Python functions of a plan: fingerprints of their code, which shows whether it is the code of another day.
+
+A function lies in the plan as Spark will send it to its workers. A copy of it is read, and never called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.fingerprint import UNKNOWN, fingerprint, fingerprint_of_own_code
+from ...serializers.errors import cause_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OF_PYTHON = {"PythonUDF", "PythonUDAF", "PythonUDTF"}
+
+
+@attrs.frozen
+class FunctionCode:
+    """The code of a function.
+
+    Attributes:
+        fingerprint: Its fingerprint; of one that is not read whole, that of its own code alone, or "".
+        unread: Why it is not read whole, or "".
+    """
+
+    fingerprint: str
+    unread: str = ""
+
+
+def functions_of(plan: Any) -> dict[int, FunctionCode]:
+    """Return the code of the Python functions of a plan of Java's, by the id of their results."""
+    found: dict[int, FunctionCode] = {}
+    for expression in _expressions(plan):
+        if str(expression.getClass().getSimpleName()) in _OF_PYTHON:
+            found[int(expression.resultId().id())] = _code(expression.func())
+    return found
+
+
+def _expressions(plan: Any) -> Iterator[Any]:
+    listed = plan.expressions()
+    for index in range(listed.size()):
+        yield from _within(listed.apply(index))
+    children = plan.children()
+    for index in range(children.size()):
+        yield from _expressions(children.apply(index))
+
+
+def _within(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children()
+    for index in range(children.size()):
+        yield from _within(children.apply(index))
+
+
+def _code(function: Any) -> FunctionCode:
+    from pyspark import cloudpickle
+
+    try:  # it is the code of this process, pickled by PySpark when the query was built
+        code, *_ = cloudpickle.loads(bytes(function.command().unsafeArray()))
+        code = getattr(getattr(code, "__self__", None), "_stateful_processor", code)
+        whole = fingerprint(code)
+        if not whole.startswith(UNKNOWN):
+            return FunctionCode(whole)
+        reason = whole.removeprefix(f"{UNKNOWN}: ").rpartition(" (")[0]
+        return FunctionCode(fingerprint_of_own_code(code), reason)
+    except Exception as error:  # noqa: BLE001 - a function may do anything when it is read; then nothing is claimed
+        return FunctionCode("", cause_text(error))
