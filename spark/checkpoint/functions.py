@@ -25,10 +25,12 @@ class FunctionCode:
     Attributes:
         fingerprint: Its fingerprint; of one that is not read whole, that of its own code alone, or "".
         unread: Why it is not read whole, or "".
+        name: Its name, if it is another one than that in the plan: the class of a processor.
     """
 
     fingerprint: str
     unread: str = ""
+    name: str = ""
 
 
 def functions_of(plan: Any) -> dict[int, FunctionCode]:
@@ -61,11 +63,12 @@ def _code(function: Any) -> FunctionCode:
 
     try:  # it is the code of this process, pickled by PySpark when the query was built
         code, *_ = cloudpickle.loads(bytes(function.command().unsafeArray()))
-        code = getattr(getattr(code, "__self__", None), "_stateful_processor", code)
+        processor = getattr(getattr(code, "__self__", None), "_stateful_processor", None)
+        code, name = (code, "") if processor is None else (processor, type(processor).__name__)
         whole = fingerprint(code)
         if not whole.startswith(UNKNOWN):
-            return FunctionCode(whole)
+            return FunctionCode(whole, name=name)
         reason = whole.removeprefix(f"{UNKNOWN}: ").rpartition(" (")[0]
-        return FunctionCode(fingerprint_of_own_code(code), reason)
+        return FunctionCode(fingerprint_of_own_code(code), reason, name)
     except Exception as error:  # noqa: BLE001 - a function may do anything when it is read; then nothing is claimed
         return FunctionCode("", cause_text(error))

@@ -24,8 +24,7 @@ _PARSED = {"mode": "permissive", "columnnameofcorruptrecord": "", "locale": "en-
 _TEXT = {"linesep": "", "encoding": "utf-8", "multiline": "false"}
 _FILES = {
     "pathglobfilter": "", "modifiedbefore": "", "modifiedafter": "", "recursivefilelookup": "false", "basepath": "",
-    "ignorecorruptfiles": "false", "ignoremissingfiles": "false", "latestfirst": "false", "maxfileage": "7d",
-    "filenameonly": "false",
+    "ignorecorruptfiles": "false", "ignoremissingfiles": "false",
 }  # fmt: skip
 _REBASED = {"datetimerebasemode": "", "int96rebasemode": ""}
 _OF_FORMATS: dict[str, dict[str, str]] = {

@@ -180,7 +180,7 @@ class _Reader:
     is_complete: bool
     asks_the_time: bool
     found: dict[int, PlannedOperator] = attrs.field(factory=dict)
-    sources: list[tuple[str, tuple[int, ...]]] = attrs.field(factory=list)
+    sources: dict[tuple[str, tuple[int, ...]], int] = attrs.field(factory=dict)
     statics: int = 0
     leaves: int = 0
     entered: int = 0
@@ -207,21 +207,21 @@ class _Reader:
     def _source(self, node: Node) -> _Rows:
         columns = _columns(node.expressions("output"))
         source = (words_of(node.arguments.get("sourceName")), tuple(of for _, of in columns))
-        if source not in self.sources:
-            self.sources.append(source)
-        number = self.sources.index(source)
-        return _Rows(columns, self._leaf(columns, f"@{number}" if number else ""), is_streaming=True)
+        place = self.sources.setdefault(
+            source, self.leaves
+        )  # one that stands twice, with the same columns, is one text
+        number = list(self.sources).index(source)
+        return _Rows(columns, self._leaf(columns, f"@{number}" if number else "", place), is_streaming=True)
 
     def _static(self, node: Node) -> _Rows:
         self.statics += 1
         columns = _columns(node.expressions("output"))
-        return _Rows(columns, self._leaf(columns, f" of table {self.statics}"))
+        return _Rows(columns, self._leaf(columns, f" of table {self.statics}", self.leaves))
 
-    def _leaf(self, columns: tuple[tuple[str, int], ...], of: str) -> dict[int, str]:
+    def _leaf(self, columns: tuple[tuple[str, int], ...], of: str, place: int) -> dict[int, str]:
         """Return the texts of the columns of a leaf, with marks that say where they come from."""
-        place = str(self.leaves)
         self.leaves += 1
-        return {each: Detail("column", name, place).marked(f"{name}{of}") for name, each in columns}
+        return {each: Detail("column", name, str(place)).marked(f"{name}{of}") for name, each in columns}
 
     def _texts(self, known: dict[int, str], unseen: set[str]) -> Texts:
         return Texts(known, unseen, self.functions)

@@ -217,7 +217,7 @@ class Texts:
         if code is None:
             self.unseen.add(f"the code of {name}")
             return text
-        return Detail("function", name, code.fingerprint, code.unread).marked(text)
+        return Detail("function", code.name or name, code.fingerprint, code.unread).marked(text)
 
     def step(self, node: Node) -> str:
         """Return the text of a node of a plan, without its inputs and the columns that it makes."""

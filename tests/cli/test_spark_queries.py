@@ -61,9 +61,12 @@ def test_a_check_ends_with_the_status_of_its_decision(check):
     changed = check("--query", "queries:largest")
     known = check("--query", "queries:other_column", "--was", "queries:same")
     accepted = check("--query", "queries:other_column", "--was", "queries:same", "--accept", "SPK-10")
+    certain = check("--query", "queries:same", "--was", "queries:same")
 
-    assert [one.status for one in (unchanged, changed, known, accepted)] == [0, 4, 1, 0]
-    assert "start: the query can go on from the state in the checkpoint" in unchanged.stdout
+    assert [one.status for one in (unchanged, changed, known, accepted, certain)] == [0, 4, 1, 0, 0]
+    assert "start: the query can go on from the state in the checkpoint" in certain.stdout
+    assert "start, if what the checkpoint does not show is unchanged\n" in unchanged.stdout
+    assert "--was MODULE:FUNCTION, which builds the old query, makes it certain" in unchanged.stdout
     assert "$.value.sum  bigint -> (gone)" in changed.stdout
     assert re.search(r"refuse +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", known.stdout)
     assert "accepted: " in accepted.stdout

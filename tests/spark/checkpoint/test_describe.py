@@ -189,13 +189,17 @@ def test_what_differs_at_each_moment_is_the_same_in_each_description(stream, con
     assert described(condition) != described("w > 1")
 
 
-def test_the_code_of_functions_is_told_to_be_unseen(stream):
-    upper = F.udf(lambda text: text.upper(), "string")
+def test_the_code_of_functions_has_a_fingerprint_beside_the_texts_spk_21(stream):
+    upper, lower = (F.udf(lambda text, low=low: text.lower() if low else text.upper(), "string") for low in (0, 1))
 
-    (operator,) = describe(stream.source().groupBy(upper("a").alias("u")).count()).operators
+    one, same, other = (
+        describe(stream.source().groupBy(of("a").alias("u")).count()).operators[0] for of in (upper, upper, lower)
+    )
 
-    assert "<lambda>(a)" in operator.columns["default"].values()
-    assert operator.unseen == ("the code of <lambda>",)
+    assert "<lambda>(a)" in one.columns["default"].values()
+    assert one.unseen == ()
+    assert one == same
+    assert (one.columns, one.details == other.details) == (other.columns, False)
 
 
 def test_a_description_starts_nothing_and_writes_nothing(stream):

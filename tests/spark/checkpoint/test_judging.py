@@ -8,9 +8,14 @@ import attrs
 import pytest
 
 from stateshift.compat.policy import Policy
+from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import DeclarationError
+from stateshift.spark.checkpoint.gate import same
+from stateshift.spark.checkpoint.inputs import Input
 from stateshift.spark.checkpoint.judging import judge, report_data
-from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator
+from stateshift.spark.checkpoint.options import Options
+from stateshift.spark.checkpoint.plan_text import Detail
+from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator, from_data, to_data
 from stateshift.spark.checkpoint.schema_files import StoreSchema
 from stateshift.spark.checkpoint.spark_types import parse_struct
 
@@ -213,3 +218,97 @@ def test_a_report_is_plain_data():
     assert data["operators"] == [
         {"kind": "aggregation", "old": 0, "new": 0, "decision": "start", "source": "the query", "findings": []}
     ]
+
+
+def reading(kind="json", *, name="s", is_stream=True, used=("k", "n"), unread="", rows="", schema=None, **options):
+    of = Options({key: of for key, of in options.items() if key != "made_up"}, {"made_up": options.get("made_up", "")})
+    return Input(name, kind, is_stream, struct(**(schema or {"k": "string", "n": "integer"})), used, of, rows, unread)
+
+
+FRONT = {"unused": "string", "k": "string", "n": "integer"}
+BEHIND = {"k": "string", "n": "integer", "unused": "string"}
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "expected"),
+    [
+        (reading(), reading(schema=FRONT), ("start", [])),
+        (reading("csv"), reading("csv", schema=BEHIND), ("start", [])),
+        (reading("csv"), reading("csv", schema=FRONT), ("refuse", ["SPK-15", "SPK-15"])),
+        (reading("csv", used=("k",)), reading("csv", used=("k",), schema=BEHIND | {"n": "date"}), ("start", [])),
+        (reading("csv", mode="failfast"), reading("csv", mode="failfast", schema=BEHIND), ("refuse", ["SPK-15"])),
+        (reading(schema=BEHIND | {"n": "string"}), reading(), ("refuse", ["SPK-15"])),
+        (reading(), reading(schema={"k": "string", "n": "long"}), ("start", ["SPK-15"])),
+        (reading(), reading(timezone="UTC"), ("refuse", ["SPK-15"])),
+        (reading(), reading(made_up="1"), ("start", ["SPK-15"])),
+        (reading(), reading("orc"), ("refuse", ["SPK-15"])),
+        (reading(is_stream=False), reading(is_stream=False, name="t"), ("refuse", ["SPK-13"])),
+        (reading(is_stream=False, rows="a"), reading(is_stream=False, rows="b"), ("refuse", ["SPK-13"])),
+        (reading(is_stream=False, rows="py3.1:a"), reading(is_stream=False, rows="py3.2:b"), ("start", ["SPK-13"])),
+    ],
+)
+def test_what_a_query_reads_is_compared_by_what_reaches_the_state_spk_13_spk_15(was, now, expected):
+    report = judge(stored(query(SUM)), query(SUM, inputs=(now,)), known=query(SUM, inputs=(was,)))
+
+    found = list(report.findings())
+    assert expected == (str(report.decision), [one.rule for one in found])
+    assert all(one.flags == (Flag.UNVERIFIED,) for one in found if report.decision == "start")
+    assert bool(report.conditions()) is (report.decision == "start" and bool(found))
+    assert judged(query(SUM, inputs=(was,)), query(SUM, inputs=(now,)), accept=("SPK-13", "SPK-15"))[0] == "start"
+
+
+def test_code_of_a_function_that_changed_is_flagged_and_accepted_by_its_name_spk_21():
+    one, other = (operator(details={"value.sum": (Detail("function", "f", of),)}) for of in "ab")
+    forbidden = Policy(forbid=[Flag.UNVERIFIED])
+
+    assert judged(query(one), query(one), policy=forbidden) == ("start", [])
+    assert judged(query(one), query(other)) == ("start", [("SPK-21", "$<code of f>")])
+    assert judged(query(one), query(other), policy=forbidden)[0] == "refuse"
+    assert judged(query(one), query(other), policy=forbidden, accept=("SPK-21:f",))[0] == "start"
+    assert judged(query(one), query(other), policy=forbidden, accept=("SPK-21:g",))[0] == "refuse"
+    with pytest.raises(DeclarationError, match="SPK-21:FUNCTION"):
+        judged(query(one), query(other), accept=("SPK-21",))
+
+
+def test_another_seed_lets_other_rows_pass_unless_spark_drew_it_spk_13():
+    one, other, drawn, another = (
+        operator(details={"rows": (Detail("seed", "", of),)}) for of in ("7", "8", "9" * 18, "8" * 18)
+    )
+
+    assert judged(query(one), query(other)) == ("refuse", [("SPK-13", "$<seed of the sample>")])
+    assert judged(query(drawn), query(another)) == ("start", [])
+
+
+def test_what_a_recording_of_an_earlier_release_lacks_is_told_and_refuses_nothing():
+    twice = query(
+        operator(details={"rows": (Detail("function", "f", "a"),)}), sources=("s", "s"), inputs=(reading(),) * 2
+    )
+    data = to_data(twice)
+    earlier = {
+        **data,
+        "sources": ["s"],
+        "operators": [{**one, "unseen": ["the code of f"]} for one in data["operators"]],
+    }
+    for part in (earlier, *earlier["operators"]):
+        part.pop("inputs", None)
+        part.pop("details", None)
+    was = from_data(earlier, "the recording")
+    checkpoint = attrs.evolve(stored(twice), inputs=None)
+
+    report = judge(checkpoint, twice, known=was, policy=Policy(forbid=Flag))
+
+    assert (report.exit_status(), list(report.findings())) == (0, [])
+    assert any("the recording is of an earlier release" in line for line in report.not_compared)
+    assert same(twice, was)
+    assert not same(twice, from_data({**earlier, "sources": ["t"]}, "the recording"))
+    assert judge(was, twice, known=was).decision == "start"
+    assert from_data(json.loads(json.dumps(data)), "the query") == twice
+
+
+def test_the_contents_of_a_table_are_named_and_no_flag():
+    table = reading("parquet", name="/data/users", is_stream=False, unread="the contents")
+
+    report = judge(stored(query(SUM)), query(SUM, inputs=(table,)), known=query(SUM, inputs=(table,)))
+
+    assert report.not_compared == ("the contents of table 1 (parquet /data/users) is not compared",)
+    assert (list(report.findings()), report.conditions()) == ([], ())

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from spark_queries import F, Stream, settings
 
+from stateshift.compat.policy import Policy
+from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import CorruptFile, DeclarationError, IncompatibleState
 from stateshift.spark import check_query, describe, start
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
@@ -82,6 +84,34 @@ def test_what_spark_handles_rightly_starts_spk_1(stream):
 
     assert (report.exit_status(require_recording=True), rules(report)) == (0, [])
     assert alone == [("x", 20), ("y", 40)]
+
+
+@pytest.mark.parametrize("way", ["union", "join", "never read"])
+def test_a_source_that_stands_twice_starts_again_spk_15(stream, way):
+    def build():
+        source = stream.late()
+        if way == "join":
+            return (
+                source.alias("l").join(source.alias("r"), F.expr("l.a = r.a and l.at = r.at")).selectExpr("l.a", "r.w")
+            )
+        other = source.where("1 = 0") if way == "never read" else source
+        return total(source.union(other))
+
+    for number in range(3):
+        stream.rows((f"x{number}", "p", 10, 1, f"2026-01-01 00:0{number}:00"))
+        query = start(
+            stream.writer(build(), mode="append" if way == "join" else "update"),
+            policy=Policy(forbid=Flag),
+            require_recording=True,
+        )
+        query.awaitTermination()
+        for thread in threading.enumerate():
+            if thread.name == "stateshift recording":
+                thread.join()
+
+    log = SparkCheckpoint.open(stream.checkpoint).log
+    assert len(log.last.sources) == 2
+    assert log.committed >= 2
 
 
 def test_a_recording_counts_for_the_batches_that_it_names(stream, tmp_path):
