@@ -5,6 +5,7 @@ A function lies in the plan as Spark will send it to its workers. A copy of it i
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -62,7 +63,8 @@ def _code(function: Any) -> FunctionCode:
     from pyspark import cloudpickle
 
     try:  # it is the code of this process, pickled by PySpark when the query was built
-        code, *_ = cloudpickle.loads(bytes(function.command().unsafeArray()))
+        with _classes_made_anew():
+            code, *_ = cloudpickle.loads(bytes(function.command().unsafeArray()))
         processor = getattr(getattr(code, "__self__", None), "_stateful_processor", None)
         code, name = (code, "") if processor is None else (processor, type(processor).__name__)
         whole = fingerprint(code)
@@ -72,3 +74,23 @@ def _code(function: Any) -> FunctionCode:
         return FunctionCode(fingerprint_of_own_code(code), reason, name)
     except Exception as error:  # noqa: BLE001 - a function may do anything when it is read; then nothing is claimed
         return FunctionCode("", cause_text(error))
+
+
+@contextmanager
+def _classes_made_anew() -> Iterator[None]:
+    """Within the `with` block, a class that travels by value is always made anew.
+
+    Else cloudpickle returns the class that was pickled as long as that is alive, which has another `__qualname__`.
+    """
+    from pyspark.cloudpickle import cloudpickle
+
+    module: Any = cloudpickle
+    names = ("_DYNAMIC_CLASS_TRACKER_BY_CLASS", "_DYNAMIC_CLASS_TRACKER_BY_ID")
+    before = {name: getattr(module, name) for name in names}
+    try:
+        for name, known in before.items():
+            setattr(module, name, type(known)())
+        yield
+    finally:
+        for name, known in before.items():
+            setattr(module, name, known)
