@@ -20,7 +20,7 @@ from ...serializers.compatibility import Finding, Flag, Verdict
 from .options import OF_TEXT, Options, options_of, without_credentials
 from .plan_text import parse_plan
 from .rules import resolve
-from .spark_types import SparkField, SparkType, parse_struct, schema_text
+from .spark_types import SparkType, parse_struct, schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SOURCES = {"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "StreamingDataSourceV2Relation"}
 _BY_POSITION = {"csv"}
+_CACHED = "InMemoryRelation"
 _ZONE = "spark.sql.session.timeZone"
 _SESSION_ZONE = "time zone of the session"
 _MOST_ROWS = 100_000
@@ -61,7 +62,11 @@ class Input:
 
 
 def read_inputs(
-    analyzed: Any, optimized: Any, used: Mapping[int, frozenset[str]], settings: Mapping[str, str]
+    analyzed: Any,
+    optimized: Any,
+    used: Mapping[int, frozenset[str]],
+    settings: Mapping[str, str],
+    text_of: Callable[[Node], str],
 ) -> tuple[Input, ...]:
     """Return what a planned query reads: first its sources in the order of Spark's offsets, then its static tables.
 
@@ -70,6 +75,7 @@ def read_inputs(
         optimized: The plan.
         used: The columns that reach the state, by the place of the leaf in the optimized plan.
         settings: The settings of the session.
+        text_of: The text of a plan of a table that is cached.
     """
     leaves = [(leaf, used.get(place, frozenset())) for place, leaf in enumerate(_leaves(optimized))]
     found = [(_ids(leaf), columns) for leaf, columns in leaves if _is_source(leaf)]
@@ -78,7 +84,11 @@ def read_inputs(
         ids = _ids(leaf)
         same = [columns for of, columns in found if of & ids] or [columns for _, columns in found]
         sources.append(_source(leaf, frozenset().union(*same), settings))
-    tables = [_table(leaf, columns, settings) for leaf, columns in leaves if not _is_source(leaf)]
+    tables = [
+        _cached(leaf, columns, settings, text_of) if _name_of(leaf) == _CACHED else _table(leaf, columns, settings)
+        for leaf, columns in leaves
+        if not _is_source(leaf)
+    ]
     return (*sources, *tables)
 
 
@@ -250,29 +260,22 @@ def _private(java: Any, name: str) -> Any:
     return field.get(java)
 
 
-def _cached(leaf: Any, used: frozenset[str], settings: Mapping[str, str], plain: Input) -> Input:
-    """Return a table that is cached: it is the plan that made it, and what that reads."""
+def _cached(leaf: Any, used: frozenset[str], settings: Mapping[str, str], text_of: Callable[[Node], str]) -> Input:
+    """Return a table that is cached: the text of the plan that made it, and what that reads."""
     plan = leaf.cacheBuilder().logicalPlan()
-    inner = [_table(one, frozenset(field.name for field in _fields(one)), settings) for one in _leaves(plan)]
-    if len(inner) == 1 and {_name_of(plan), *_above(plan)} <= {"SubqueryAlias", "View", _name_of(next(_leaves(plan)))}:
-        return attrs.evolve(inner[0], used=tuple(sorted(used)))
-    return attrs.evolve(plain, name=f"cached: {', '.join(one.name for one in inner)}", unread="the making")
-
-
-def _fields(leaf: Any) -> tuple[SparkField, ...]:
-    schema = _schema(leaf)
-    return () if schema is None else schema.fields
+    told = {"plan": text_of(_node(plan))}
+    unread = ""
+    for number, one in enumerate(_leaves(plan), start=1):
+        schema = _schema(one)
+        inner = _table(one, frozenset(() if schema is None else schema.names), settings)
+        facts = {"place": inner.name, "format": inner.kind, "rows": inner.rows, **inner.options.of_rows}
+        told |= {f"{name} of table {number} in it": value for name, value in facts.items() if value}
+        unread = unread or inner.unread
+    return Input("a cached table", "cache", False, _schema(leaf), tuple(sorted(used)), Options(told), unread=unread)  # noqa: FBT003
 
 
 def _name_of(plan: Any) -> str:
     return str(plan.getClass().getSimpleName())
-
-
-def _above(plan: Any) -> Iterator[str]:
-    yield _name_of(plan)
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _above(children.apply(index))
 
 
 _TABLES: dict[str, Callable[[Any, frozenset[str], Mapping[str, str], Input], Input]] = {
@@ -283,7 +286,6 @@ _TABLES: dict[str, Callable[[Any, frozenset[str], Mapping[str, str], Input], Inp
     "OneRowRelation": _one_row,
     "LocalRelation": _local,
     "LogicalRDD": _of_rdd,
-    "InMemoryRelation": _cached,
 }
 
 

@@ -12,7 +12,7 @@ import attrs
 
 from .inputs import SOURCES
 from .options import without_credentials
-from .plan_text import OUTPUTS, Detail, Node, Texts, conjuncts, details_in, words_of
+from .plan_text import OUTPUTS, Detail, Node, Texts, conjuncts, details_in, unmarked, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ _WITH_FUNCTION = {
     "TransformWithStateInPySpark": TRANSFORM,
     "TransformWithState": "transformWithState (Scala)",
 }
-_PLAIN = {"SubqueryAlias", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
+_PLAIN = {"SubqueryAlias", "View", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
 _FACTS = {"timeout": "timeout", "timeMode": "time mode"}
 FILTER_ON_KEYS = "filter on keys"
 _RANDOM = {"Rand", "Randn", "Uuid", "RandStr", "Uniform", "MonotonicallyIncreasingID"}
@@ -142,6 +142,12 @@ def sources_of(analyzed: Node) -> tuple[str, ...]:
         for node in analyzed.within()
         if node.name in SOURCES
     )
+
+
+def text_of_table(plan: Node) -> str:
+    """Return the text of a plan without streams: what happens to its rows, and what its columns are computed from."""
+    rows = _Reader({}, {}, {}, is_complete=False, asks_the_time=False).rows(plan)
+    return unmarked("; ".join([*rows.steps, *sorted(rows.conditions), *(column.text for column in rows.kept())]))
 
 
 def read_plan(

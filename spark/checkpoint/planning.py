@@ -22,7 +22,7 @@ import attrs
 from ...serializers.errors import DeclarationError, StateShiftError, UnsupportedFormat, shown
 from .functions import functions_of
 from .inputs import read_inputs
-from .plan_operators import TRANSFORM, read_plan
+from .plan_operators import TRANSFORM, read_plan, text_of_table
 from .plan_text import parse_plan
 from .processors import UNSEEN, times_to_live
 from .reader import SparkCheckpoint
@@ -186,7 +186,7 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
         plan = attrs.evolve(
             plan,
             operators=tuple(_with_times(plan.operators, times_to_live(optimized))),
-            inputs=read_inputs(logical, optimized, plan.used(), zone),
+            inputs=read_inputs(logical, optimized, plan.used(), zone, text_of_table),
         )
         yield Planned(plan, SparkCheckpoint.open(folder), pinned, query.frame.sparkSession.version)
     finally:

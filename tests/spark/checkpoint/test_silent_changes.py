@@ -191,7 +191,7 @@ CHANGES = {
     ),
     "two fields of the users' state change places": Change(
         state_of(["first", "last"]), state_of(["last", "first"]), [("q", "x", "x"), ("x", "q", "p")],
-        ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
+        ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2", "SPK-21"]),
     ),
     "two values of a join change places": Change(
         joined(), joined(columns=("a", "more", "b")),
