@@ -216,7 +216,7 @@ CHANGES = {
     "a comment in files": _options(("comment", "p")),
     "files of folders below, too": _options(("recursiveFileLookup", "true")),
     "an option that nobody knows": _options(("madeUp", "1")),
-    "more files at once": _options(("maxCachedFiles", "5"), ("maxFilesPerTrigger", "1")),
+    "options that change no row": _options(("maxCachedFiles", "5"), ("cleanSource", "off")),
     "an option with its default": _options(("multiLine", "false"), ("mode", "PERMISSIVE")),
     "two columns exchanged in the schema": _columns(_exchanged),
     "an unused column more": _columns(lambda columns: (*columns, "unused int")),
