@@ -305,7 +305,9 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
     if report.dry_run:
         yield [(f"plan: {many(len(converted), 'store')} of {len(report.stores)} converted, the others copied", "bold")]
     elif not converted:
-        yield [(f"copied: no type of the state changes; {report.target}", "bold green")]
+        entries = sum(sum(one.read) for one in report.stores)
+        kept = f"{many(entries, 'entry', 'entries')} as they were: no type of the state changes"
+        yield [(f"copied: {kept}; {report.target}", "bold green")]
     else:
         entries = sum(sum(one.written) for one in converted)
         done = f"{many(entries, 'entry', 'entries')} of {many(len(converted), 'store')} converted"
@@ -326,6 +328,8 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
         yield [(f"  what is computed was compared: known from {report.known_from}", "")]
     for line in report.not_compared:
         yield [(f"  not compared: {line}", "dim")]
+    for line in report.not_shown:
+        yield [(f"  not shown by the files: {line}", "dim")]
     if report.dry_run:
         yield [("dry run: nothing was written", "")]
     else:
@@ -336,6 +340,6 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
 
 def _cells(one: StoreReport, *, dry_run: bool) -> list[str]:
     done = one.done or ("converted" if one.is_converted else "copied as files")
-    counted = one.is_converted and not dry_run
+    counted = bool(one.read) and not dry_run
     numbers = [f"{number:,}" for number in (sum(one.read), sum(one.written), one.merged)] if counted else ["", "", ""]
     return [f"{one.operator} ({one.kind})", one.store, done, *numbers]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import SavepointNotFound
+from .checksums import read_checked
 from .schema_files import ColumnFamily, KeyLayout, StoreSchema, read_families
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tupl
                 "a schema file that the operator's metadata names is missing", file=label,
                 advice="take the whole folder of the checkpoint; a copy or a download may be incomplete",
             )  # fmt: skip
-        for one in read_families(place.read(name), label):
+        for one in read_families(read_checked(place, name), label):
             latest[one.name] = one
             writers.setdefault(one.name, {})[one.value_id] = one.schema.value
     found = (_family(one, facts.variables, writers[one.name]) for one in latest.values())

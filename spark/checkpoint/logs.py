@@ -12,12 +12,14 @@ A file without a number as its name is being written, or a checksum. Source: `Of
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import CorruptFile, UnsupportedFormat, located
 from ...state.streaming.commit_log import last_committed, last_planned
+from .checksums import read_checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _STORE = "spark.sql.streaming.stateStore."
 _READABLE = ("v1", "v2")
+_OF_SOURCE = re.compile(r"sources/\d+/\d+(\.compact)?")
 _DEFAULT_PROVIDER = "HDFSBackedStateStoreProvider"
 
 
@@ -137,13 +140,53 @@ def read_logs(folder: Folder, batch: int | None = None) -> BatchLog:
         CorruptFile: A file is damaged, or the offsets of a committed batch are missing.
         UnsupportedFormat: A newer Spark wrote a file, or the query runs in a mode without these logs.
     """
-    query_id = str(_object(_text(folder, "metadata"), "metadata").get("id", ""))
+    query_id = _object(_text(folder, "metadata"), "metadata").get("id")
+    if not isinstance(query_id, str):
+        raise CorruptFile("it does not have the id of the query", file="metadata")
     committed = last_committed(folder) if batch is None else batch
     planned = last_planned(folder)
     of = planned if committed is None else committed
     watermark, ids = _commit(folder, committed) if committed is not None else (0, {})
     last = None if of is None else _planned(folder, of)
     return BatchLog(query_id, committed, planned, watermark, 2 if ids else 1, last, ids)
+
+
+def require_log(folder: Folder, name: str, last: PlannedBatch) -> None:
+    """Read a file of offsets, of commits, or of what a source keeps, which is copied.
+
+    What a source keeps is its own: only what Spark's sources have in common is compared, a version and lines of JSON.
+
+    Args:
+        folder: The checkpoint.
+        name: The file.
+        last: The last batch, which has as many sources as each.
+
+    Raises:
+        CorruptFile: It is damaged.
+    """
+    top, _, number = name.rpartition("/")
+    if top == "commits":
+        _commit(folder, int(number))
+    elif top == "offsets":
+        if len(_planned(folder, int(number)).sources) != len(last.sources):
+            raise CorruptFile(f"it has not the offsets of {len(last.sources)} sources, as the last batch", file=name)
+    elif _OF_SOURCE.fullmatch(name):
+        text = _text(folder, name).removeprefix("\0")  # Kafka's begin with a byte for old releases
+        if not text:
+            raise CorruptFile("the file is empty", file=name)
+        version, *lines = text.split("\n")
+        if version in _READABLE:
+            _require_json(lines, name)
+
+
+def _require_json(lines: list[str], file: str) -> None:
+    """Raise `CorruptFile` unless the lines that begin as JSON are that."""
+    for line in lines:
+        if line.startswith(("{", "[")):
+            try:
+                json.loads(line)
+            except ValueError as error:
+                raise CorruptFile(f"a line is no JSON: {error}", file=file) from error
 
 
 def with_ids(commit: bytes, ids: Mapping[int, tuple[tuple[str, ...], ...]]) -> bytes:
@@ -157,7 +200,7 @@ def _commit(folder: Folder, batch: int) -> tuple[int, dict[int, tuple[tuple[str,
     """Return the watermark after a batch, and the ids of the files of its stores."""
     file = f"commits/{batch}"
     lines = _versioned(_text(folder.folder("commits"), str(batch)), file)
-    facts = _object(lines[0], file) if lines and lines[0].strip() else {}
+    facts = _object(lines[0] if lines else "", file)
     try:
         said = (facts.get("stateUniqueIds") or {}).items()
         ids = {int(operator): tuple(tuple(map(str, one)) for one in of) for operator, of in said}
@@ -169,7 +212,8 @@ def _commit(folder: Folder, batch: int) -> tuple[int, dict[int, tuple[tuple[str,
 def _planned(folder: Folder, batch: int) -> PlannedBatch:
     file = f"offsets/{batch}"
     text = _text(folder.folder("offsets"), str(batch))
-    facts_line, *lines = _versioned(text, file) or [""]
+    facts_line, *lines = _versioned(text, file) or ["{"]  # Spark writes the second line, if only an empty one
+    _require_json(lines, file)
     facts = _object(facts_line, file) if facts_line.strip() else {}
     settings = facts.get("conf") or {}
     if not isinstance(settings, dict):
@@ -187,7 +231,7 @@ def _planned(folder: Folder, batch: int) -> PlannedBatch:
 def _text(folder: Folder, name: str) -> str:
     with located(file=name):
         try:
-            return folder.read(name).decode()
+            return read_checked(folder, name).decode()
         except UnicodeDecodeError as error:
             raise CorruptFile(f"the file is no text: {error}") from error
 

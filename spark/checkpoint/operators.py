@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat
+from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, located
+from .checksums import read_checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,6 +76,11 @@ class OperatorFacts:
     name: str
     stores: tuple[StoreFacts, ...]
     properties: dict[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions of its stores."""
+        return max((one.partitions for one in self.stores), default=0)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -144,7 +150,25 @@ def _operator(folder: Folder, number: int, committed: int | None) -> OperatorFac
         of_committed = [one for one in batches if committed is None or one <= committed]
         name = f"v2/{max(of_committed or batches)}" if batches else name
     file = f"state/{number}/{METADATA}/{name}"
-    version, _, text = _read(metadata, name, file).partition("\n")
+    facts = parsed_metadata(_read(metadata, name, file), number, file)
+    beyond = [one for one in folder.names() if _NUMBER.fullmatch(one) and int(one) >= facts.partitions]
+    if beyond and facts.stores:
+        raise CorruptFile(
+            f"the metadata of an operator is damaged: it has {facts.partitions} partitions, and there is state of"
+            f" partition {beyond[0]}",
+            file=file,
+        )
+    return facts
+
+
+def parsed_metadata(text: str, number: int, file: str) -> OperatorFacts:
+    """Return what the metadata of an operator says.
+
+    Raises:
+        CorruptFile: It is damaged.
+        UnsupportedFormat: A newer Spark wrote it.
+    """
+    version, _, text = text.partition("\n")
     if version not in {"v1", "v2"}:
         raise UnsupportedFormat(
             f"the metadata of an operator has version {version[:20]!r}; this release reads v1 and v2",
@@ -178,7 +202,8 @@ def _store(said: dict[str, Any]) -> StoreFacts:
 
 def _read(folder: Folder, name: str, file: str) -> str:
     try:
-        return folder.read(name).decode()
+        with located(file=file):
+            return read_checked(folder, name).decode()
     except UnicodeDecodeError as error:
         raise CorruptFile(f"the metadata of an operator is damaged: {error}", file=file) from error
 

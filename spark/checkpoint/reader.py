@@ -19,6 +19,7 @@ import attrs
 from ...serializers.errors import LibraryNotFound, SavepointNotFound, StateNotFound, UnsupportedFormat, located
 from ...state.rocksdb.database import require_library
 from ...state.storage.files import Folder
+from .checksums import crc32c, read_checked
 from .families import Family, families_of
 from .logs import BatchLog, read_logs
 from .operators import DEFAULT_STORE, METADATA, OperatorFacts, StoreFacts, read_operators
@@ -126,7 +127,9 @@ class SparkStore:
         partition, name = self._partition(0), f"{METADATA}/schema"
         if not partition.exists(name):
             return None
-        return read_schema(partition.read(name), f"{self._label(0)}/{name}")
+        label = f"{self._label(0)}/{name}"
+        with located(file=label):
+            return read_schema(read_checked(partition, name), label)
 
     @property
     def partitions(self) -> int:
@@ -224,9 +227,8 @@ class SparkStore:
             return iter(())
         if planned.provider == ROCKSDB:
             return self._database(partition).blocks("" if self.family is None else self.family.name)
-        files = PartitionFiles.of_version(
-            self._partition(partition), self._label(partition), committed + 1, has_checksums=planned.has_row_checksums
-        )
+        files = self._files(partition)
+        assert isinstance(files, PartitionFiles)  # noqa: S101 - of the other provider
         return files.blocks()
 
     def count(self, partition: int) -> int:
@@ -244,9 +246,21 @@ class SparkStore:
         committed, planned = self.log.committed, self.log.last
         if committed is None or planned is None:
             return ()
-        if planned.provider == ROCKSDB:
-            return self._database(partition).files
-        return PartitionFiles.of_version(self._partition(partition), self._label(partition), committed + 1).names
+        files = self._files(partition)
+        return files.files if isinstance(files, DatabaseFiles) else files.names
+
+    @property
+    def lacks_checksums(self) -> bool:
+        """Whether files of the last committed version could be damaged so that they read as other values.
+
+        Of Spark's codecs only lz4 has checksums.
+        """
+        committed, planned = self.log.committed, self.log.last
+        if committed is None or planned is None or planned.codec == "lz4":
+            return False
+        if planned.has_row_checksums and crc32c() is not None:
+            return False
+        return any(self._files(partition).without_sums for partition in range(self.partitions))
 
     def unique_id(self, partition: int) -> str:
         """Return the id in the names of a partition's files, "" with checkpoint format 1."""
@@ -256,6 +270,16 @@ class SparkStore:
     def copied_to(self, folder: Folder) -> SparkStore:
         """Return the same store in a copy of the operator's folder."""
         return attrs.evolve(self, folder=folder, databases=Databases(self.databases.lists))
+
+    def _files(self, partition: int) -> DatabaseFiles | PartitionFiles:
+        committed, planned = self.log.committed, self.log.last
+        assert committed is not None  # noqa: S101 - checked by the caller
+        assert planned is not None  # noqa: S101 - as above
+        if planned.provider == ROCKSDB:
+            return self._database(partition)
+        return PartitionFiles.of_version(
+            self._partition(partition), self._label(partition), committed + 1, has_checksums=planned.has_row_checksums
+        )
 
     def _database(self, partition: int) -> DatabaseFiles:
         committed, planned = self.log.committed, self.log.last

@@ -127,5 +127,5 @@ class Recorder:
             "last_batch": committed,
             "query": to_data(self.query),
         }
-        folder.write(f"{self.first}.json", json.dumps(data, indent=1, ensure_ascii=False).encode())
+        folder.write_last(f"{self.first}.json", json.dumps(data, indent=1, ensure_ascii=False).encode())
         self.last = committed

@@ -38,11 +38,12 @@ from ...state.backends.rocksdb.tables import reported as reported_writing
 from ...state.rocksdb.database import CURRENT, Database, FileNames, open_database, open_live, reported, require_library
 from ...state.rocksdb.options_file import DEFAULT_FAMILY
 from ...state.storage.files import Folder
+from .checksums import require_sums, sums_of
 from .compression import decompress
 from .store_files import APPEND, changes_in, elements_of, in_blocks, joined_blocks, require_checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from .store_files import Entries
 
@@ -96,6 +97,7 @@ class DatabaseFiles:
     has_checksums: bool = False
     delimiter: bytes = b""
     lists: frozenset[str] = frozenset()
+    _sound: set[str] = attrs.field(factory=set, init=False, eq=False, repr=False)
 
     def blocks(self, family: str = "") -> Iterator[Entries]:
         """Yield all entries of the version, or those of a column family without its number, in the order of their keys.
@@ -141,6 +143,11 @@ class DatabaseFiles:
         return (*(f"{TABLES}/{name}" for name in tables), *([base] if base else ()), *changelogs)
 
     @property
+    def without_sums(self) -> tuple[str, ...]:
+        """The changelogs that have no checksum beside them; everything in a snapshot has one."""
+        return tuple(name for name in self._names[1] if not sums_of(self.folder, name, self._beside))
+
+    @property
     def unique_id(self) -> str:
         """The id in the name of the last file, "" with checkpoint format 1."""
         return self.files[-1].partition(".")[0].partition("_")[2]
@@ -177,9 +184,21 @@ class DatabaseFiles:
         return None  # Spark lists the length of lists with a time to live among the families, and makes none
 
     @cached_property
+    def _beside(self) -> frozenset[str]:
+        """The names of all files in the folder of the partition."""
+        return frozenset(self.folder.names())
+
+    def _require_sums(self, folder: Folder, name: str, beside: Container[str]) -> None:
+        """Compare a file with its checksums once, however often it is read; raises `CorruptFile`."""
+        if name not in self._sound:
+            with located(file=f"{self.label}/{f'{TABLES}/' * name.endswith('.sst')}{name}"):
+                require_sums(folder, name, beside)
+            self._sound.add(name)
+
+    @cached_property
     def _names(self) -> tuple[str, list[str]]:
         """The name of the last snapshot, or "", and of the changelogs behind it."""
-        names = {name for name in self.folder.names() if _NAME.fullmatch(name)}
+        names = {name for name in self._beside if _NAME.fullmatch(name)}
         stems = self._lineage(names) if self.ids else [str(one) for one in range(1, self.version + 1)]
         base = max((at for at, stem in enumerate(stems) if f"{stem}.zip" in names), default=-1)
         changelogs = [f"{stem}.changelog" for stem in stems[base + 1 :]]
@@ -202,6 +221,7 @@ class DatabaseFiles:
         if f"{last}.zip" in names or f"{last}.changelog" not in names:
             return [last]
         file = f"{self.label}/{last}.changelog"
+        self._require_sums(self.folder, f"{last}.changelog", self._beside)
         with located(file=file), self.folder.open_range(f"{last}.changelog") as opened:
             _, lineage, _ = _head(decompress(opened))
         try:
@@ -216,6 +236,7 @@ class DatabaseFiles:
         if not name:
             return None
         with located(file=f"{self.label}/{name}"):
+            self._require_sums(self.folder, name, self._beside)
             files = _unzipped(self.folder.read(name))
             try:
                 version, _, text = files.pop(METADATA).decode().partition("\n")
@@ -266,7 +287,8 @@ class DatabaseFiles:
             (ours / name).write_bytes(snapshot.small[name])
         if snapshot.tables:
             stored = self.folder.folder(TABLES)
-            missing = sorted({*snapshot.tables.values()}.difference(stored.names()))
+            beside = frozenset(stored.names())
+            missing = sorted({*snapshot.tables.values()}.difference(beside))
             if missing:
                 raise SavepointNotFound(
                     f"{len(missing)} files of a snapshot are missing, the first is {TABLES}/{missing[0]}",
@@ -274,6 +296,7 @@ class DatabaseFiles:
                     advice=_WHOLE,
                 )
             for name, stored_name in snapshot.tables.items():
+                self._require_sums(stored, stored_name, beside)
                 if stored.is_local:
                     (ours / name).symlink_to(Path(stored.place, stored_name))
                 else:
@@ -298,6 +321,7 @@ class DatabaseFiles:
                 database.write(batch, options)
             pending.clear()
 
+        self._require_sums(self.folder, name, self._beside)
         with self.folder.open_range(name) as file:
             version, _, content = _head(decompress(file))
             changes = changes_in(content, has_kinds=version in {2, 4})

@@ -25,6 +25,7 @@ from xxhash import xxh3_128_digest
 
 from ...serializers.errors import CorruptFile, SavepointNotFound, located
 from ...state.transcode.choice import LOADING_BYTES, ExecutorName, choose_executor
+from .checksums import require_sums, sums_of
 from .compression import decompress
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class PartitionFiles:
         label: The folder's name within the checkpoint, for messages.
         names: The snapshot, where there is one, and the deltas behind it, in order.
         has_checksums: Whether entries begin with checksums.
+        beside: The names of all files in the folder.
         most_digests: How many changed keys are held in memory at once.
     """
 
@@ -70,7 +72,9 @@ class PartitionFiles:
     label: str
     names: tuple[str, ...]
     has_checksums: bool = False
+    beside: frozenset[str] = frozenset()
     most_digests: int = _MOST_DIGESTS
+    _sound: set[str] = attrs.field(factory=set, init=False, eq=False, repr=False)
 
     @classmethod
     def of_version(cls, folder: Folder, label: str, version: int, *, has_checksums: bool = False) -> PartitionFiles:
@@ -80,7 +84,8 @@ class PartitionFiles:
             SavepointNotFound: Some of them are missing.
         """
         found: dict[str, set[int]] = {"snapshot": set(), "delta": set()}
-        for name in folder.names():
+        beside = frozenset(folder.names())
+        for name in beside:
             if parsed := _NAME.fullmatch(name):
                 found[parsed[2]].add(int(parsed[1]))
         base = max((one for one in found["snapshot"] if one <= version), default=0)
@@ -93,7 +98,12 @@ class PartitionFiles:
                 advice=_WHOLE,
             )
         names = [f"{base}.snapshot"] if base else []
-        return cls(folder, label, (*names, *(f"{one}.delta" for one in needed)), has_checksums)
+        return cls(folder, label, (*names, *(f"{one}.delta" for one in needed)), has_checksums, beside)
+
+    @property
+    def without_sums(self) -> tuple[str, ...]:
+        """The files that have no checksum beside them."""
+        return tuple(name for name in self.names if not sums_of(self.folder, name, self.beside))
 
     def blocks(self) -> Iterator[Entries]:
         """Yield all entries of the version in blocks of some MiB, in no order.
@@ -154,6 +164,9 @@ class PartitionFiles:
 
     def _read(self, name: str) -> Iterator[tuple[Sequence[bytes], Sequence[bytes | None]]]:
         with located(file=f"{self.label}/{name}"), self.folder.open_range(name) as file:
+            if name not in self._sound:
+                require_sums(self.folder, name, self.beside)
+                self._sound.add(name)
             executor = choose_executor(LOADING_BYTES if file.size >= _COMPILED_BYTES else 0)
             for _, keys, values in changes_in(decompress(file), executor=executor):
                 if self.has_checksums:

@@ -181,7 +181,7 @@ class TakenOffsets:
             self.checkpoint.folder("sources").folder(folder).create()
             self.checkpoint.folder("sources").folder(folder).write(name, content)
         if not self.checkpoint.exists("metadata"):
-            self.checkpoint.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+            self.checkpoint.write_last("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         version, settings, *taken = self.position["offsets"].splitlines()
         conf = {name: spark.conf.get(name, was) for name, was in json.loads(settings)["conf"].items()}
         begins = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": conf}
@@ -195,7 +195,7 @@ class TakenOffsets:
     def _write(self, lines: list[str]) -> None:
         planned = self.checkpoint.folder("offsets")
         planned.create()
-        planned.write("0", "\n".join(lines).encode())
+        planned.write_last("0", "\n".join(lines).encode())
 
     def _before(self) -> Folder:
         """Return the checkpoint that the offsets are of."""

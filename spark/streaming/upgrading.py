@@ -290,7 +290,7 @@ def write_base(
     was.create()
     if savepoint.lineage is not None:
         was.write(LINEAGE, savepoint.lineage.to_json())
-    was.write(METADATA, write_metadata(savepoint.metadata))
+    was.write_last(METADATA, write_metadata(savepoint.metadata))
     roots = [directory.folder.place, *directory.folder.roots]
     for source, target, (types, options) in zip(places, places[1:], steps, strict=False):
         from ..migrate import migrate

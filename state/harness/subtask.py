@@ -18,6 +18,8 @@ from ..backends.restoring import restorable, restored_facts
 from ..storage.checkpoints import CheckpointStorage
 from ..storage.commit import Commit
 from ..storage.files import Folder
+from ..storage.publish import Destination, all_or_nothing, check_target
+from ..storage.runs import names_of
 from ..task.subtask import StoredOperator, Subtask
 from .mutation_guard import MutationGuard
 
@@ -128,6 +130,7 @@ class SubtaskHarness(Subtask):
                 it always has.
 
         Raises:
+            TargetExists: The folder has a savepoint, or files of others.
             ValueNotConvertible: A value does not fit its type.
         """
         return snapshot_together([self], place, is_checkpoint=is_checkpoint)
@@ -257,6 +260,9 @@ def snapshot_together(
         harnesses: The subtasks in their order.
         place: As for `SubtaskHarness.snapshot`.
         is_checkpoint: As for `SubtaskHarness.snapshot`.
+
+    Raises:
+        TargetExists: The folder has a savepoint, or files of others.
     """
     checkpoint_id = max(harness.checkpoint_id for harness in harnesses) + 1
     if isinstance(place, CheckpointStorage):
@@ -265,8 +271,13 @@ def snapshot_together(
             return _taken(harnesses, checkpoint_id, folder, is_checkpoint=True, shared=place.shared)
     where = tempfile.mkdtemp(prefix="stateshift-harness-") if place is None else str(place)
     folder = Folder.at(where)
-    folder.create()
-    snapshot = _taken(harnesses, checkpoint_id, folder, is_checkpoint=is_checkpoint)
+    if len(harnesses) == harnesses[0].task.parallelism:
+        with all_or_nothing(Destination(folder, names_of([harnesses[0].operator.id]))) as claim:
+            snapshot = _taken(harnesses, checkpoint_id, claim.folder, is_checkpoint=is_checkpoint)
+    else:
+        check_target(folder)
+        folder.create()
+        snapshot = _taken(harnesses, checkpoint_id, folder, is_checkpoint=is_checkpoint)
     if place is None:
         weakref.finalize(snapshot, shutil.rmtree, where, ignore_errors=True)
     return snapshot

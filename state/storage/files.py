@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from xxhash import xxh3_128
 
 from ...serializers.errors import (
     CorruptFile,
@@ -261,6 +262,27 @@ class Folder:
                 self.delete(attempt)
             raise
 
+    def write_last(self, name: str, data: bytes) -> None:
+        """Write the file that makes all others of a publication count, and read it back.
+
+        Raises:
+            StorageFailed: The store has acknowledged the file, and does not have it as it was written.
+        """
+        self.write(name, data)
+        self.require_written(name, xxh3_128(data).digest())
+
+    def require_written(self, name: str, digest: bytes) -> None:
+        """Read a file that was written, and compare its digest, XXH3-128; raises as `write_last`."""
+        found = xxh3_128()
+        try:
+            with self.open_range(name) as reader:
+                for piece in reader.pieces():
+                    found.update(piece)
+        except SavepointNotFound as error:
+            raise _not_kept("does not have it", self.place, name) from error
+        if found.digest() != digest:
+            raise _not_kept("has other bytes", self.place, name)
+
     def attempt_name(self, name: str) -> str:
         """Return a name for a file that is being written; it is unique, and contains the run's id."""
         return f"{name}.attempt-{self.run}{'-' if self.run else ''}{uuid.uuid4().hex[:12]}"
@@ -461,6 +483,15 @@ def read_file(place: str, *, most_bytes: int) -> bytes:
         if reader.size > most_bytes:
             raise CorruptFile(f"it has {reader.size:,} bytes, but files of its kind have at most {most_bytes:,}")
         return reader.read_at(0, reader.size)
+
+
+def _not_kept(what: str, place: str, name: str) -> StorageFailed:
+    return StorageFailed(
+        f"the store has acknowledged a file, and {what}",
+        advice="find out why the store loses what is written, then run the same command again",
+        savepoint=place,
+        file=name,
+    )
 
 
 @contextmanager

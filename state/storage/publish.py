@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import StateShiftError, TargetExists
+from ...serializers.errors import StateShiftError, StorageFailed, TargetExists
 from ..savepoint.handles import InlineHandle, RelativeFileHandle
 from ..savepoint.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
@@ -278,20 +278,33 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
     """Write the lineage, then `_metadata`, which makes the folder a savepoint; return the lineage as written.
 
     If there is another savepoint, the write of `_metadata` exchanges the two; then the old one's files are removed.
+    `_metadata` is read back before that.
 
     Args:
         folder: The folder with all other files of the savepoint.
         metadata: The content of `_metadata`.
         lineage: The lineage with the digests of those files; that of `_metadata` is added.
+
+    Raises:
+        TargetExists: There is another savepoint, and no claim of the folder.
+        StorageFailed: A file cannot be written, or the store does not have `_metadata` as it was written.
     """
     data = write_metadata(metadata)
     complete = attrs.evolve(lineage, files={**lineage.files, METADATA: FileDigest.of(data)})
     replaced = files_there(folder)
+    if replaced and not folder.run:  # only a run that has claimed the target was asked whether it may be replaced
+        check_target(folder)
     if replaced:
         write_replaced(folder, data, replaced - {METADATA, LINEAGE})
     folder.write(f"_stateshift-{folder.run}.json" if replaced else LINEAGE, complete.to_json())
     folder.sync()  # makes the names of all files durable before `_metadata`, which refers to them
-    folder.write(METADATA, data)
+    try:
+        folder.write_last(METADATA, data)
+    except StorageFailed:
+        if not replaced:
+            with suppress(StateShiftError):  # the original failure is the one to report
+                folder.delete(METADATA)  # what the store has of it is no savepoint
+        raise
     folder.sync()
     complete_replacement(folder)
     return complete

@@ -310,7 +310,7 @@ def _copy_state(
     base.create()
     if first.lineage is not None:
         base.write(LINEAGE, first.lineage.to_json())
-    base.write(METADATA, write_metadata(moved(metadata, directory.folder, new.folder)))
+    base.write_last(METADATA, write_metadata(moved(metadata, directory.folder, new.folder)))
     new.begin_epoch(attrs.evolve(first, base_sha256=new.digest_of_base(first.base)))
     return len(names), size
 
@@ -334,7 +334,7 @@ def _copy_checkpoint(source: Folder, target: Folder, batch: int) -> None:
         folder = target.folder(place) if place else target
         folder.create()
         if name == "metadata":  # a sink that remembers what a query has written takes the copy for another one
-            folder.write(file, json.dumps({"id": str(uuid.uuid4())}).encode())
+            folder.write_last(file, json.dumps({"id": str(uuid.uuid4())}).encode())
         elif _FACTS_OF_STATE.fullmatch(name):
             folder.write(file, source.read(name).replace(old, new))
         else:

@@ -9,19 +9,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
+from xxhash import xxh3_128
 
 from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists, located
 from ....state.storage.source_guard import Read
 from ....state.storage.target_lock import claimed
-from ..logs import read_logs, with_ids
-from ..operators import METADATA, numbered, with_prefixes
+from ..checksums import open_checked, read_checked
+from ..logs import read_logs, require_log, with_ids
+from ..operators import METADATA, numbered, parsed_metadata, with_prefixes
 from .entries import EntryCopy
 from .providers import Provider, target_of
 from .report import store_reports
 from .variable_entries import VariableCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from ....state.storage.files import Folder
     from ....state.storage.target_lock import Claim
@@ -98,23 +100,28 @@ class Copy:
                 folder.delete(last)
                 folder.delete_empty()  # what RocksDB works in; never the target, which has the claim
         if not names:
-            self.folder.write("metadata", self._marker)
+            self.folder.write_last("metadata", self._marker)
 
     def _copy_logs(self) -> None:
         """Copy everything but state and what belongs to batches that were not committed."""
         source = self.plan.source.folder
-        for name in source.names_below():
+        names = source.names_below()
+        beside = frozenset(names)
+        for name in names:
             top, *inner = name.split("/")
-            is_hidden = any(part.startswith(".") for part in (top, *inner))
+            is_hidden = any(part.startswith(".") for part in (top, *inner)) or name.removesuffix(".crc") in beside - {
+                name
+            }
             if is_hidden or top == "state" or name == "metadata" or top.startswith("_"):
                 continue
             if top in {"offsets", "commits"} and not self._is_kept(inner):
                 continue
+            require_log(source, name, self.plan.settings)
             if name == f"commits/{self.plan.batch}" and self.plan.log.ids != self.plan.source.log.ids:
                 self.folder.folder(top).create()
-                self.folder.write(name, with_ids(source.read(name), self.plan.log.ids))
+                self.folder.write_last(name, with_ids(source.read(name), self.plan.log.ids))
             else:
-                _copied(source, name, self.folder)
+                _copied(source, name, self.folder, beside)
         for plan in self.plan.stores:
             if plan.files is None:
                 self._copy_metadata(plan)
@@ -128,14 +135,16 @@ class Copy:
         columns = plan.now.facts.prefix_columns or 0
         has_prefix = columns == (store.facts.prefix_columns or 0)
         for name in metadata.names_below():
-            if name.rpartition("/")[2].startswith("."):
+            if name.rpartition("/")[2].startswith(".") or name.endswith(".crc"):
                 continue
+            data = read_checked(metadata, name)
+            parsed_metadata(data.decode(errors="replace"), store.operator, f"state/{store.operator}/{METADATA}/{name}")
             if has_prefix and not plan.is_empty and plan.number == store.operator:
                 _copied(metadata, name, target)
                 continue
-            data = numbered(metadata.read(name), plan.number, store.facts.partitions if plan.is_empty else None)
+            data = numbered(data, plan.number, store.facts.partitions if plan.is_empty else None)
             target.folder(name.rpartition("/")[0]).create() if "/" in name else target.create()
-            target.write(name, data if has_prefix else with_prefixes(data, {store.facts.name: columns}))
+            target.write_last(name, data if has_prefix else with_prefixes(data, {store.facts.name: columns}))
 
     def _is_kept(self, inner: list[str]) -> bool:
         return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch
@@ -148,13 +157,15 @@ class Copy:
             if plan.files is None:
                 first = target_of(self.folder, plan.number, store, 0).folder(METADATA)
                 first.create()
-                first.write("schema", plan.schema_file)
+                first.write_last("schema", plan.schema_file)
             else:
                 plan.files.write(self.folder, plan.number, self.plan.batch)
             if not any(one.is_converted for one in together):
                 for partition in range(store.partitions):
                     self._copy_partition(plan, partition)
-                yield from store_reports(together)
+                for one, report in zip(together, store_reports(together), strict=True):
+                    read = tuple(size.entries for size in one.store.measure())
+                    yield attrs.evolve(report, read=read, written=read)
                 return
             counts = EntryCopy(Provider.of(self.plan, together, self.folder)).run()
             for one, report, (read, merged) in zip(together, store_reports(together), counts, strict=True):
@@ -173,7 +184,7 @@ class Copy:
             return written
 
     def _copy_partition(self, plan: StorePlan, partition: int) -> None:
-        """Copy the files that are the last committed version of a partition."""
+        """Copy the files that are the last committed version of a partition; their entries are counted elsewhere."""
         source = plan.store._partition(partition)  # noqa: SLF001 - of this package
         target = target_of(self.folder, plan.number, plan.store, partition)
         target.create()
@@ -205,18 +216,28 @@ class Copy:
         claim.require()
         if self.folder.read("metadata") != self._marker:
             raise MigrationFailed("something else has written to the target", advice="find out what, and migrate again")
-        self.folder.write("metadata", self._metadata())
+        self.folder.write_last("metadata", self._metadata())
         self.folder.sync()
 
 
-def _copied(source: Folder, name: str, target: Folder) -> None:
-    """Copy a file; it gets its name when it is complete."""
+def _copied(source: Folder, name: str, target: Folder, beside: Container[str] | None = None) -> None:
+    """Copy a file that its checksums show to be whole; it gets its name when it is complete, and is read back.
+
+    Args:
+        source: The folder to read.
+        name: The file.
+        target: The folder to write to.
+        beside: The names of the files in the source, if the caller knows them.
+    """
     parent, _, last = name.rpartition("/")
     to = target.folder(parent) if parent else target
     to.create()
     attempt = to.attempt_name(last)
-    with source.open_range(name) as reader, to.output(attempt) as stream:
+    written = xxh3_128()
+    with located(file=name), open_checked(source, name, beside) as reader, to.output(attempt) as stream:
         for piece in reader.pieces():
+            written.update(piece)
             stream.write(piece)
         stream.sync()
     to.rename(attempt, last)
+    to.require_written(last, written.digest())

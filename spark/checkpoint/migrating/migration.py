@@ -22,7 +22,7 @@ from ..reader import PREFIX, SparkCheckpoint
 from .copying import Copy
 from .new_side import new_side
 from .plan import Said, plan_migration
-from .report import CheckpointReport, planned_reports
+from .report import CheckpointReport, not_shown, planned_reports
 from .ways_out import WayOut
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def migrate_checkpoint(
         plan.dropped_operators,
         plan.known_from,
         plan.not_compared,
+        tuple(not_shown(old)),
         dry_run,
         time.perf_counter() - start,
     )

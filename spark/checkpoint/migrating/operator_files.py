@@ -56,7 +56,7 @@ class OperatorFiles:
             UnsupportedFormat: The probe is none of one version of the query.
         """
         folder, (name, *others) = new.stores[0].folder, new.facts.stores[0].schemas
-        schema = folder.folder(SCHEMAS).folder(DEFAULT_STORE).read(name)
+        schema = folder.folder(SCHEMAS).folder(DEFAULT_STORE).read(name)  # read before, and its checksum compared
         ids = {number for one in read_families(schema, name) for number in (one.key_id, one.value_id)}
         if others or ids != {0}:
             raise UnsupportedFormat(
@@ -82,13 +82,13 @@ class OperatorFiles:
         schemas.create()
         for name in schemas.names():  # a run that died may have given it another name
             schemas.delete(name)
-        schemas.write(self.schema_name, self.schema)
+        schemas.write_last(self.schema_name, self.schema)
         (store,) = self.facts["stateStoreInfo"]
         store = store | {"stateSchemaFilePaths": [f"{self._root(folder)}/{below}/{self.schema_name}"]}
         text = json.dumps(self.facts | {"stateStoreInfo": [store]}, separators=(",", ":"), ensure_ascii=False)
         metadata = folder.folder(f"state/{number}/{METADATA}/v2")
         metadata.create()
-        metadata.write(str(batch), f"v2\n{text}".encode())
+        metadata.write_last(str(batch), f"v2\n{text}".encode())
 
     def _root(self, folder: Folder) -> str:
         if folder.is_local:

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..checksums import crc32c, sums_of
 from .plan import REPEATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..reader import SparkCheckpoint
     from .plan import MigrationPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan
@@ -26,8 +28,9 @@ class StoreReport:
         was: The number of the old operator; None: there is none, and it starts empty.
         store: The name of the store.
         is_converted: Whether its entries were converted; else its files were copied.
-        read: The entries read from each partition; () if files were copied.
-        written: The entries in each partition of the copy, counted after it was written.
+        read: The entries read from each partition.
+        written: The entries in each partition of the copy: counted after they were converted and written; of files that
+            were copied, whose bytes were compared, as many as were read.
         merged: The entries whose keys had become equal to others'.
         notes: What changed, a line each.
         done: What was done, if it is neither of these two: `starts empty`, `new`, `dropped`.
@@ -77,6 +80,21 @@ def planned_reports(plan: MigrationPlan) -> tuple[StoreReport, ...]:
     return tuple(sorted(reports, key=lambda one: one.operator))
 
 
+def not_shown(source: SparkCheckpoint) -> Iterator[str]:
+    """Yield which damage the files of a checkpoint could not show, a line each."""
+    planned, folder = source.log.last, source.folder
+    for operator in source.operators:
+        if planned is not None and any(one.lacks_checksums for one in operator.stores):
+            yield (
+                f"operator {operator.title}: its files are compressed by {planned.codec} without checksums: values that"
+                " are damaged can look like others"
+            )
+    if not sums_of(folder, "metadata") or not sums_of(folder, f"offsets/{source.log.committed}"):
+        yield "offsets and commits have no checksums beside them: damage that leaves them JSON is not seen"
+    if crc32c() is None and planned is not None:
+        yield "Spark's own checksums: their library is not installed (pip install 'stateshift[rocksdb]')"
+
+
 @attrs.frozen
 class CheckpointReport:
     """The result of a migration.
@@ -93,6 +111,7 @@ class CheckpointReport:
         dropped_operators: The operators whose state the copy does not have.
         known_from: From where it is known what the old query computed; "": it is not.
         not_compared: What was not compared, a line each.
+        not_shown: Which damage to the source its files could not show, a line each.
         dry_run: Whether nothing was written.
         seconds: The duration.
     """
@@ -108,6 +127,7 @@ class CheckpointReport:
     dropped_operators: tuple[str, ...] = ()
     known_from: str = ""
     not_compared: tuple[str, ...] = ()
+    not_shown: tuple[str, ...] = ()
     dry_run: bool = False
     seconds: float = 0.0
 
