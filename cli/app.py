@@ -12,7 +12,7 @@ from .. import __version__
 from ..serializers.errors import StateShiftError
 from .failures import Status, print_defect, print_error, print_usage_error, status_of
 from .next_steps import ARGUMENTS
-from .output import OutputClosedError, close_output, prepare_streams, print_notice
+from .output import OutputClosedError, close_output, prepare_streams, print_notice, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ class _Commands(click.Group):
             status = super().invoke(ctx)
             close_output()
         except OutputClosedError:
-            return Status.OUTPUT_CLOSED
+            raise
         except KeyboardInterrupt as interrupt:
             is_migration = ctx.invoked_subcommand == "migrate"
             unknown = ["A migration publishes nothing until it is complete."] if is_migration else []
@@ -135,14 +135,22 @@ class _Commands(click.Group):
         given = _Arguments(with_json="--json" in arguments)
         prepare_streams()
         try:
-            status = super().main(
-                arguments, prog_name or "stateshift", complete_var, standalone_mode=False, obj=given, **extra
-            )
-        except click.ClickException as error:
-            print_usage_error(error, with_json=given.with_json)
-            status = Status.USAGE
-        except click.Abort:
-            status = Status.INTERRUPTED
+            try:
+                with writing():  # help, which click writes
+                    status = super().main(
+                        arguments, prog_name or "stateshift", complete_var, standalone_mode=False, obj=given, **extra
+                    )
+            except click.ClickException as error:
+                print_usage_error(error, with_json=given.with_json)
+                status = Status.USAGE
+            except click.Abort:
+                status = Status.INTERRUPTED
+            close_output()
+        except OutputClosedError as closed:
+            status = Status.OUTPUT_CLOSED
+            if closed.reason:
+                print_notice(f"Error: the output cannot be written: {closed.reason}")
+                status = Status.FAILED
         sys.exit(int(status or 0))
 
 

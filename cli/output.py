@@ -16,6 +16,7 @@ from unicodedata import bidirectional
 
 import attrs
 
+from ..serializers.errors import StateShiftError
 from ..serializers.escaping import json_text, log_line, one_line
 
 if TYPE_CHECKING:
@@ -34,18 +35,30 @@ Line = list[Span]
 
 
 class OutputClosedError(Exception):
-    """The reader of the output has closed it, as `head` does."""
+    """Stdout takes no more: its reader has closed it, as `head` does, or its disk is full.
+
+    Attributes:
+        reason: Why it cannot be written; "": it was closed, which is no failure.
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @contextlib.contextmanager
-def _writing() -> Iterator[None]:
+def writing() -> Iterator[None]:
+    """Turn failures of stdout in a `with` block into `OutputClosedError`."""
     try:
         yield
-    except BrokenPipeError as error:
+    except OSError as error:
+        if isinstance(error, StateShiftError):
+            raise
         # Python flushes stdout again at exit, then into nothing.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputClosedError from error
+        is_closed = isinstance(error, BrokenPipeError)
+        raise OutputClosedError("" if is_closed else error.strerror or str(error)) from error
 
 
 def prepare_streams() -> None:
@@ -57,7 +70,7 @@ def prepare_streams() -> None:
 
 def close_output() -> None:
     """Flush stdout while a closed pipe can still be distinguished from a defect."""
-    with _writing():
+    with writing():
         sys.stdout.flush()
 
 
@@ -68,7 +81,7 @@ def is_terminal() -> bool:
 
 def write_text(text: str) -> None:
     """Write text to stdout as it is: data for a program, already escaped for its format."""
-    with _writing():
+    with writing():
         sys.stdout.write(text)
 
 
@@ -79,16 +92,18 @@ def print_json(data: object) -> None:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print plain lines; each stays one line, whatever it contains."""
-    with _writing():
+    with writing():
         for line in lines:
             sys.stdout.write(log_line(line).rstrip() + "\n")
 
 
 def print_notice(*lines: str) -> None:
     """Print lines that are not part of the result to stderr; each stays one line, as in `print_lines`."""
-    sys.stdout.flush()
-    sys.stderr.write("".join(f"{log_line(line)}\n" for line in lines))
-    sys.stderr.flush()
+    with writing():
+        sys.stdout.flush()
+    with contextlib.suppress(OSError):  # there is nowhere else to say it; the exit status does
+        sys.stderr.write("".join(f"{log_line(line)}\n" for line in lines))
+        sys.stderr.flush()
 
 
 def text_width() -> int:
@@ -142,7 +157,7 @@ def print_styled(blocks: Iterable[Line | Table]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=False)
-    with _writing():
+    with writing():
         for block in blocks:
             console.print(_folded(block) if isinstance(block, Table) else _indented(block))
 

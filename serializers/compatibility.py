@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
-from .errors import StateShiftError, add_step
+from .errors import DeclarationError, StateShiftError, add_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -126,6 +126,15 @@ class Obstacle:
     is_of_writer: bool = False
 
 
+def _require_findings(_: Any, __: Any, findings: tuple[Finding, ...]) -> None:
+    for one in findings:
+        if not isinstance(one, Finding):
+            raise DeclarationError(
+                f"a compatibility result is given findings, and {type(one).__qualname__} is none",
+                advice="name other arguments, such as requires_migration(fallback=OldSerializer())",
+            )
+
+
 @attrs.frozen
 class CompatibilityResult(Generic[T]):
     """What a new serializer answers about the snapshot of an old one. Made by the named constructors.
@@ -143,7 +152,7 @@ class CompatibilityResult(Generic[T]):
     """
 
     verdict: Verdict
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = attrs.field(default=(), validator=_require_findings)
     fallback: TypeDeserializer[Any] | None = None
     conversion: Callable[[Any], Any] | None = attrs.field(default=None, eq=False)
     _reconfigured: TypeSerializer[T] | None = None

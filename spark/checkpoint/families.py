@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import SavepointNotFound
+from ...serializers.errors import CorruptFile, SavepointNotFound
 from .checksums import read_checked
 from .schema_files import ColumnFamily, KeyLayout, StoreSchema, read_families
 
@@ -70,6 +70,7 @@ def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tupl
         CorruptFile: A schema file is damaged.
         UnsupportedFormat: A newer Spark wrote it.
     """
+    labels: dict[str, str] = {}
     latest: dict[str, ColumnFamily] = {}
     writers: dict[str, dict[int, SparkType]] = {}
     place = folder.folder(SCHEMAS).folder(store.name)
@@ -82,9 +83,24 @@ def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tupl
             )  # fmt: skip
         for one in read_families(read_checked(place, name), label):
             latest[one.name] = one
+            labels[one.name] = label
             writers.setdefault(one.name, {})[one.value_id] = one.schema.value
-    found = (_family(one, facts.variables, writers[one.name]) for one in latest.values())
+    found = [_family(one, facts.variables, writers[one.name]) for one in latest.values()]
+    for one in found:
+        _require_shape(one, facts, labels[one.name])
     return tuple(sorted(found, key=lambda one: (one.kind == "index", one.name.startswith(_INTERNAL), one.name)))
+
+
+def _require_shape(one: Family, facts: OperatorFacts, file: str) -> None:
+    """Raise `CorruptFile` unless a family has the parts of its kind: two of a key, or a value and its deadline."""
+    parts = {"map": "a grouping key and a key of its own", "timers": "a grouping key and a time"}
+    if one.kind in parts and len(one.schema.key.fields) != 2:
+        what = f"the key of {one.name!r} is not {parts[one.kind]}"
+    elif one.name in facts.expiring and len(one.schema.value.fields) != 2:
+        what = f"the value of {one.name!r} is not a value and its deadline"
+    else:
+        return
+    raise CorruptFile(f"a schema file is damaged, or the metadata of its operator: {what}", file=file)
 
 
 def _family(one: ColumnFamily, variables: Mapping[str, str], writers: Mapping[int, SparkType]) -> Family:

@@ -16,11 +16,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import LibraryNotFound, SavepointNotFound, StateNotFound, UnsupportedFormat, located
+from ...serializers.errors import (
+    CorruptFile,
+    LibraryNotFound,
+    SavepointNotFound,
+    StateNotFound,
+    UnsupportedFormat,
+    located,
+)
 from ...state.rocksdb.database import require_library
 from ...state.storage.files import Folder
 from .checksums import crc32c, read_checked
-from .families import Family, families_of
+from .families import SCHEMAS, Family, families_of
 from .logs import BatchLog, read_logs
 from .operators import DEFAULT_STORE, METADATA, OperatorFacts, StoreFacts, read_operators
 from .rocksdb_files import DatabaseFiles, Databases
@@ -327,6 +334,21 @@ class SparkOperator:
     def title(self) -> str:
         """The operator in messages."""
         return f"{self.number} ({self.kind})"
+
+    def index(self, name: str) -> SparkStore:
+        """Return a column family that follows from another one.
+
+        Raises:
+            CorruptFile: The schema file does not describe it.
+        """
+        for store in self.stores:
+            if store.name == name:
+                return store
+        raise CorruptFile(
+            f"a schema file is damaged: it has no column family {name!r}, which follows from one that it has",
+            file=f"state/{self.number}/{SCHEMAS}",
+            operator=self.title,
+        )
 
     def store(self, name: str) -> SparkStore:
         """Return a store by name.

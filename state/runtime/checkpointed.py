@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.errors import DeclarationError
 from ..descriptors import ListStateDescriptor
 
 if TYPE_CHECKING:
@@ -206,4 +207,9 @@ def snapshot_state(function: Any, context: FunctionSnapshotContext, operator_sta
 
 
 def _list_of(function: CheckpointedRestoring, operator_states: OperatorStateStore) -> ListState[Any]:
+    if not hasattr(function, "state_type"):
+        raise DeclarationError(
+            f"{type(function).__qualname__} has no state_type, the type of the elements of its list",
+            advice="add it to the class, such as: state_type = int",
+        )
     return operator_states.get_list_state(ListStateDescriptor(DEFAULT_STATE, function.state_type))

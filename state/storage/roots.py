@@ -277,7 +277,7 @@ def _linked(streams: list[StreamHandle], folder: Folder) -> set[str]:
             path = f"{parent if place is None else place.place}/{name}"
         else:
             continue
-        if "\0" not in path and Path(path).is_symlink():
+        if "\0" not in path and os.path.islink(path):  # noqa: PTH114 - a name that is too long is no link
             found.add(os.path.realpath(path).rpartition("/")[0] or "/")
     return found
 

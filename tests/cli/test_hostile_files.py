@@ -14,7 +14,7 @@ import pytest
 
 from stateshift import StorageFailed
 from stateshift.state.migration.journal import Journal
-from stateshift.state.savepoint.handles import AbsoluteFileHandle
+from stateshift.state.savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.storage.files import Folder
 
@@ -194,6 +194,25 @@ class TestURIsThatAreNone:
         assert_refused(run("verify", savepoint), statuses=(1, 3))
         assert_refused(run("init", savepoint, "-o", "made.py"), statuses=(0, 3))
         assert_refused(run("migrate", savepoint, tmp_path / "t", "--parallelism", "3"), statuses=(3, 6))
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [
+        RelativeFileHandle("a" * 5000, 7),
+        RelativeFileHandle("a/" * 2500 + "a", 7),
+        AbsoluteFileHandle(f"file:/{'a' * 5000}", 7),
+    ],
+    ids=["relative", "deep", "absolute"],
+)
+def test_a_handle_with_a_name_that_no_disk_takes_is_refused(run, savepoint_copy, tmp_path, handle):
+    savepoint = savepoint_copy("hashmap-string-p2-m128-files")
+    with_streams(savepoint, lambda _: handle)
+
+    assert_refused(run("inspect", savepoint), statuses=(0, 3))
+    assert_refused(run("export", savepoint), statuses=(3,))
+    assert_refused(run("verify", savepoint), statuses=(1, 3))
+    assert_refused(run("migrate", savepoint, tmp_path / "t", "--parallelism", "3"), statuses=(3, 6))
 
 
 @pytest.mark.usefixtures("example_jobs")

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from stateshift import CompatibilityResult, Finding, OldReaderUnavailable, Verdict
+from stateshift import CompatibilityResult, DeclarationError, Finding, OldReaderUnavailable, Verdict
 from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses, Unrestorable
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
@@ -119,3 +119,9 @@ def test_a_finding_seen_from_a_parent_has_another_path_and_all_else_as_it_was():
 
     assert attrs.evolve(finding, path="$[].a", flags=moved) == finding.below("[]")
     assert all(getattr(finding, field.name) for field in attrs.fields(Finding))  # a new one belongs into this test
+
+
+@pytest.mark.parametrize("made", [CompatibilityResult.requires_migration, CompatibilityResult.compatible])
+def test_a_fallback_that_is_given_as_a_finding_is_refused(made):
+    with pytest.raises(DeclarationError, match=r"is given findings, and OldLong is none\n.*fallback="):
+        made(OldLong())

@@ -211,7 +211,7 @@ class _Converting:
         """Return the old family of an index, which has the name of the old variable."""
         name = store.name.removesuffix(self.variable.now.name) + self.variable.was.name
         name = store.name if self.variable.was.kind == "timers" else name
-        return next(one for one in self.plan.operator.stores if one.name == name)
+        return self.plan.operator.index(name)
 
     def _converted(self, source: int, keys: Sequence[bytes], values: Sequence[bytes]) -> _Rows:
         was, now, deadlines = self.variable.was, self.variable.now, self.variable.deadlines

@@ -332,7 +332,7 @@ def _indexes(operator: SparkOperator, store: SparkStore) -> dict[str, SparkStore
     """Return the families that follow from a variable or from timers, by the word in their names."""
     if store.kind == "timers":
         name = store.name.replace("_keyToTimestamp", "_timestampToKey")
-        return {"timers": next(one for one in operator.stores if one.name == name)}
+        return {"timers": operator.index(name)}
     expires = store.name in operator.facts.expiring
     words = {"value": [], "map": [], "list": ["rowCounter"]}[store.kind]
     if expires:

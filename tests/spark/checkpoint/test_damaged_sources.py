@@ -6,7 +6,7 @@ import json
 
 import pytest
 from damaged_checkpoints import HDFS, ROCKSDB, outcome, run, with_sums
-from spark_changes import copy_of, entries_of
+from spark_changes import Probe, copy_of, entries_of
 from spark_checkpoints import place
 
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
@@ -144,3 +144,32 @@ def test_entries_that_do_not_change_are_counted(name, tmp_path):
     counts = {one.store: (sum(one.read), sum(one.written)) for one in report.stores}
     assert all(read == written for read, written in counts.values())
     assert sum(read for read, _ in counts.values()) > 0
+
+
+def without(name):
+    return lambda found: found.pop(name)
+
+
+def exchanged(found):
+    found["seen"][:2] = found["seen"][1::-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("transform", without("$procTimers_timestampToKey"), "it has no column family '$procTimers_timestampToKey'"),
+        ("transform", without("$count_recent"), "it has no column family '$count_recent'"),
+        ("transform-event-time", exchanged, "the key of 'seen' is not"),
+    ],
+)
+def test_a_schema_file_that_lacks_a_part_is_damaged(name, change, said, tmp_path):
+    probe = Probe.of(name, tmp_path / "source").change(change)
+    sound, damaged = f"spark:{place(name)}", f"spark:{probe.folder}"
+
+    told = [
+        run("migrate", damaged, f"spark:{tmp_path / 'one'}", "--like", sound),
+        run("migrate", sound, f"spark:{tmp_path / 'two'}", "--like", damaged),
+    ]
+
+    assert any(status == 3 and said in text for status, text in told), told
+    assert all("Traceback" not in text for _, text in told)

@@ -169,6 +169,22 @@ class TakesOver(MapFunction, CheckpointedRestoring):
         return self.seen
 
 
+@pytest.mark.parametrize("base", [ListCheckpointed, CheckpointedRestoring])
+def test_a_list_without_a_type_is_refused(base):
+    class Untyped(MapFunction, base):
+        def map(self, value):
+            return value
+
+        def snapshot_state(self, checkpoint_id, timestamp):
+            return []
+
+        def restore_state(self, state):
+            pass
+
+    with pytest.raises(DeclarationError, match="Untyped has no state_type"), ProcessHarness(Untyped()):
+        pass
+
+
 def test_a_list_checkpointed_function_gets_its_list_back():
     harness = ProcessHarness(Listed())
     harness.process_elements("a", "b")
