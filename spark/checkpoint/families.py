@@ -86,8 +86,8 @@ def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tupl
             labels[one.name] = label
             writers.setdefault(one.name, {})[one.value_id] = one.schema.value
     found = [_family(one, facts.variables, writers[one.name]) for one in latest.values()]
-    for one in found:
-        _require_shape(one, facts, labels[one.name])
+    for family in found:
+        _require_shape(family, facts, labels[family.name])
     return tuple(sorted(found, key=lambda one: (one.kind == "index", one.name.startswith(_INTERNAL), one.name)))
 
 
