@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from live_backends import BACKENDS
 
-from stateshift import KeyedProcessFunction, MapStateDescriptor, Operator, ValueStateDescriptor
+from stateshift import (
+    Job,
+    KeyedProcessFunction,
+    MapStateDescriptor,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    ValueStateDescriptor,
+)
+from stateshift.state.edits import parse_edits
+from stateshift.state.migration.in_process import migrate_in_process
 from stateshift.state.testing import KeyedProcessHarness
 
 
@@ -54,9 +64,15 @@ def test_flink_refuses_what_is_half_migrated_and_restores_the_rest(
         pass
     harness.snapshot(tmp_path / "over", is_checkpoint=True)
 
-    refused = flink_restore(tmp_path / "half", backend="rocksdb")
-    assert "failed" == refused["status"]
-    assert any("stateshift/lazy-migration" in cause for cause in refused["causes"])
+    half, states = Savepoint.open(tmp_path / "half"), [ValueStateDescriptor("number", float)]
+    job = Job([Operator("numbers", key=int, states=[*states, MapStateDescriptor("by name", str, float)])])
+    renamed = MigrationOptions(edits=parse_edits(rename_states=["number=other"]))
+    migrate_in_process(half, tmp_path / "migrated", job, MigrationOptions())
+    migrate_in_process(half, tmp_path / "renamed", None, renamed)
+    for place in ("half", "migrated", "renamed"):
+        refused = flink_restore(tmp_path / place, backend="rocksdb")
+        assert "failed" == refused["status"]
+        assert any("stateshift/lazy-migration" in cause for cause in refused["causes"])
     for place, backend in (("savepoint", "hashmap"), ("savepoint", "rocksdb"), ("over", "rocksdb")):
         for parallelism in (None, 3):
             restored = flink_restore(tmp_path / place, backend=backend, parallelism=parallelism)

@@ -16,7 +16,9 @@ from streaming_batches import BACKENDS, Batches
 from stateshift import (
     DeclarationError,
     Field,
+    Job,
     KeyedProcessFunction,
+    Operator,
     Savepoint,
     ValueStateDescriptor,
     record,
@@ -71,6 +73,26 @@ class Accounts(KeyedProcessFunction):
 
 
 VERSIONS = {1: (First, "total"), 2: (Second, "amount"), 3: (Third, "sum")}
+
+
+Other = record(aliases=[f"{__name__}.First"])(
+    attrs.make_class(
+        "Second",
+        {
+            "amount": attrs.field(type=Annotated[int, Field(aliases=["total"])]),
+            "visits": attrs.field(default=8, type=int),
+        },
+        frozen=True,
+        class_body={"__module__": __name__},
+    )
+)
+
+
+def job_of(account):
+    return Job([Operator("operator", key=str, states=[ValueStateDescriptor("account", account)])])
+
+
+job_1, job_2, job_3, job_other = map(job_of, (First, Second, Third, Other))
 
 
 def visits(*users):
@@ -249,6 +271,24 @@ def test_commands_read_the_state_in_the_middle_of_it(midway, tmp_path):
     ran("snapshot", place, "-o", tmp_path / "types.json")
     ran("migrate", place, tmp_path / "copy")
     ran("verify", tmp_path / "copy")
+    ran("migrate", place, tmp_path / "renamed", "--rename-state", "account=wallet")
+    named = {state.name for state in Savepoint.open(tmp_path / "renamed").operator("operator").states}
+    assert not any(name.endswith("account") for name in named)
+    ran("migrate", place, tmp_path / "done", "--job", f"{__name__}:job_2")
+    read = Savepoint.open(tmp_path / "done").operator("operator").state("account").read_entries()
+    assert {user: (2 if user == USERS[0] else 1, 7) for user in USERS} == {
+        entry.key: (entry.value["amount"], entry.value["visits"]) for entry in read
+    }
+
+
+@pytest.mark.parametrize("job", ["job_3", "job_other", "job_1"])
+def test_commands_refuse_other_types_in_the_middle_of_it(midway, job):
+    """Also those that differ in a default alone, which only the record of the query knows."""
+    found = CliRunner().invoke(main, ["check", str(midway.place), "--job", f"{__name__}:{job}"])
+    if midway.backend is not BACKENDS["hashmap"]:
+        assert (1, True) == (found.exit_code, "the lazy migration of 'account' is not over" in found.output)
+    else:
+        assert found.exit_code in {0, 1, 4}
 
 
 @pytest.mark.parametrize("how", ["migrate", "lazy"])
