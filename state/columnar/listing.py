@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...compat.lazy_tables import state_in
 from ...compat.type_text import state_type_text, type_text
 from ...serializers.errors import StateShiftError
 
@@ -57,7 +58,7 @@ def _row(operator: SavepointOperator, sizes: StateSizes) -> dict[str, Any]:
     key = operator.key if state.kind.is_keyed else None
     error = "" if sizes.error is None else sizes.error.what
     return {
-        "state": state.name,
+        "state": state_in(state.name),
         "kind": str(state.kind),
         "key_type": None if key is None else type_text(key),
         "namespace_type": None if described.namespace is None else type_text(described.namespace.snapshot),

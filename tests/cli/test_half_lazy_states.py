@@ -9,11 +9,14 @@ import json
 from pathlib import Path
 
 import half_lazy
+import pyarrow as pa
 import pytest
 from half_lazy import Back, Renamed, Second, Third, contents, expected, harness
 
-from stateshift import MigrationOptions, RestoreRefused, Savepoint
+from stateshift import DeclarationError, MigrationOptions, RestoreRefused, Savepoint
 from stateshift.compat.edits import Edits
+from stateshift.state.columnar.listing import listing
+from stateshift.state.columnar.state_types import Wanted, changed_state
 from stateshift.state.columnar.table import StateTable
 from stateshift.state.testing import HarnessSnapshot
 
@@ -176,11 +179,29 @@ def test_a_state_is_read_whole_from_python(run, half):
 
 
 def test_a_table_of_columns_has_all_of_one_form_and_refuses_several(run, half):
-    from stateshift import DeclarationError
-
     with pytest.raises(DeclarationError, match="is migrated lazily, so its values have several types"):
         StateTable.of(Savepoint.open("half").operator("f"), "v")
     assert 0 == run("migrate", "half", "new", *SECOND).status
     table = StateTable.of(Savepoint.open("new").operator("f"), "v")
     rows = [row for piece in table.slices(2) for batch in table.read(piece) for row in batch.to_pylist()]
     assert half + 1 == len(rows) == len({row["key"] for row in rows})
+
+
+def test_a_listing_names_the_state_with_each_of_its_types(half):
+    rows = listing(Savepoint.open("half").operators).to_pylist()
+    found = sorted((row["state"], row["entries"]) for row in rows if row["state"] in {"v", "by name"})
+    touched = half // 10 + 1
+    assert [
+        ("by name", touched + 1),
+        ("by name", 2 * half + 2 - touched - 1),
+        ("v", touched),
+        ("v", half + 1 - touched),
+    ] == found
+
+
+@pytest.mark.usefixtures("half")
+def test_rows_are_not_written_into_a_part_of_a_state():
+    operator, schema = Savepoint.open("half").operator("f"), pa.schema([("key", pa.string()), ("value", pa.int64())])
+    for overwrite in (True, False):
+        with pytest.raises(DeclarationError, match="rows would change only one of its tables"):
+            changed_state(Wanted(operator="f", state="v", overwrite=overwrite), operator, schema)
