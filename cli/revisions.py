@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..compat.description import JobDescription
-    from ..compat.gate.history import History
+    from ..compat.gate.history import History, RecordedRevision
     from ..compat.gate.levels import Revision
     from ..compat.gate.stamps import Stamps
     from .project import Project
@@ -207,21 +207,43 @@ def _git(folder: Path, *arguments: str) -> str | None:
         raise CorruptFile("git returned a file that is not text") from error
 
 
-def recorded_job(name: str) -> JobDescription:
+def recorded_job(name: str, stored: JobDescription) -> JobDescription:
     """Return the declared types of a revision in the project's history, to go back to.
+
+    Fields that later revisions have renamed are found under their later names, up to the revision that has written the
+    state, if that is known.
 
     Args:
         name: The name of the revision, or of a stamp on it.
+        stored: The state that is to go back.
 
     Raises:
         DeclarationError: No revision has the name, or several have it.
     """
+    from ..compat.former_names import knowing_later_names
     from .project import Project
 
     folder = Project.find(Path.cwd()).history
     stamp = read_stamps(folder).find(name)
-    found = read_history(folder).find(stamp.revision if stamp else name)
-    return attrs.evolve(found.description, origin=f"revision {found.name}")
+    history = read_history(folder)
+    found = history.find(stamp.revision if stamp else name)
+    later = [revision.description for revision in _way_from(found, history, stored)]
+    return attrs.evolve(knowing_later_names(found.description, later), origin=f"revision {found.name}")
+
+
+def _way_from(found: RecordedRevision, history: History, stored: JobDescription) -> list[RecordedRevision]:
+    """Return the revisions from one, without it, to the newest that declares the stored types; none if none does."""
+    from ..compat.way_back import declares
+
+    ways: dict[str, list[RecordedRevision]] = {found.id: []}
+    last: list[RecordedRevision] = []
+    for revision in history.revisions:  # each comes after its parents
+        parent = next((parent for parent in revision.parents if parent in ways), None)
+        if parent is not None:
+            ways[revision.id] = [*ways[parent], revision]
+            if declares(revision.description, stored):
+                last = ways[revision.id]
+    return last
 
 
 def code_of(stored: JobDescription) -> JobDescription | None:
@@ -243,6 +265,19 @@ def code_of(stored: JobDescription) -> JobDescription | None:
             if declares(found, stored):
                 return attrs.evolve(found, origin=f"revision {file.name.removesuffix(SUFFIX)}")
     return None
+
+
+def is_recorded(job: JobDescription) -> bool:
+    """Whether a revision of the project's history declares exactly what a job declares.
+
+    Raises:
+        CorruptFile: A file of the history is not a revision.
+    """
+    from ..compat.gate.recording import digest
+    from .project import Project
+
+    revisions = read_history(Project.find(Path.cwd()).history).revisions
+    return bool(revisions) and digest(job) in {revision.sha256 for revision in revisions}
 
 
 def is_history(place: Path, folder: Path) -> bool:

@@ -251,6 +251,7 @@ class CheckReport:
         repartition: The options for rewritten keys; None: keys may not be rewritten.
         code: The recorded declarations of the old job, which wrote the stored state, if known; the way back leads to
             it.
+        is_recorded: Whether the new side is recorded beside them: the way back then knows what it has renamed.
         scanned: The answers of a scan of the stored values; None if there was none.
     """
 
@@ -261,6 +262,7 @@ class CheckReport:
     policy: Policy = ACCEPT_ALL
     repartition: Repartition | None = None
     code: JobDescription | None = None
+    is_recorded: bool = False
     scanned: ScanReport | None = None
 
     @property

@@ -19,6 +19,7 @@ from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import snapshot_to_bytes
 from .check import check
 from .description import JobDescription, SerializerDescription, StateDescription, StateKind
+from .former_names import knowing_later_names
 from .plan import StateAction, details
 from .report import Status, worst_decision
 
@@ -194,6 +195,8 @@ def _answers(
     after = _with_states(becomes, was, [state.becomes for state in asked if state.becomes is not None], report.new)
     differing = {(state.was.kind, state.was.name) for state in asked if state.was is not None}
     before = _with_states(was, was, [one for one in was.states if (one.kind, one.name) in differing], report.old)
+    if report.code is not None and report.is_recorded:
+        before = knowing_later_names(before, [after])
     try:
         (answer,) = check(after, before.as_probe()).operators
     except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way; the check can do without

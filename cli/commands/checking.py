@@ -145,7 +145,7 @@ def command(
     from ...compat.report_data import to_data
     from ...compat.targets import Target
     from ...compat.way_back import is_asked
-    from ..revisions import code_of
+    from ..revisions import code_of, is_recorded
 
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
@@ -166,7 +166,7 @@ def command(
         with watched() as show:
             report = policy.after_scan(attrs.evolve(report, scanned=scan(stored, report, progress=show)))
     if is_asked(report):
-        report = attrs.evolve(report, code=code_of(old))
+        report = attrs.evolve(report, code=code_of(old), is_recorded=is_recorded(description))
     if stored.missing_timers:
         print_notice(stored.missing_timers)
     status = report.exit_status(allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state)

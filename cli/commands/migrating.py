@@ -20,7 +20,14 @@ from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given, start_lines
 from ..on_spark import spark_failures_told, spark_options
-from ..options import NOT_COMPARED, allowed_roots, common_options, migration_options, savepoint_argument
+from ..options import (
+    NOT_COMPARED,
+    allowed_roots,
+    common_options,
+    migration_options,
+    open_savepoint,
+    savepoint_argument,
+)
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import watched
 from ..revisions import recorded_job
@@ -137,7 +144,7 @@ def command(
     if downgrade:
         if job_place or like or plan_file:
             raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
-        description: JobDescription | None = recorded_job(downgrade)
+        description: JobDescription | None = recorded_job(downgrade, open_savepoint(source).describe())
     elif plan_file is not None:
         plan, description = planned_run(plan_file, NewSide(job_place, like), options)
         options = plan.options
