@@ -15,7 +15,7 @@ from stateshift.serializers.errors import CorruptFile
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import StateDirectory
 
-STEP = 6
+STEP = 3
 
 
 @pytest.fixture(scope="module", params=sorted(BACKENDS))
@@ -47,7 +47,7 @@ def again(place, kept):
     shutil.copytree(kept, place)
 
 
-@pytest.mark.parametrize("first", a_few(range(0, 300, STEP), of=25))
+@pytest.mark.parametrize("first", a_few(range(0, 300, STEP), of=50))
 def test_a_damage_is_found_or_changes_nothing(run, query, tmp_path, first):
     place, contents, kept = query
     found = []
@@ -62,26 +62,28 @@ def test_a_damage_is_found_or_changes_nothing(run, query, tmp_path, first):
             found.append(f"{seed}: {what}: export ends with {status}, verify with {verified}")
         copy = tmp_path / f"copy {seed}"
         rewound = run("rewind", place, copy, "--checkpoint", tmp_path / f"back {seed}", "--to-batch", "4")
-        if rewound.status not in {0, 2, 3} or (rewound.status == 0 and exported(run, copy)[1] != contents):
+        # Files of RocksDB are linked, and not read: damage in them is found when the copy is.
+        if rewound.status not in {0, 2, 3} or (
+            rewound.status == 0 and exported(run, copy) not in ((0, contents), (3, {}))
+        ):
             found.append(f"{seed}: {what}: rewind ends with {rewound}")
     assert [] == found
 
 
-@pytest.mark.parametrize("first", a_few(range(0, 60, STEP), of=5))
+@pytest.mark.parametrize("first", a_few(range(0, 60, STEP), of=10))
 def test_what_gc_deletes_from_a_damaged_directory_nothing_needed(run, query, first):
     place, contents, kept = query
+    everything = [file.relative_to(place) for file in place.rglob("*") if file.is_file()]
+    assert run("gc", place, "--older-than", "0").status == 0
+    needed = [file.relative_to(place) for file in place.rglob("*") if file.is_file()]
     for seed in range(first, first + STEP):
         again(place, kept)
         what = damage(place, seed)
-        damaged = {
-            file
-            for file in kept.rglob("*")
-            if file.is_file() and _content(file) != _content(place / file.relative_to(kept))
-        }
+        damaged = {name for name in everything if _content(kept / name) != _content(place / name)}
         ran = run("gc", place, "--older-than", "0")
         assert ran.status in {0, 3}, f"{what}: {ran}"
-        for file in damaged:
-            shutil.copy(file, place / file.relative_to(kept))
+        for name in damaged.intersection(everything if ran.status else needed):
+            shutil.copy(kept / name, place / name)
         assert (0, contents) == exported(run, place), what
 
 
