@@ -174,7 +174,8 @@ def _subjects(at: int, report: CheckReport, backs: WaysBack | None) -> Iterator[
     for state in operator.states:
         back = backs.of(operator, state) if backs else None
         scanned = report.scan_of(operator, state)
-        lines = (*_state_blocks(state), *_scan_lines(scanned), *_back_line(back))
+        shown_here = None if state.kind is StateKind.TIMERS else scanned  # timers are scanned with the key
+        lines = (*_state_blocks(state), *_scan_lines(shown_here), *_back_line(back))
         is_taken = state.status is Status.MATCHED or state.kind is StateKind.TIMERS
         is_fine = state.decision is Decision.START and is_taken and (scanned is None or scanned.is_fine)
         yield _made(

@@ -12,6 +12,7 @@ from ..serializers.errors import IncompatibleState
 from ..serializers.rewrite import fits_always, rewrite_of
 from ..serializers.snapshot import snapshot_to_bytes
 from .called_code import called_code
+from .description import StateKind
 from .explain import finding_line
 from .header_snapshots import Labels, label_after
 from .parts import MAP_VALUE
@@ -98,7 +99,8 @@ def plan_scan(report: CheckReport) -> Iterator[ScanPlan]:
     No flag says whether a converter or a transform takes every value; so these states are read, too.
     """
     for operator in report.operators:
-        stored = (state for state in operator.states if state.was is not None)
+        # A timer is nothing but key and namespace: it is read with the keys.
+        stored = (one for one in operator.states if one.was is not None and one.kind is not StateKind.TIMERS)
         states = [state for state in stored if _asks(state.result.findings) or state.converter or state.transform]
         key = _scanned_key(operator)
         if operator.was is None or not (states or key):

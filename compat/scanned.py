@@ -12,6 +12,7 @@ import attrs
 
 from ..serializers.compatibility import Flag
 from ..serializers.wording import many
+from .description import StateKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,8 +33,10 @@ def is_asked(finding: Finding) -> bool:
 
 
 def place_of(operator: OperatorReport, state: StateReport | None) -> Place:
-    """Return the place of a state; without one, that of the operator's key."""
-    return (operator.operator_id, state.kind.scope, state.name) if state is not None else (operator.operator_id, "", "")
+    """Return the place of a state; without one, that of the operator's key, with which timers are read."""
+    if state is None or state.kind is StateKind.TIMERS:
+        return operator.operator_id, "", ""
+    return operator.operator_id, state.kind.scope, state.name
 
 
 def condition(findings: Iterable[Finding]) -> str:

@@ -62,9 +62,11 @@ if TYPE_CHECKING:
 
 COUNTED_BYTES = 64 << 20
 """How many bytes of an operator's entries are read to count the values that fail like the one that ended a run."""
+_TOLD_EACH_BYTES = 16 << 20
 FIRST_KEYS = 5
 """How many keys of failing entries an answer names."""
 _INDEX = re.compile(r"\[[^\]]*\]")
+_NO_READER = "there is no reader for them"
 _REFUSED = "the check refuses it for another reason"
 
 
@@ -151,12 +153,25 @@ class _Meter:
     bytes_total: int
     _done: int = 0
     _bytes: int = 0
+    _within: int = 0
+    _told: int = 0
     _begin: float = attrs.field(factory=time.monotonic)
 
+    def take(self, size_bytes: int) -> None:
+        """Count the bytes of a block; blocks of compressed streams have more bytes than their files."""
+        self._within += size_bytes
+        if self._within - self._told >= _TOLD_EACH_BYTES:
+            self._tell()
+
     def add(self, size_bytes: int) -> None:
-        self._done, self._bytes = self._done + 1, self._bytes + size_bytes
-        seconds = time.monotonic() - self._begin
-        self.tell(Progress("scanning", self._done, self.total, 0, self._bytes, self.bytes_total, seconds))
+        """Count a stream that was read to its end."""
+        self._done, self._bytes, self._within = self._done + 1, self._bytes + size_bytes, 0
+        self._tell()
+
+    def _tell(self) -> None:
+        self._told = self._within
+        seconds, read = time.monotonic() - self._begin, min(self._bytes + self._within, self.bytes_total)
+        self.tell(Progress("scanning", self._done, self.total, 0, read, self.bytes_total, seconds))
 
 
 @attrs.define
@@ -199,7 +214,7 @@ def _reason(bad: BadValue) -> str:
 
 def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: _Meter) -> list[ScannedState]:
     """Return the answers for an operator: its key first, then its states."""
-    founds = {id(state): _Found(not_scanned="" if how is not None else _REFUSED) for state, how in plan.states}
+    founds = {id(state): _Found(not_scanned=_why_not(plan, state, how)) for state, how in plan.states}
     keys = _Found() if plan.key is not None else None
     readable = [(state, how) for state, how in plan.states if how is not None]
     keyed = {
@@ -209,7 +224,7 @@ def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: _Meter) -> list
     }
     if keyed or keys is not None:
         for handle in keyed_handles(operator.stored):
-            _read_keyed(_Keyed(plan.key, keyed, keys), handle, operator)
+            _read_keyed(_Keyed(plan.key, keyed, keys), handle, operator, meter.take)
             meter.add(handle.size)
     listed = [(how, founds[id(state)]) for state, how in readable if not how.kind.is_keyed]
     for lists in (one.lists for one in operator.stored.subtasks if one.lists is not None and listed):
@@ -222,6 +237,13 @@ def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: _Meter) -> list
     return [*first, *(founds[id(state)].answer(plan, state) for state, _ in plan.states)]
 
 
+def _why_not(plan: ScanPlan, state: StateReport, how: StatePlan | None) -> str:
+    """Return why a state cannot be scanned, or ""."""
+    if how is None:
+        return _REFUSED
+    return "" if how.action is StateAction.CONVERT or state.name in plan.namespaces else _NO_READER
+
+
 @attrs.frozen
 class _Keyed:
     """What is read of keyed streams: keys, and states by stored name with their plan, answer, and namespaces."""
@@ -231,7 +253,9 @@ class _Keyed:
     keys: _Found | None
 
 
-def _read_keyed(what: _Keyed, handle: KeyedHandle, operator: SavepointOperator) -> None:
+def _read_keyed(
+    what: _Keyed, handle: KeyedHandle, operator: SavepointOperator, take: Callable[[int], None] = lambda _: None
+) -> None:
     with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
         header = reader.header
         for info in header.states:
@@ -250,6 +274,7 @@ def _read_keyed(what: _Keyed, handle: KeyedHandle, operator: SavepointOperator) 
             for block in whole_runs(blocks_ahead(reader, state_ids=reached) if reached else iter(()), rewriters):
                 if all(found.bytes_left <= 0 for _, found, _ in what.states.values()) and what.keys is None:
                     return
+                take(len(block.data))
                 with located(state=header.states[block.state_id].name):
                     looks[block.state_id].look(block)
 
@@ -263,11 +288,9 @@ class _Looks:
     parts: list[_Part] = attrs.field(factory=list)
 
     def look(self, block: Block) -> None:
-        if self.found is not None and self.found.not_scanned:
-            return
         try:
             failing: dict[bytes, BadValue] = {}
-            if self.rewriter is not None:
+            if self.rewriter is not None and self.found is not None and not self.found.not_scanned:
                 block.refuse_oversized()
                 prefix = block.key_group.to_bytes(self.rewriter.framing.keys.prefix, "big")
                 with trusting(self.rewriter.plan.trust):

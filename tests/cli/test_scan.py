@@ -271,3 +271,36 @@ def job(schema):
 
 before, after = job('"string"'), job('{"type": "string", "logicalType": "uuid"}')
 """
+
+
+def test_keys_are_scanned_once_for_each_state_that_has_them(run, job_folder, tmp_path):
+    keyed, place = module(job_folder, "keyed", KEYED), tmp_path / "sp"
+    with SavepointWriter(place, keyed.before) as writer:
+        for number in range(9):
+            key = keyed.Row(number, None if number % 3 == 0 else "a")
+            writer.put("op", "count", key, number)
+            writer.put("op", "own", key, keyed.Own(number))
+            writer.register_event_time_timer("op", number, key)
+
+    ran, found = scanned(run, place, "--job", "keyed:after")
+    text = run("check", place, "--job", "keyed:after", "--scan")
+
+    assert (1, {"": (9, 27)}) == (ran.status, found)
+    assert "    scan: 9 of 27 entries would fail\n      $<key>(1): 9, keys " in text.stdout
+
+
+KEYED = """
+import attrs
+from stateshift import *
+
+@record()
+@attrs.frozen
+class Own:
+    id: int
+
+def job(key):
+    states = [ValueStateDescriptor("count", int), ValueStateDescriptor("own", Own)]
+    return Job([Operator("op", key=key, states=states, timers=[TimerServiceDescriptor()])])
+
+before, after = job(Row[int, str | None]), job(Row[int, str])
+"""
