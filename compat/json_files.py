@@ -44,7 +44,7 @@ def readable(text: str, document: Any, form: str) -> str:
     """
     if len(text) > MOST_BYTES:
         why = f"larger than {MOST_BYTES >> 20} MiB"
-    elif _is_too_deep(document):
+    elif is_too_deep(document):
         why = f"nested more than {MOST_NESTED} levels deep"
     else:
         return text
@@ -78,14 +78,15 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
         raise CorruptFile(_TOO_DEEP) from error
     except ValueError as error:
         raise CorruptFile(f"not valid JSON: {error}") from error
-    if _is_too_deep(document):
+    if is_too_deep(document):
         raise CorruptFile(_TOO_DEEP)
     return document
 
 
-def _is_too_deep(document: Any) -> bool:
+def is_too_deep(document: Any, *, within: int = 0) -> bool:
+    """Whether a document is not read back, for its nesting; `within` is the number of levels that will contain it."""
     level = [document]
-    for _ in range(MOST_NESTED):
+    for _ in range(MOST_NESTED - within):
         level = [item for one in level if isinstance(one, (dict, list, tuple)) for item in _items(one)]
         if not level:
             return False

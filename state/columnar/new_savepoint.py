@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.json_files import is_too_deep
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ..migration.run import subtasks_for
 from ..savepoint.metadata import SavepointMetadata
@@ -31,15 +32,21 @@ if TYPE_CHECKING:
     from .row_streams import RowCount
 
 
+_WITHIN = 4
+"""The levels of a lineage that contain the position, at most: it also lies in the histories of later savepoints."""
+
+
 def check_position(position: Any) -> None:
     """Check that a position can be stored in `_stateshift.json`.
 
     Raises:
-        DeclarationError: The position is not JSON-serializable.
+        DeclarationError: The position is not JSON-serializable, or nested more deeply than it is read back.
     """
     try:
         json.dumps(position)
-    except (TypeError, ValueError) as error:
+        if is_too_deep(position, within=_WITHIN):
+            raise ValueError("it is nested too deeply")
+    except (TypeError, ValueError, RecursionError) as error:
         raise DeclarationError(
             f"the position of the history cannot be kept as JSON: {error}", advice="pass numbers, strings, lists, dicts"
         ) from error

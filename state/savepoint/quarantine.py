@@ -33,11 +33,8 @@ from ...compat.structuring import plain
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located, shown, values_are_redacted
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
-from ..entry_keys import decode
-from .entries import Entry, EntryDecoder
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, StateMetaInfo, read_meta_info, write_meta_info
 from .state_kinds import info_snapshot, state_kind
-from .value_readers import value_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..storage.files import Folder
     from ..storage.lineage import Lineage
+    from .entries import Entry, EntryDecoder
 
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
@@ -124,6 +122,8 @@ class StoredTypes:
     @cached_property
     def decoder(self) -> EntryDecoder:
         """The decoder of keyed entries; raises `OldReaderUnavailable`."""
+        from .entries import EntryDecoder  # a check opens savepoints, and reads no entry
+
         key = self.key_snapshot
         if key is None:
             raise CorruptSavepoint("a value of keyed state in quarantine has no type of its key", state=self.info.name)
@@ -198,6 +198,10 @@ class QuarantinedValue:
             OldReaderUnavailable: This release cannot read the type.
             CorruptSavepoint: The bytes are damaged.
         """
+        from ..entry_keys import decode
+        from .entries import Entry
+        from .value_readers import value_reader
+
         types = self.stored
         if types is None:
             raise UnsupportedFormat(

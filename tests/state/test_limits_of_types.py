@@ -19,7 +19,7 @@ from stateshift import (
     check,
 )
 from stateshift.compat import json_files
-from stateshift.compat.json_files import parse_document, print_document
+from stateshift.compat.json_files import parse_document, parse_json, print_document
 from stateshift.serializers import limits
 from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
@@ -33,6 +33,8 @@ from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.state.columnar.new_savepoint import check_position
+from stateshift.state.storage.lineage import Lineage
 
 FORMS = {
     "list": ListSerializer,
@@ -144,3 +146,18 @@ def test_a_document_that_is_not_read_is_not_written(monkeypatch, limit):
 
     with pytest.raises(DeclarationError, match="could not be read back"):
         print_document("a form", 1, {"deep": inner})
+
+
+@pytest.mark.parametrize(("levels", "is_read"), [(150, True), (250, False), (100_000, False)])
+def test_a_position_that_would_make_the_lineage_unreadable_is_refused(levels, is_read):
+    position = []
+    for _ in range(levels):
+        position = [position]
+    if not is_read:
+        with pytest.raises(DeclarationError, match="the position of the history cannot be kept as JSON"):
+            check_position(position)
+        return
+    check_position(position)
+    lineage = Lineage(stateshift="0.1", created="now", job="job", position=position)
+    later = Lineage(stateshift="0.1", created="now", job="job", history=lineage.as_history())
+    assert parse_json(later.to_json())
