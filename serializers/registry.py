@@ -122,13 +122,24 @@ class Registry:
             self._has_built_in = True
 
     @contextmanager
-    def restored(self) -> Iterator[None]:
-        """Undo, after the `with` block, all registrations made within it."""
+    def restored(self, module: str = "") -> Iterator[None]:
+        """Undo, after the `with` block, all registrations made within it.
+
+        Args:
+            module: Only what belongs to the module of this name. A module that it imports stays loaded, is not run
+                again by a later import, and so keeps what it registered.
+        """
         self._load_built_in()
         snapshots, serializers, registered = dict(self._snapshots), dict(self._serializers), dict(families.registered)
         try:
             yield
         finally:
+            if module:
+                snapshots |= {of: cls for of, cls in self._snapshots.items() if cls.__module__ != module}
+                serializers |= {
+                    of: one for of, one in self._serializers.items() if module not in {of.__module__, type(one).__module__}
+                }
+                registered |= {of: one for of, one in families.registered.items() if of != module}
             self._snapshots, self._serializers, families.registered = snapshots, serializers, registered
             self.edition += 1
 

@@ -359,3 +359,62 @@ def test_a_run_without_the_harness_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]" == done.stdout.strip()
+
+
+SHARED = """
+import attrs
+from stateshift import TypeSerializer, TypeSerializerConfigSnapshot, register_serializer, register_snapshot
+
+@attrs.frozen
+class Temperature:
+    tenths: int
+
+@attrs.frozen
+class TemperatureSerializer(TypeSerializer[Temperature]):
+    def serialize(self, value, target):
+        target.write_short(value.tenths)
+
+    def deserialize(self, source):
+        return Temperature(source.read_short())
+
+    def snapshot_configuration(self):
+        return TemperatureSnapshot()
+
+@register_snapshot
+@attrs.define
+class TemperatureSnapshot(TypeSerializerConfigSnapshot[Temperature]):
+    snapshot_id = "stateshift/acme-temperature"
+
+    def write(self, target):
+        pass
+
+    def read(self, source):
+        pass
+
+    def restore_serializer(self):
+        return TemperatureSerializer()
+
+register_serializer(Temperature, TemperatureSerializer())
+"""
+OF_SHARED = """
+from stateshift import Verdict, serializer_for
+from temperatures import Temperature
+
+serializer = serializer_for(Temperature)
+value = Temperature(7)
+verdict = Verdict.COMPATIBLE
+"""
+
+
+def test_both_sides_may_import_one_module_that_registers_snapshots(project, tmp_path):
+    (tmp_path / "temperatures.py").write_text(SHARED)
+    run = project(OF_SHARED, OF_SHARED)
+
+    recorded, again = run("--stateshift-record"), run()
+
+    assert (0, 0) == (recorded.status, again.status), again.text
+    assert {
+        "restored_serializer_is_valid",
+        "upgraded_serializer_has_expected_verdict",
+        "as_is_serializer_valid",
+    } == again.of("PASSED")
