@@ -137,7 +137,9 @@ class Registry:
             if module:
                 snapshots |= {of: cls for of, cls in self._snapshots.items() if cls.__module__ != module}
                 serializers |= {
-                    of: one for of, one in self._serializers.items() if module not in {of.__module__, type(one).__module__}
+                    of: one
+                    for of, one in self._serializers.items()
+                    if module not in {of.__module__, type(one).__module__}
                 }
                 registered |= {of: one for of, one in families.registered.items() if of != module}
             self._snapshots, self._serializers, families.registered = snapshots, serializers, registered

@@ -24,7 +24,8 @@ def isolated(file: Path, name: str) -> Iterator[ModuleType]:
     """Load a file as the module `name` for the duration of the `with` block.
 
     Within the block, imports of `name` return this module, and what it registers is known; afterwards everything is as
-    before, but for other modules that it imported: they stay loaded, with what they registered. So `accounts_v1.py` and `accounts_v2.py` may both be the module `accounts`, and define `accounts.Account`.
+    before, but for other modules that it imported: they stay loaded, with what they registered. So
+    `accounts_v1.py` and `accounts_v2.py` may both be the module `accounts`, and define `accounts.Account`.
 
     Raises:
         JobNotFound: The file does not exist.
