@@ -197,7 +197,7 @@ def former_names(module: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         found = getattr(import_module(place), name)
         if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - called by `from … import`
-            warn_deprecated(f"{module}.{name}", since="0.2", removed_in="1.0", use=f"{place}.{name}")
+            warn_deprecated(f"{module}.{name}", since="0.1", removed_in="1.0", use=f"{place}.{name}")
         return found
 
     return find

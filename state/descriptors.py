@@ -67,7 +67,7 @@ def _with_former_arguments(function: str = "", **former: str) -> Callable[[D], D
 
 
 def _deprecated(what: str, use: str) -> None:
-    warn_deprecated(what, since="0.2", removed_in="1.0", use=use, stacklevel=3)
+    warn_deprecated(what, since="0.1", removed_in="1.0", use=use, stacklevel=3)
 
 
 def _is_function(given: Any) -> bool:
@@ -291,7 +291,7 @@ class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.add_function is not None:
-            warn_deprecated("add_function", since="0.2", removed_in="1.0", use="agg_function", stacklevel=4)
+            warn_deprecated("add_function", since="0.1", removed_in="1.0", use="agg_function", stacklevel=4)
 
     def get_agg_function(self) -> AggregateFunction[Any, V, Any] | None:
         """Return the function."""
@@ -372,7 +372,7 @@ class FoldingStateDescriptor(_SingleValueDescriptor[V]):
 
     def __attrs_post_init__(self) -> None:
         warn_deprecated(
-            "FoldingStateDescriptor", since="0.2", removed_in="1.0", use="AggregatingStateDescriptor", stacklevel=3
+            "FoldingStateDescriptor", since="0.1", removed_in="1.0", use="AggregatingStateDescriptor", stacklevel=3
         )
 
 

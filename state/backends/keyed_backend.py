@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...compat.lazy_tables import tables_of
@@ -102,6 +102,17 @@ class KeyedStateBackend(ABC):
     key_groups: range
     current_key: Any
     restore_check: RestoreCheck | None = None
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Refuse `Backend()`, which PyFlink has: a backend is that of one subtask, whose keys are known later."""
+        if not args and "key" not in options:
+            given = ", ".join(f"{name}=…" for name in options)
+            how = f"partial({cls.__name__}, {given})" if given else cls.__name__
+            raise DeclarationError(
+                f"{cls.__name__}({given}) would be the backend of a subtask, but it is not said of which",
+                advice=f"pass what creates the backends: backend={how}",
+            )
+        return super().__new__(cls)
 
     @cached_property
     def expired(self) -> dict[str, Callable[[int], bool]]:

@@ -15,6 +15,7 @@ from ..backends.heap.backend import HashMapStateBackend
 from ..backends.publishing import OperatorSnapshot, publish_snapshot
 from ..backends.restore_check import RESTORING, RestoreRefused
 from ..backends.restoring import restorable, restored_facts
+from ..runtime.output_tag import CheckedOutput
 from ..storage.checkpoints import CheckpointStorage
 from ..storage.commit import Commit
 from ..storage.files import Folder
@@ -70,6 +71,8 @@ class SubtaskHarness(Subtask):
         restored: What the lineage of the next snapshot says about the last restore.
     """
 
+    _output_class = CheckedOutput
+
     def __init__(
         self,
         function: Any,
@@ -89,6 +92,8 @@ class SubtaskHarness(Subtask):
         self._begin(())
 
     def _seen(self, backend: KeyedStateBackend) -> Any:
+        if isinstance(backend, HashMapStateBackend):
+            backend.checks_values = True
         return MutationGuard(backend) if self._detects_mutation else backend
 
     def __enter__(self) -> Any:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.errors import DeclarationError
+from ...serializers.errors import DeclarationError, shown
 from ...serializers.flink.windows import VoidNamespaceSerializer
 from ..timers import USER_TIMERS, TimeDomain
 from . import contexts
@@ -277,4 +277,14 @@ def _plain_steps(function: Function) -> tuple[Step, ...]:
         return (lambda value, _: (function.map1(value),), lambda value, _: (function.map2(value),))
     if isinstance(function, CoFlatMapFunction):
         return (lambda value, _: function.flat_map1(value), lambda value, _: function.flat_map2(value))
+    if isinstance(function, type) and issubclass(function, Function):
+        raise DeclarationError(
+            f"{function.__name__} is a class, and a function is an object of it", advice=f"pass {function.__name__}(…)"
+        )
+    if callable(function) and not isinstance(function, Function):
+        raise DeclarationError(
+            f"{getattr(function, '__qualname__', shown(function))} is a plain function or a foreign class, and an "
+            "operator needs an object of a function class",
+            advice="write a subclass, such as of MapFunction with map, or of KeyedProcessFunction with process_element",
+        )
     raise DeclarationError(f"{type(function).__name__} is not a function that an operator can call")

@@ -225,7 +225,21 @@ class Folder:
             return tuple(sorted(one.path[len(start) + 1 :] for one in listed if one.type == FileType.File))
 
     def create(self) -> tuple[Folder, ...]:
-        """Create the folder and its parents where they are missing; return the created folders, this one first."""
+        """Create the folder and its parents where they are missing; return the created folders, this one first.
+
+        Raises:
+            StorageFailed: It cannot be created, as where a part of the place is a file.
+        """
+        try:
+            return self._created()
+        except SavepointNotFound as error:
+            raise StorageFailed(
+                f"the folder cannot be created: {error.what}",
+                advice="name a place that can be written",
+                savepoint=self.place,
+            ) from error
+
+    def _created(self) -> tuple[Folder, ...]:
         made = tuple(takewhile(lambda folder: not folder.exists(), (self, *self.above())))
         with asking(self.place, ""):
             if not self.is_local:

@@ -114,6 +114,8 @@ class Subtask(ABC):
         checkpoint_id: The id of the last snapshot that was taken or restored; 0: there was none.
     """
 
+    _output_class: type[Output] = Output
+
     def __init__(
         self,
         function: Any,
@@ -199,7 +201,7 @@ class Subtask(ABC):
             self._operator_states.restore(shares, snapshot.folder)
         seen = None if self._backend is None else self._seen(self._backend)
         context = RuntimeContext(task, seen, self.current_processing_time)
-        self._create(context, seen, Output(self._collect, self._collect_side))
+        self._create(context, seen, self._output_class(self._collect, self._collect_side))
         initialize_state(
             self._stateful,
             FunctionInitializationContext(

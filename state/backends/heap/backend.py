@@ -17,6 +17,7 @@ from ..keyed_backend import KeyedStateBackend
 from ..lazy_forms import OldForm
 from ..snapshots import HeapCheckpointStrategy
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
+from .checked_states import CHECKED_HANDLES
 from .entry_codecs import StateCodec, TimerCodec
 from .frozen import FrozenHeap, FrozenTable, StoredState
 from .states import HANDLES
@@ -64,15 +65,20 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
     """Keyed state as Python objects: fast, as long as it fits the memory.
 
     A value belongs to the state as soon as it is handed over: an object that is changed afterwards changes the state
-    unseen. Values are held against their types only when a snapshot writes them.
+    unseen. Values are held against their types only when a snapshot writes them, unless it `checks_values`.
 
     Args:
         key: The serializer of the keys.
         max_parallelism: The number of key groups of the operator.
         key_groups: Those of this subtask.
+
+    Attributes:
+        checks_values: Whether a value is held against its type when it is handed over, as with RocksDB. That takes as
+            long as writing it; the harness sets it before states are registered.
     """
 
     cleans_up_incrementally = True
+    checks_values = False
 
     def __init__(self, key: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
         super().__init__(key, max_parallelism, key_groups)
@@ -83,7 +89,7 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         if known is None:
             taken = self.taken_over(descriptor)
             used = taken or descriptor
-            handle = HANDLES[used.kind](self, used)
+            handle = (CHECKED_HANDLES if self.checks_values else HANDLES)[used.kind](self, used)
             live = _Live(info_of(used), handle, StateCodec(self, used, handle))
             known = self._begin(live, reads=taken is not None)
         return known.table  # type: ignore[no-any-return]

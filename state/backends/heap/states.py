@@ -118,7 +118,11 @@ class HeapReducingState(_Merging, ReducingState[Any]):
             self.clear()
             return
         before = self._found()
-        self.writable(self._backend.slot)[self._address()] = value if before is None else self._reduce(before, value)
+        self.writable(self._backend.slot)[self._address()] = self._reduced(before, value)
+
+    def _reduced(self, before: Any, value: Any) -> Any:
+        """Return what the state of the current key becomes; `before` is None where it has nothing."""
+        return value if before is None else self._reduce(before, value)
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         self._merged(target, sources, self._reduce)
@@ -150,7 +154,11 @@ class HeapAggregatingState(_Merging, AggregatingState[Any, Any]):
         slot, address = self._backend.slot, self._address()
         found = self._read_out(self.groups[slot].get(address))
         accumulator = self._function.create_accumulator() if found is None else found
-        self.writable(slot)[address] = self._function.add(value, accumulator)
+        self.writable(slot)[address] = self._added(value, accumulator)
+
+    def _added(self, value: Any, accumulator: Any) -> Any:
+        """Return the accumulator with a further value."""
+        return self._function.add(value, accumulator)
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         self._merged(

@@ -12,18 +12,23 @@ from stateshift import (
     Configuration,
     DeclarationError,
     EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
+    MapFunction,
     MapStateDescriptor,
     ReducingStateDescriptor,
     Savepoint,
     StateTtlConfig,
+    StorageFailed,
     TtlValue,
+    ValueNotConvertible,
     ValueStateDescriptor,
     open_checkpoints,
+    serializer_for,
 )
 from stateshift.state.runtime.beam_views import BagState, CombiningValueState, ReadModifyWriteState, SetState
-from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, StateMutated, TaskInfo
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, ProcessHarness, StateMutated, TaskInfo
 
 
 def first(value):
@@ -358,3 +363,124 @@ class Visits(KeyedProcessFunction):
             yield self.state.value()
         else:
             self.state.update(value[1])
+
+
+class Puts(KeyedProcessFunction):
+    """Hands over what it gets."""
+
+    def open(self, runtime_context):
+        self.states = {
+            "value": runtime_context.get_state(ValueStateDescriptor("value", int, **self.options)),
+            "list": runtime_context.get_list_state(ListStateDescriptor("list", int, **self.options)),
+            "map": runtime_context.get_map_state(MapStateDescriptor("map", str, int, **self.options)),
+            "reducing": runtime_context.get_reducing_state(
+                ReducingStateDescriptor("reducing", lambda _, other: other, int, **self.options)
+            ),
+            "aggregating": runtime_context.get_aggregating_state(
+                AggregatingStateDescriptor("aggregating", LastOf(), int, **self.options)
+            ),
+        }
+
+    def __init__(self, options):
+        self.options = options
+
+    def process_element(self, value, ctx):
+        state, method, *arguments = value
+        getattr(self.states[state], method)(*arguments)
+
+
+class LastOf(AggregateFunction):
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_b
+
+
+LONG = StateTtlConfig.new_builder(timedelta(days=1)).build()
+WRONG = [
+    ("value", "update", "text"),
+    ("value", "update", 1 << 63),
+    ("list", "add", "text"),
+    ("list", "add_all", [1, "text"]),
+    ("list", "update", [1, 0.5]),
+    ("map", "put", "a", "text"),
+    ("map", "put", None, 1),
+    ("map", "put", 1, 1),
+    ("map", "put_all", {"a": 1, None: 2}),
+    ("reducing", "add", "text"),
+    ("aggregating", "add", "text"),
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"time_to_live": LONG}], ids=["plain", "ttl"])
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
+def test_what_does_not_fit_is_refused_when_it_is_handed_over(backend, wrong, options):
+    with KeyedProcessHarness(Puts(options), lambda _: "key", str, backend=backend) as harness:
+        with pytest.raises(ValueNotConvertible) as caught:
+            harness.process_element(wrong)
+        assert wrong[0] == caught.value.where["state"]
+        harness.snapshot()  # nothing of it is in the state
+
+
+def test_the_heap_backend_itself_checks_nothing():
+    live = HashMapStateBackend(serializer_for(int), 4, range(4))
+    live.set_current_key(1)
+    handle = live.get_or_create_keyed_state(ValueStateDescriptor("value", int))
+    handle.update("text")
+
+    assert "text" == handle.value()
+
+
+@pytest.mark.parametrize("returned", [5, 0, "text", b"text", 0.5], ids=repr)
+def test_a_result_that_is_returned_alone_is_refused(returned):
+    class Returns(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            return returned
+
+    class YieldsAndReturns(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            yield value
+            return returned
+
+    for function in (Returns(), YieldsAndReturns()):
+        with pytest.raises(DeclarationError, match="returned"):
+            KeyedProcessHarness(function, lambda value: value, str).process_elements("a")
+
+
+def test_a_function_that_is_no_object_of_a_function_class_is_refused():
+    for function in (lambda value: value, str, print):
+        with pytest.raises(DeclarationError, match="is a plain function or a foreign class"):
+            ProcessHarness(function)
+    with pytest.raises(DeclarationError, match="LastOf is a class, and a function is an object of it"):
+        ProcessHarness(LastOf)
+
+
+@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+def test_a_backend_is_not_created_without_a_subtask(backend):
+    with pytest.raises(DeclarationError, match=f"pass what creates the backends: backend={backend.__name__}$"):
+        backend()
+    with pytest.raises(DeclarationError, match=rf"backend=partial\({backend.__name__}, configuration=…\)$"):
+        backend(configuration=None)
+
+
+def test_a_place_that_cannot_be_written_is_not_a_missing_savepoint(tmp_path):
+    (tmp_path / "file").write_text("x")
+    harness = ProcessHarness(Doubles())
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageFailed, match="the folder cannot be created: it is a file, or inside one") as caught:
+            harness.snapshot(place)
+        assert str(place) == caught.value.where["savepoint"]
+    assert "x" == (tmp_path / "file").read_text()
+
+
+class Doubles(MapFunction):
+    def map(self, value):
+        return 2 * value
