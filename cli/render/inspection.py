@@ -117,11 +117,14 @@ def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
     facts += [f"parallelism {operator.parallelism}", f"max parallelism {operator.max_parallelism}"]
     facts += [f"{size_text(operator.size_bytes)} ({_percent(operator.size_bytes, whole)})"]
     restorable = view.is_flink_restorable
-    if restorable is not None:
+    must_declare = bool(restorable) and operator.has_custom_raw_keyed_state
+    if restorable is not None and not must_declare:
         facts.append("Flink-restorable" if restorable else "not Flink-restorable")
     if operator.is_native:
         facts.append("in files of a RocksDB database" if operator.keyed_format == "database" else "in native format")
     yield [(f"  {', '.join(facts)}", "dim")]
+    if must_declare:
+        yield [("  Flink restores it only if the operator declares its raw keyed state", "yellow")]
     if view.sizes is not None and view.sizes.foreign:
         left_out = many(view.sizes.foreign, "entry is", "entries are")
         yield [(f"  {left_out} of key groups that subtasks gave away in a rescaling, and left out", "yellow")]

@@ -29,12 +29,14 @@ class CarriedState:
         what: The kind in words, with what is known of its content.
         streams: The streams, by the subtask that has them; that of a coordinator by "coordinator".
         offsets: What the handle of each stream says of positions in it; it is part of the state.
+        is_timers: Whether it is the timers of a job that keeps them on the heap, which Flink reads by itself.
     """
 
     kind: str
     what: str
     streams: dict[str, StreamHandle] = attrs.field(repr=False)
     offsets: dict[str, Any] = attrs.field(factory=dict, repr=False)
+    is_timers: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -58,10 +60,11 @@ def carried_states(stored: OperatorState, folder: Folder) -> Iterator[CarriedSta
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
     keyed = {f"subtask {one.index}": one.raw_keyed for one in subtasks if one.raw_keyed is not None}
     if keyed:
-        timers = " (timers that the job kept on the heap)" if has_heap_timers(stored, folder) else ""
+        is_timers = has_heap_timers(stored, folder)
+        timers = " (timers that the job kept on the heap)" if is_timers else ""
         offsets = {name: (handle.key_groups, getattr(handle, "offsets", ())) for name, handle in keyed.items()}
         streams = {name: handle.stream for name, handle in keyed.items()}
-        yield CarriedState(RAW_KEYED, RAW_KEYED + timers, streams, offsets)
+        yield CarriedState(RAW_KEYED, RAW_KEYED + timers, streams, offsets, is_timers)
     others = {f"subtask {one.index}": one.raw_operator for one in subtasks if one.raw_operator is not None}
     if others:
         streams = {name: handle.stream for name, handle in others.items()}

@@ -33,7 +33,7 @@ from ..storage.files import Folder, Root
 from ..storage.lineage import FileDigest, Lineage, read_lineage
 from ..storage.roots import moved_from, require_reachable, with_moved
 from ..storage.stores import is_uri, parted
-from .carried import carried_states
+from .carried import RAW_KEYED, carried_states
 from .heap_timers import missing_timers
 from .metadata import (
     METADATA,
@@ -265,6 +265,14 @@ class SavepointOperator:
     def keeps(self) -> tuple[str, ...]:
         """The kinds of state that are neither checked nor changed, in words."""
         return tuple(one.what for one in self.carried)
+
+    @property
+    def has_custom_raw_keyed_state(self) -> bool:
+        """Whether it has raw keyed state that is not timers: Flink restores that for operators alone that declare it.
+
+        Other operators take it for timers, and fail. Source: `AbstractStreamOperator.isUsingCustomRawKeyedState`.
+        """
+        return any(one.kind == RAW_KEYED and not one.is_timers for one in self.carried)
 
     @property
     def description(self) -> OperatorDescription:

@@ -234,9 +234,7 @@ class Folder:
             return self._created()
         except SavepointNotFound as error:
             raise StorageFailed(
-                f"the folder cannot be created: {error.what}",
-                advice="name a place that can be written",
-                savepoint=self.place,
+                error.what, advice="name a place where a folder can be created", savepoint=self.place
             ) from error
 
     def _created(self) -> tuple[Folder, ...]:

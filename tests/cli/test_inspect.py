@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,7 +11,8 @@ import sys
 import attrs
 import pytest
 
-from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift import CheckpointedFunction, Job, KeyedProcessFunction, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift.state.testing import KeyedProcessHarness
 
 UNKNOWN = (b"StringSerializer$StringSerializerSnapshot", b"StrungSerializer$StringSerializerSnapshot")
 
@@ -386,3 +388,41 @@ def test_a_native_savepoint_without_timers_is_warned_of_by_every_command_that_go
     assert warning in run("plan", source).stderr
     assert warning in run("migrate", source, tmp_path / "dry", "--dry-run").stdout
     assert warning in run("migrate", source, tmp_path / "after").stdout
+
+
+class WritesRaw(KeyedProcessFunction, CheckpointedFunction):
+    """Has raw keyed state, or does not."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+    def initialize_state(self, context):
+        context.get_keyed_state_store().get_state(ValueStateDescriptor("count", int))
+
+    def snapshot_state(self, context):
+        for group, data in self.parts.items():
+            context.write_raw_keyed_state(group, data)
+
+    def process_element(self, value, ctx):
+        pass
+
+
+@pytest.mark.parametrize("parts", [{}, {3: b"of its own"}], ids=["without", "with"])
+def test_raw_keyed_state_is_restored_by_operators_that_declare_it(run, tmp_path, parts):
+    place = tmp_path / "savepoint"
+    KeyedProcessHarness(WritesRaw(parts), lambda value: value, int, uid="raw").snapshot(place)
+    shown = run("inspect", place).stdout
+    operator = operator_of(run("inspect", place, "--json"), "raw")
+
+    assert bool(parts) == ("Flink restores it only if the operator declares its raw keyed state" in shown)
+    assert bool(parts) == ("Flink-restorable" not in shown)
+    assert (True, bool(parts)) == (operator["flink_restorable"], operator["custom_raw_keyed_state"])
+
+
+def test_timers_on_the_heap_need_no_declaration(run, root):
+    fixture = root / "tests/fixtures/flink-2.3-native/rocksdb-heap-timers-p2"
+    snapshot = json.loads((fixture / "expected.json").read_text(encoding="utf-8"))["snapshot"]
+    shown = run("inspect", fixture / snapshot).stdout
+
+    assert "raw keyed state (timers that the job kept on the heap)" in shown
+    assert "only if the operator declares" not in shown

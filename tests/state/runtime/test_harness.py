@@ -475,7 +475,7 @@ def test_a_place_that_cannot_be_written_is_not_a_missing_savepoint(tmp_path):
     (tmp_path / "file").write_text("x")
     harness = ProcessHarness(Doubles())
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageFailed, match="the folder cannot be created: it is a file, or inside one") as caught:
+        with pytest.raises(StorageFailed, match="it is a file, or inside one, not a folder") as caught:
             harness.snapshot(place)
         assert str(place) == caught.value.where["savepoint"]
     assert "x" == (tmp_path / "file").read_text()
