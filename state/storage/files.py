@@ -36,7 +36,7 @@ from .stores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _PIECE_BYTES = 4 << 20
 _LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 3 << 19, 1 << 18
@@ -194,6 +194,25 @@ class Folder:
 
             found = self._store.get_file_info(FileSelector(opened(self.place)[1]))
             return tuple(sorted(info.base_name for info in found))
+
+    def sizes(self) -> dict[str, int]:
+        """Return the sizes of the files directly inside, in bytes, by name; a missing folder is an error."""
+        with asking(self.place, ""):
+            if self.is_local:
+                with os.scandir(self.place) as found:
+                    return {one.name: one.stat().st_size for one in found if one.is_file()}
+            from pyarrow.fs import FileSelector, FileType
+
+            listed = self._store.get_file_info(FileSelector(opened(self.place)[1]))
+            return {one.base_name: int(one.size or 0) for one in listed if one.type == FileType.File}
+
+    def require_sizes(self, expected: Mapping[str, int]) -> None:
+        """Compare the sizes of files that were written; raises as `write_last`."""
+        there = self.sizes()
+        for name, size in expected.items():
+            if there.get(name) != size:
+                what = "does not have it" if name not in there else f"has {there[name]:,} bytes of {size:,}"
+                raise _not_kept(what, self.place, name)
 
     def holds(self, name: str) -> bool:
         """Whether a file of this name is in this folder, or in any folder below it."""

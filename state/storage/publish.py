@@ -278,7 +278,7 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
     """Write the lineage, then `_metadata`, which makes the folder a savepoint; return the lineage as written.
 
     If there is another savepoint, the write of `_metadata` exchanges the two; then the old one's files are removed.
-    `_metadata` is read back before that.
+    The sizes of all files are compared before it, and it is read back.
 
     Args:
         folder: The folder with all other files of the savepoint.
@@ -287,7 +287,7 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
 
     Raises:
         TargetExists: There is another savepoint, and no claim of the folder.
-        StorageFailed: A file cannot be written, or the store does not have `_metadata` as it was written.
+        StorageFailed: A file cannot be written, or the store does not have all of them as they were written.
     """
     data = write_metadata(metadata)
     complete = attrs.evolve(lineage, files={**lineage.files, METADATA: FileDigest.of(data)})
@@ -296,7 +296,8 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
         check_target(folder)
     if replaced:
         write_replaced(folder, data, replaced - {METADATA, LINEAGE})
-    folder.write(f"_stateshift-{folder.run}.json" if replaced else LINEAGE, complete.to_json())
+    folder.write_last(f"_stateshift-{folder.run}.json" if replaced else LINEAGE, complete.to_json())
+    folder.require_sizes({name: one.size for name, one in lineage.files.items()})
     folder.sync()  # makes the names of all files durable before `_metadata`, which refers to them
     try:
         folder.write_last(METADATA, data)

@@ -99,3 +99,23 @@ def test_a_recording_is_refused(lossy, tmp_path):
 
     with pytest.raises(StorageFailed, match="the store has acknowledged a file"):
         recorder.record()
+
+
+@pytest.mark.parametrize("is_checkpoint", [False, True])
+def test_a_snapshot_whose_stream_was_lost_is_refused(monkeypatch, tmp_path, is_checkpoint):
+    harness = counting()
+    for number in range(2_000):
+        harness.process_element(f"key number {number}")
+    rename = Folder.rename
+
+    def lose(folder, name, new_name):
+        rename(folder, name, new_name)
+        if "-keyed-" in new_name:
+            folder.delete(new_name)
+
+    monkeypatch.setattr(Folder, "rename", lose)
+
+    with pytest.raises(StorageFailed, match="the store has acknowledged a file, and does not have it"):
+        harness.snapshot(tmp_path / "savepoint", is_checkpoint=is_checkpoint)
+
+    assert not (tmp_path / "savepoint" / METADATA).exists()
