@@ -10,6 +10,8 @@ Sentences are not compared: they explain facts that are, and another release may
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -40,6 +42,8 @@ _SENTENCES: Final = _DIGEST | {"reason", "reasons", "ways_out", "conversion", "u
 """The fields with sentences, and the digest over them: a difference in these alone is none."""
 _MERGES = "merges"
 """The field whose names are those of states, so that none of them is a sentence."""
+_LIMIT = "max_bad_values"
+"""The option that may be edited in a file."""
 _MOST_DIFFERENCES = 30
 CODE = "code"
 _NOTHING_WRITTEN = "Nothing was written."
@@ -113,6 +117,7 @@ class PlanFile:
         summary: The counts of states by action, of streams, entries and bytes; for people.
         rollback: How to go back, and whether the old job could use the result.
         operators: The operators, each with its states; plain data, as in the file.
+        options_sha256: The digest of the options with which it was made; "" if a file does not say it.
     """
 
     stateshift: str
@@ -122,6 +127,7 @@ class PlanFile:
     summary: dict[str, Any]
     rollback: dict[str, Any]
     operators: list[dict[str, Any]]
+    options_sha256: str = attrs.Factory(lambda self: _options_digest(self.options), takes_self=True)
 
     def to_data(self) -> dict[str, Any]:
         """Return the plan as plain data, without the file's format and version; equal plans have equal data."""
@@ -130,6 +136,7 @@ class PlanFile:
             "source": plain(self.source),
             "new_types": self.new_types.to_data(),
             "options": options_to_data(self.options),
+            "options_sha256": self.options_sha256 or None,
             "summary": self.summary,
             "rollback": self.rollback,
             "operators": self.operators,
@@ -162,6 +169,7 @@ class PlanFile:
                 summary=facts.required("summary").rest(),
                 rollback=facts.required("rollback").rest(),
                 operators=[operator.rest() for operator in facts.objects("operators")],
+                options_sha256=facts.text("options_sha256", optional=True) if "options_sha256" in facts else "",
             )
             source.require_empty()
             facts.require_empty()
@@ -224,11 +232,21 @@ class PlanFile:
         )
 
     def _differences(self, now: PlanFile, ignored: frozenset[str]) -> list[str]:
+        is_edited = self.options_sha256 not in {"", _options_digest(self.options)}
         return [
+            *(["options: they were edited after the plan was made"] if is_edited else []),
             *_fact_differences("summary", self.summary, now.summary, ignored),
             *_fact_differences("rollback", self.rollback, now.rollback, ignored),
             *_operator_differences(self.operators, now.operators, ignored),
         ]
+
+
+def _options_digest(options: MigrationOptions) -> str:
+    """Return the digest of the options that are not the default ones, so that further options do not change it."""
+    defaults = options_to_data(MigrationOptions())
+    given = options_to_data(options).items()
+    said = {name: value for name, value in given if value != defaults[name] and name != _LIMIT}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _operator_differences(

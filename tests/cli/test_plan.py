@@ -227,6 +227,41 @@ class TestMigrateByPlan:
         assert "the plan is for another savepoint" in ran.stderr
         assert "what to do: migrate the savepoint that the plan was made for, or make the plan again" in ran.stderr
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"bad_values": "quarantine"},
+            {"trust": ["shop.Account"]},
+            {"compression": "snappy"},
+            {"source_digests": False},
+            {"parallelism": 1},
+        ],
+    )
+    def test_options_that_were_edited_are_refused_whatever_else_was_edited_with_them(self, planned, dry, change):
+        """What the file says of each operator follows from its options, and agrees with them."""
+
+        def everywhere(data):
+            data["options"].update(change)
+            for operator in data["operators"]:
+                operator.update({name: value for name, value in change.items() if name in operator})
+
+        edit(planned, everywhere)
+
+        ran = dry("--json")
+
+        assert (1, "PlanChanged") == (ran.status, ran.data["error"]["type"])
+        assert "options: they were edited after the plan was made" in ran.data["error"]["differences"]
+
+    def test_a_plan_of_a_release_that_did_not_say_its_options_is_carried_out(self, planned, dry):
+        edit(planned, lambda data: data.pop("options_sha256"))
+
+        assert 0 == dry().status
+
+    def test_a_limit_may_be_edited(self, planned, dry):
+        edit(planned, lambda data: data["options"].update(max_bad_values=7))
+
+        assert 0 == dry().status
+
     def test_differences_are_facts_of_the_error_in_json(self, planned, dry):
         edit(planned, lambda data: data["operators"][0]["states"][2].update(action="drop"))
 
