@@ -39,7 +39,7 @@ Examples:
 A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), a file of `stateshift snapshot`, or the
 checkpoint of a Spark query (spark:PLACE), of which only types are compared.
 Operators, keys, states, kinds, TTL and types are compared, but not the parallelism. For two savepoints, so are the
-values, key by key, of states whose types are equal, and the bytes of state that only its operator can read.
+values, key by key, before and after where their types differ, and the bytes of state that only its operator can read.
 Exit status:
   0  equal
   1  different""",

@@ -18,6 +18,7 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.lazy_tables import state_in
+from ...serializers.containers.ttl_aware import without_ttl_awareness
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, located, shown
 from ...serializers.json_forms import tagger_of
 from ..entry_keys import decode
@@ -33,7 +34,8 @@ from .states import keyed_handles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ...compat.difference import Difference, OperatorDifference
+    from ...compat.description import StateDescription
+    from ...compat.difference import Difference, OperatorDifference, StateDifference
     from .blocks import Block
     from .keyed_readers import KeyedReader
     from .meta_info import StateMetaInfo
@@ -139,7 +141,7 @@ def _operator_values(operator: OperatorDifference, a: SavepointOperator, b: Save
         if state.a is None or state.b is None:
             continue
         told = StateValues(a.operator_id, operator.uid, state.name, str(state.a.kind))
-        told.not_compared = _why_not(operator, is_keyed=state.a.kind.is_keyed, is_same=state.is_equal)
+        told.not_compared = _why_not(operator, state) or _why_unread(state, a, b)
         if state.a.kind.is_keyed and not told.not_compared:
             keyed[state.name] = told
         elif not told.not_compared:
@@ -193,12 +195,33 @@ def _compare_streams(
             told.add(what, lambda name=name, sizes=sizes: (name, *sizes))  # type: ignore[misc]
 
 
-def _why_not(operator: OperatorDifference, *, is_keyed: bool, is_same: bool) -> str:
-    if not is_same:
+def _why_not(operator: OperatorDifference, state: StateDifference) -> str:
+    one, other = state.a, state.b
+    assert one is not None and other is not None  # noqa: S101, PT018 - the caller passes states of both sides
+    if not state.is_equal and not _has_equal_keys(one, other):
         return "the types differ"
-    if is_keyed and operator.max_parallelism is not None:
+    if one.kind.is_keyed and operator.max_parallelism is not None:
         return "the numbers of key groups differ"
-    return "the types of the keys differ" if is_keyed and operator.key and operator.key.changes else ""
+    return "the types of the keys differ" if one.kind.is_keyed and operator.key and operator.key.changes else ""
+
+
+def _has_equal_keys(one: StateDescription, other: StateDescription) -> bool:
+    """Whether an entry is found by its key on both sides, so that values of different types stand beside each other."""
+    if one.kind is not other.kind or not one.kind.is_keyed or one.kind is StateKind.TIMERS:
+        return False
+    if one.namespace is None or other.namespace is None or one.namespace.snapshot != other.namespace.snapshot:
+        return False
+    if one.kind is not StateKind.MAP:
+        return True
+    keys = [next(iter(without_ttl_awareness(side.value.snapshot).children())) for side in (one, other)]
+    return bool(keys[0] == keys[1])
+
+
+def _why_unread(state: StateDifference, a: SavepointOperator, b: SavepointOperator) -> str:
+    """Return why values of different types cannot be compared: only their bytes are known of one side."""
+    if state.is_equal or state.a is None or state.b is None:
+        return ""
+    return _state(a, state.name, state.a.kind).unsupported or _state(b, state.name, state.b.kind).unsupported
 
 
 def _state(operator: SavepointOperator, name: str, kind: StateKind) -> SavepointState:

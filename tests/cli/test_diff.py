@@ -159,11 +159,48 @@ def test_diff_reads_well(run, job_folder):
     assert (1, text.read_text(encoding="utf-8")) == (ran.status, ran.stdout)
 
 
-def test_a_state_that_moved_is_not_shown_with_its_values(run, savepoint_of):
-    """Types are shown and no values: there is nothing to redact."""
-    sides = savepoint_of("hashmap-account-v1"), savepoint_of("hashmap-account-v3")
+def test_a_savepoint_and_its_migration_show_values_before_and_after(run, savepoint_of, tmp_path):
+    job = tmp_path / "accounts_of_two.py"
+    job.write_text(
+        "import attrs\n"
+        "from stateshift import Job, MapStateDescriptor, Operator, ValueStateDescriptor, record\n"
+        "@record(java_class='fx.evo.Account')\n"
+        "@attrs.frozen\n"
+        "class Account:\n    id: int\n    name: str\n    visits: int\n"
+        "states = [ValueStateDescriptor('account', Account), MapStateDescriptor('account-by-name', str, Account)]\n"
+        "job = Job([Operator('account-state', key=int, states=states)])\n",
+        encoding="utf-8",
+    )
+    before, after = savepoint_of("rocksdb-account-v1"), tmp_path / "after"
+    assert 0 == run("migrate", before, after, "--job", f"{job}:job").status
 
-    assert run("diff", *sides).stdout == run("diff", *sides, "--redact").stdout
+    ran = run("diff", before, after, "--json")
+    told, redacted = run("diff", before, after), run("diff", before, after, "--redact")
+
+    values = {one["state"]: one for one in ran.data["values"]}
+    one, by_name = values["account"], values["account-by-name"]
+    assert (1, 10, 10, "") == (ran.status, one["entries"], one["changed"], one["not_compared"])
+    assert (20, 20, 0, 0) == (by_name["entries"], by_name["changed"], by_name["added"], by_name["removed"])
+    assert {
+        "what": "changed",
+        "key": "-23",
+        "a": "Account(id=1, name='acc1', obsolete='old1', visits=3)",
+        "b": "Account(id=1, name='acc1', visits=3)",
+    } in one["first"]
+    assert "~ -23  Account(id=1, name='acc1', obsolete='old1', visits=3) -> Account(id=1, " in told.stdout
+    assert "acc1" not in redacted.stdout
+
+
+def test_a_map_whose_keys_changed_their_type_is_not_compared(run, savepoint_builder, tmp_path):
+    def job(key):
+        return Job([Operator("o", key=int, states=[MapStateDescriptor("m", key, str)])])
+
+    old = savepoint_builder(job(Int32), {"o/m": {1: {2: "a"}}})
+    new = migrate_in_process(old, tmp_path / "new", job(int))
+
+    (values,) = run("diff", old.place, new.place, "--json").data["values"]
+
+    assert ("the types differ", 0) == (values["not_compared"], values["changed"])
 
 
 def test_a_recorded_snapshot_is_the_same_for_the_same_types(run, savepoint_of, tmp_path):
