@@ -32,7 +32,8 @@ _BY_POSITION = {"csv"}
 _CACHED = "InMemoryRelation"
 _ZONE = "spark.sql.session.timeZone"
 _SESSION_ZONE = "time zone of the session"
-_MOST_ROWS = 100_000
+_MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20
+"""The largest tables of rows of which a digest is made."""
 _NEW = "start the new query with a new checkpoint"
 
 
@@ -198,8 +199,8 @@ def _one_row(_: Any, __: frozenset[str], ___: Mapping[str, str], plain: Input) -
 
 
 def _local(leaf: Any, _: frozenset[str], __: Mapping[str, str], plain: Input) -> Input:
-    rows = str(leaf.data().mkString("\n"))
-    if "[B@" in rows:  # an array of Java, which has no text
+    rows = str(leaf.data().mkString("\n")) if leaf.data().size() <= _MOST_ROWS else ""
+    if not rows or "[B@" in rows:  # the text of an array of Java is not what is in it
         return attrs.evolve(plain, name="rows of the query", kind="rows", unread="the rows")
     return attrs.evolve(plain, name="rows of the query", kind="rows", rows=_digest(rows))
 
@@ -212,7 +213,7 @@ def _of_rdd(leaf: Any, used: frozenset[str], _: Mapping[str, str], plain: Input)
     chunks, functions = found
     rows = [row for chunk in chunks for row in pickle.loads(chunk)]  # noqa: S301 - PySpark of this process wrote it
     told = [fingerprint(one) for one in functions]
-    if len(rows) > _MOST_ROWS or any(one.startswith(UNKNOWN) for one in told):
+    if any(one.startswith(UNKNOWN) for one in told):
         return attrs.evolve(plain, unread="the rows")
     if not functions and plain.schema is not None and all(type(row) is tuple for row in rows):
         places = [at for at, field in enumerate(plain.schema.fields) if field.name in used]
@@ -239,7 +240,12 @@ def _parallelized(rdd: Any) -> tuple[list[bytes], list[Any]] | None:
             return None
         rdd = parents.apply(0).rdd()
     data = _private(rdd, "data")
-    return [bytes(data.apply(at)) for at in range(data.size())], functions
+    chunks: list[bytes] = []
+    for at in range(data.size()):
+        chunks.append(bytes(data.apply(at)))
+        if sum(map(len, chunks)) > _MOST_BYTES:
+            return None
+    return chunks, functions
 
 
 def _users(function: Any, seen: set[int]) -> Iterator[Any]:

@@ -565,9 +565,16 @@ def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Fin
     told = set()
     for what in was.details.keys() & becomes.details.keys():
         sides = was.details[what], becomes.details[what]
-        if [(one.kind, one.name) for one in sides[0]] != [(one.kind, one.name) for one in sides[1]]:
-            continue  # then the texts differ, too
-        told |= {(before, after) for before, after in zip(*sides, strict=True) if before.value != after.value}
+        if len(sides[0]) == len(sides[1]):  # else the texts differ
+            told |= set(zip(*sides, strict=True))
+    used = [{one for details in side.details.values() for one in details} for side in (was, becomes)]
+    for before in used[0] - used[1] - {one for one, _ in told}:  # what a column of another name uses
+        told |= {(before, after) for after in used[1] - used[0]}
+    told = {
+        (one, other)
+        for one, other in told
+        if (one.kind, one.name) == (other.kind, other.name) and one.value != other.value
+    }
     for before, after in sorted(told, key=str):
         if before.kind == "function":
             pythons = [one.value.partition(":")[0] for one in (before, after)]

@@ -268,16 +268,22 @@ def from_data(data: dict[str, Any], origin: str) -> QueryDescription:
             tuple(map(str, one["unseen"])),
             is_planned=True,
             modes=_texts(one.get("modes", {})),
-            details={
-                str(name): tuple(Detail(*map(str, detail)) for detail in details)
-                for name, details in one.get("details", {}).items()
-            },
+            details={str(name): tuple(map(_detail, details)) for name, details in one.get("details", {}).items()},
         )
         for one in data["operators"]
     )
     sources = tuple(without_credentials(str(one)) for one in data["sources"])
     inputs = tuple(map(input_of, data["inputs"])) if "inputs" in data else None
     return QueryDescription(origin, operators, sources, _texts(data["settings"]), str(data["spark"]), inputs)
+
+
+def _detail(said: list[Any]) -> Detail:
+    detail = Detail(*map(str, said))
+    if detail.kind == "seed":
+        int(detail.value)
+    elif detail.kind != "function":
+        raise ValueError(f"{detail.kind!r} is no kind of a detail")
+    return detail
 
 
 def _texts(said: dict[str, Any]) -> dict[str, str]:

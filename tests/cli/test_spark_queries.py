@@ -30,6 +30,13 @@ def largest(spark):
 def other_column(spark):
     return rows(spark).groupBy("k", "l").agg(F.sum(F.length("k")))
 
+def read_otherwise(spark):
+    rows = spark.readStream.schema("l string, k string, n int").option("nullValue", "p").option("maxFilesPerTrigger", "1")
+    return rows.csv(".").groupBy("k", "l").agg(F.sum("n"))
+
+def read_from_csv(spark):
+    return spark.readStream.schema("k string, l string, n int").csv(".").groupBy("k", "l").agg(F.sum("n"))
+
 def started(spark):
     return same(spark).format("noop").option("checkpointLocation", "new").start()
 
@@ -70,6 +77,18 @@ def test_a_check_ends_with_the_status_of_its_decision(check):
     assert "$.value.sum  bigint -> (gone)" in changed.stdout
     assert re.search(r"refuse +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", known.stdout)
     assert "accepted: " in accepted.stdout
+
+
+@pytest.mark.slow
+def test_what_a_plan_does_not_show_is_compared_with_the_old_code_spk_15(check):
+    changed = check("--query", "queries:read_otherwise", "--was", "queries:read_from_csv")
+    accepted = check("--query", "queries:read_otherwise", "--was", "queries:read_from_csv", "--accept", "SPK-15")
+    forbidden = check("--query", "queries:read_from_csv", "--was", "queries:read_from_csv", "--forbid", "unverified")
+
+    assert [one.status for one in (changed, accepted, forbidden)] == [1, 0, 0]
+    assert "nullvalue: not set -> nullvalue: 'p'" in changed.stdout
+    assert "column k: position 1 -> column k: position 2" in changed.stdout
+    assert "maxfiles" not in changed.stdout
 
 
 @pytest.mark.slow

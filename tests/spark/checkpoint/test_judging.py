@@ -270,6 +270,25 @@ def test_code_of_a_function_that_changed_is_flagged_and_accepted_by_its_name_spk
         judged(query(one), query(other), accept=("SPK-21",))
 
 
+def test_code_that_a_column_of_another_name_uses_is_compared_too_spk_21():
+    def keyed(name, value):
+        columns = {f"key.{name}": "f(k)", "value.sum": "sum(n)"}
+        return operator(
+            key={name: "string"}, columns=columns, details={f"key.{name}": (Detail("function", "f", value),)}
+        )
+
+    assert judged(query(keyed("k", "a")), query(keyed("u", "a"))) == ("start", [])
+    assert judged(query(keyed("k", "a")), query(keyed("u", "b"))) == ("start", [("SPK-21", "$<code of f>")])
+
+
+def test_damaged_details_of_a_recording_are_refused():
+    data = to_data(query(operator(details={"rows": (Detail("seed", "", "7"),)})))
+    for damaged in ([["seed", "", "x", ""]], [["colour", "", "7", ""]], [["seed"]], 7, [7]):
+        data["operators"][0]["details"] = {"rows": damaged}
+        with pytest.raises((ValueError, TypeError)):
+            from_data(data, "the recording")
+
+
 def test_another_seed_lets_other_rows_pass_unless_spark_drew_it_spk_13():
     one, other, drawn, another = (
         operator(details={"rows": (Detail("seed", "", of),)}) for of in ("7", "8", "9" * 18, "8" * 18)
