@@ -31,8 +31,8 @@ def other_column(spark):
     return rows(spark).groupBy("k", "l").agg(F.sum(F.length("k")))
 
 def read_otherwise(spark):
-    rows = spark.readStream.schema("l string, k string, n int").option("nullValue", "p").option("maxFilesPerTrigger", "1")
-    return rows.csv(".").groupBy("k", "l").agg(F.sum("n"))
+    reader = spark.readStream.schema("l string, k string, n int").options(nullValue="p", maxFilesPerTrigger="1")
+    return reader.csv(".").groupBy("k", "l").agg(F.sum("n"))
 
 def read_from_csv(spark):
     return spark.readStream.schema("k string, l string, n int").csv(".").groupBy("k", "l").agg(F.sum("n"))
