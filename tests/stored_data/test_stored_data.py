@@ -27,7 +27,7 @@ from stateshift.state.storage.files import Folder
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stored-data"
 VERSIONS = sorted(folder.name for folder in FIXTURES.iterdir())
 pytestmark = pytest.mark.filterwarnings(
-    r"ignore:stateshift\.\S+ is deprecated since stateshift 0\.2:DeprecationWarning"
+    r"ignore:stateshift\.\S+ is deprecated since stateshift 0\.1:DeprecationWarning"
 )  # of jobs as they were
 
 FORMS = ("pickle 2", "pickle 5", "cloudpickle")
