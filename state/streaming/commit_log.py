@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.json_files import parse_checked
+from ...compat.json_files import parse_checked, parse_json
 from ...compat.structuring import structured
 from ...serializers.errors import CorruptFile, SavepointNotFound, located
 
@@ -93,9 +93,10 @@ def plan_without_rows(checkpoint: Folder, now_ms: int) -> int:
     """
     last = last_committed(checkpoint)
     assert last is not None  # noqa: S101 - the caller has looked
-    version, _, *sources = offsets(checkpoint, last).splitlines()
+    text = offsets(checkpoint, last)
     try:
-        facts = _second_line(offsets(checkpoint, last))
+        version, _, *sources = text.splitlines()
+        facts = _second_line(text)
         facts["batchTimestampMs"] = now_ms
         facts["batchWatermarkMs"] = _second_line(checkpoint.folder("commits").read(str(last)).decode())[
             "nextBatchWatermarkMs"
@@ -108,7 +109,7 @@ def plan_without_rows(checkpoint: Folder, now_ms: int) -> int:
 
 
 def _second_line(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text.splitlines()[1])
+    found: dict[str, Any] = parse_json(text.splitlines()[1])
     return found
 
 

@@ -6,11 +6,11 @@ It has the source's state after a batch, and names the file with the rows of the
 from __future__ import annotations
 
 import base64
-import json
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.json_files import parse_json
 from ...compat.structuring import structured
 from ...serializers.errors import CorruptFile
 from .commit_log import offsets, source_offsets
@@ -89,8 +89,8 @@ def planned_offsets(checkpoint: Folder, batch: int) -> list[SourceOffset]:
     found = []
     for line in source_offsets(offsets(checkpoint, batch)):
         try:
-            facts = json.loads(line)
-        except ValueError:
+            facts = parse_json(line)
+        except CorruptFile:  # a source of Spark may write anything
             continue
         if isinstance(facts, dict) and facts.keys() >= {"source", "manifest"}:
             found.append(SourceOffset.from_json(facts))
