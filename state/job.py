@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -268,6 +271,27 @@ def key_groups_of(job: Job, given: int | None) -> int:
 
 
 _FILE = ".py"
+_RUNS_USERS_CODE: ContextVar[bool] = ContextVar("_RUNS_USERS_CODE", default=False)
+
+
+@contextmanager
+def users_code() -> Iterator[None]:
+    """Run code of a user in a `with` block: what it prints goes to stderr, and the working folder stays as it was.
+
+    The answer of a command is on stdout, and its places are relative to the folder in which it was started. Within the
+    outermost block the folder may change.
+    """
+    if _RUNS_USERS_CODE.get():
+        yield
+        return
+    within = _RUNS_USERS_CODE.set(True)
+    here = Path.cwd()
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RUNS_USERS_CODE.reset(within)
+        os.chdir(here)
 
 
 def import_user_module(name: str) -> ModuleType:
@@ -282,7 +306,8 @@ def import_user_module(name: str) -> ModuleType:
     """
     is_file = name.endswith(_FILE)
     try:
-        return _loaded(Path(name).resolve(), name) if is_file else importlib.import_module(name)
+        with users_code():
+            return _loaded(Path(name).resolve(), name) if is_file else importlib.import_module(name)
     except StateShiftError:
         raise
     except (Exception, SystemExit) as error:
@@ -333,6 +358,11 @@ def load_job(place: str) -> Job:
     if not module_name or not attribute:
         advice = "write module:attribute, such as accounts:job or jobs/accounts.py:job"
         raise JobNotFound(f"{place!r} does not name a job", advice=advice)
+    with users_code():
+        return _loaded_job(module_name, attribute, place)
+
+
+def _loaded_job(module_name: str, attribute: str, place: str) -> Job:
     module = import_user_module(module_name)
     try:
         job = getattr(module, attribute)

@@ -19,7 +19,7 @@ import attrs
 
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError
-from ...state.job import import_user_module
+from ...state.job import import_user_module, users_code
 from ..connect import is_connect
 from .judging import QueryReport, difference, judge
 from .planning import UnstartedQuery
@@ -136,6 +136,11 @@ def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:
         raise JobNotFound(
             f"{place!r} does not name a query", advice="write module:function, such as clicks:build_query"
         )
+    with users_code():
+        return _loaded_query(module_name, name, place, spark)
+
+
+def _loaded_query(module_name: str, name: str, place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:
     module = import_user_module(module_name)
     made: Any = getattr(module, name, None)
     if made is None:
