@@ -34,6 +34,7 @@ from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located, 
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, StateMetaInfo, read_meta_info, write_meta_info
+from .metadata import MAX_PARALLELISM
 from .state_kinds import info_snapshot, state_kind
 
 if TYPE_CHECKING:
@@ -77,9 +78,11 @@ class StoredTypes:
         state: The description of the state, as in the header of a stream.
     """
 
-    operator_id: str = attrs.field(validator=_TEXT)
+    operator_id: str = attrs.field(validator=attrs.validators.matches_re(r"[0-9a-f]{32}"))
     uid: str = attrs.field(validator=_TEXT)
-    max_parallelism: int = attrs.field(validator=_NUMBER)
+    max_parallelism: int = attrs.field(
+        validator=[_NUMBER, attrs.validators.ge(0), attrs.validators.le(MAX_PARALLELISM)]
+    )
     key: bytes = attrs.field(repr=False)
     state: bytes = attrs.field(repr=False)
 

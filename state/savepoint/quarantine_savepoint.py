@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import StateNotFound, UnsupportedFormat
+from ...serializers.errors import CorruptSavepoint, StateNotFound, UnsupportedFormat
 from ..key_groups import prefix_size
 from ..storage.commit import Commit
 from ..storage.files import Folder
@@ -83,7 +83,12 @@ class _Operator:
         items: dict[tuple[int, int], list[tuple[bytes, bytes]]] = defaultdict(list)
         for index, info in enumerate(infos):
             for key, value in self.entries[info.name].items():
-                items[int.from_bytes(key[:prefix], "big"), index].append((key, value))
+                group = int.from_bytes(key[:prefix], "big")
+                if group >= groups:
+                    raise CorruptSavepoint(
+                        f"a value in quarantine is of key group {group:,}, but there are {groups:,}", state=info.name
+                    )
+                items[group, index].append((key, value))
         blocks = [Block.of(group, index, sorted(found)) for (group, index), found in sorted(items.items())]
         header = KeyedStreamHeader(self.key.key_snapshot, infos)
         data, offsets = write_keyed_stream(header, range(groups), blocks)

@@ -221,3 +221,26 @@ def test_a_merge_of_keys_of_which_one_part_is_in_quarantine_is_refused(tmp_path,
     with pytest.raises(MigrationFailed, match="a merged value that lacks one of its parts would look complete"):
         quarantined(Savepoint.open(tmp_path / "old"), tmp_path / "new", new, options)
     assert not (tmp_path / "new" / "_metadata").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"operator_id": "', b'"operator_id": "../../'),
+        (b'"max_parallelism": 300', b'"max_parallelism": 3000000000'),
+        (b'"max_parallelism": 300', b'"max_parallelism": 1'),
+        (b'"key": "', b'"key": "00'),
+        (b'"state": "', b'"state": "ff'),
+        (b'{"stored": {', b'{"stored": [], "x": {'),
+    ],
+)
+def test_damaged_types_are_damage_and_nothing_is_written(tmp_path, old, new):
+    make = STATES["value"][0]
+    found = quarantined(write(tmp_path / "old", job_of(make(bytes)), BAD), tmp_path / "new", job_of(make(str)))
+    (file,) = (tmp_path / "new").glob("*-quarantine-*")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(line.replace(old, new, 1) if is_types_line(line) else line for line in lines))
+
+    with pytest.raises(CorruptSavepoint):
+        write_quarantine(found, tmp_path / "back")
+    assert not (tmp_path / "back" / "_metadata").exists()
