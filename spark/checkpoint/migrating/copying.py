@@ -109,9 +109,8 @@ class Copy:
         beside = frozenset(names)
         for name in names:
             top, *inner = name.split("/")
-            is_hidden = any(part.startswith(".") for part in (top, *inner)) or name.removesuffix(".crc") in beside - {
-                name
-            }
+            is_sum = name.endswith(".crc") and name.removesuffix(".crc") in beside
+            is_hidden = is_sum or any(part.startswith(".") for part in (top, *inner))
             if is_hidden or top == "state" or name == "metadata" or top.startswith("_"):
                 continue
             if top in {"offsets", "commits"} and not self._is_kept(inner):
