@@ -29,8 +29,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _TAKEN = {"source", "target_place", "like", "dry_run", "with_json", "redact"}
 _OWN = {
-    "rename_field", "fill", "merge_field", "ttl", "convert_field", "drop_variable", "operator_map", "drop_uncommitted",
-    "new_query_id", "query", "was", "accept", "require_recording",
+    "rename_field", "keep_field", "fill", "merge_field", "ttl", "convert_field", "drop_variable", "operator_map",
+    "drop_uncommitted", "new_query_id", "query", "was", "accept", "require_recording",
 }  # fmt: skip
 _COLUMNS = (
     Column("operator", is_name=True),
@@ -88,6 +88,13 @@ def spark_change_options(function: F) -> F:
         help="spark: only. A field that has a new name, such as 0:key.k=key.user. Can be given several times.",
     )
     @click.option(
+        "--keep-field",
+        multiple=True,
+        metavar="OPERATOR:PATH",
+        help="spark: only. A field that keeps the stored value of its name, such as 0:value.sum. Can be given several "
+        "times.",
+    )
+    @click.option(
         "--fill",
         multiple=True,
         metavar="OPERATOR:PATH=JSON",
@@ -143,6 +150,7 @@ def spark_change_options(function: F) -> F:
     def with_changes(
         *args: Any,
         rename_field: tuple[str, ...],
+        keep_field: tuple[str, ...],
         fill: tuple[str, ...],
         merge_field: tuple[str, ...],
         ttl: tuple[str, ...],
@@ -164,6 +172,8 @@ def spark_change_options(function: F) -> F:
                     path, said = said, path
                 value = _json(text, said) if kind == "fills" else said
                 parsed.setdefault(operator, {}).setdefault(kind, {})[path] = value
+        for number, path in map(_variable, keep_field):
+            parsed.setdefault(number, {}).setdefault("renames", {})[path] = path
         variables: dict[int, list[str]] = {}
         for number, name in map(_variable, drop_variable):
             variables.setdefault(number, []).append(name)
@@ -185,7 +195,7 @@ def _parted(text: str) -> tuple[int, str, str]:
 def _variable(text: str) -> tuple[int, str]:
     operator, _, name = text.partition(":")
     if not operator.isdigit() or not name:
-        raise click.UsageError(f"{text!r} is not OPERATOR:VARIABLE, such as 0:total")
+        raise click.UsageError(f"{text!r} is not OPERATOR:NAME, such as 0:total")
     return int(operator), name
 
 

@@ -10,9 +10,9 @@ import attrs
 import click
 
 from ..serializers.compatibility import Decision
+from ..serializers.escaping import shell_word
 from .options import search_here
 from .output import Column, Line, Table, print_json, print_lines, print_styled
-from .spark_checkpoints import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,16 +92,16 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
     """
     if not options.query:
         raise click.UsageError("specify the new query of the checkpoint: --query MODULE:FUNCTION")
-    from ..spark.checkpoint.checking import check_query as check
+    from ..spark.checkpoint.checking import compare
     from ..spark.checkpoint.judging import report_data
+    from ..spark.checkpoint.planning import UnstartedQuery
+    from ..spark.checkpoint.query import describe_under
     from ..spark.checkpoint.reader import SparkCheckpoint
 
-    SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
+    opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
     with built(options) as (new, was):
-        report = check(
-            place.removeprefix(PREFIX), cast("DataFrame", new), was=was, accept=options.accept, policy=policy,
-            origin=f"query {options.query}",
-        )  # fmt: skip
+        described = describe_under(UnstartedQuery.of(cast("DataFrame", new)), opened.log.last, f"query {options.query}")
+        report = compare(opened, described, was=was, accept=options.accept, policy=policy, said=_said(options))
     status = report.exit_status(
         allow_migration=allow_migration, require_recording=options.require_recording and was is None
     )
@@ -109,9 +109,18 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
         print_json(report_data(report) | {"exit_status": status})
     else:
         print_styled(_blocks(report))
+        if report.next_command:
+            print_lines(["", f"next: {report.next_command}"])
         if options.require_recording and was is None and not report.is_recorded:
             print_lines(["", "no recording says which query wrote the whole state (--require-recording)"])
     return status
+
+
+def _said(options: QueryOptions) -> str:
+    """Return the options that name both queries, and what is accepted, as they were typed."""
+    listed = [("--query", options.query), *([("--was", options.was)] if options.was else [])]
+    listed += [("--accept", rule) for rule in options.accept]
+    return " ".join(f"{name} {shell_word(value)}" for name, value in listed)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import attrs
 
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError
+from ...serializers.escaping import shell_word
 from ...state.job import import_user_module, users_code
 from ..connect import is_connect
 from .judging import QueryReport, difference, judge
@@ -83,15 +84,21 @@ def compare(
     was: DataFrame | DataStreamWriter | None = None,
     accept: tuple[str, ...] = (),
     policy: Policy = ACCEPT_ALL,
+    said: str = "--query MODULE:FUNCTION",
 ) -> QueryReport:
-    """Compare a query that is already described with a checkpoint; see `check_query`."""
+    """Compare a query that is already described with a checkpoint; see `check_query`.
+
+    `said` are the options that name both queries, for commands in ways out.
+    """
     stored = describe_stored(checkpoint)
     if checkpoint.log.committed is None:  # there is no state yet, whatever is planned
         return judge(*(attrs.evolve(one, operators=(), sources=()) for one in (stored, new)))
     known = what_is_known(checkpoint, stored, was)
+    places = (shell_word(f"spark:{checkpoint.place}{end}") for end in ("", "-migrated"))
     return judge(
-        stored, new, known=known.query, accept=accept, policy=policy, is_recorded=known.is_recorded, gap=known.gap
-    )
+        stored, new, known=known.query, accept=accept, policy=policy, is_recorded=known.is_recorded, gap=known.gap,
+        command=f"stateshift migrate {' '.join(places)} {said}",
+    )  # fmt: skip
 
 
 @attrs.frozen

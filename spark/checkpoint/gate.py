@@ -21,6 +21,7 @@ from ...compat.json_files import parse_document, print_sealed
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import CorruptFile, DeclarationError, cause_text, located
+from ...serializers.escaping import shell_word
 from ...state.project_settings import FILE, HISTORY, find_settings
 from .checking import load_query
 from .judging import QueryReport, judge
@@ -237,7 +238,8 @@ class QueryGate:
         for name, described in kept.items():
             old = (earlier or {}).get(name, described)
             new = self.describe(name, spark, old.settings)
-            report = judge(old, new, known=old, accept=accept, policy=policy, is_recorded=True)
+            command = f"stateshift migrate spark:OLD spark:NEW --query {shell_word(self.places[name])}"
+            report = judge(old, new, known=old, accept=accept, policy=policy, is_recorded=True, command=command)
             drift = "" if same(new, described) else f"differs from {described.origin}"
             checks.append(QueryCheck(name, report, drift))
         return QueryChecks(tuple(checks))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
+from ...serializers.escaping import shell_word
 from ...state.storage.files import Folder
 from .checking import compare
 from .planning import UnstartedQuery
@@ -80,9 +81,10 @@ def _require_start(report: QueryReport, *, needs_recording: bool) -> None:
         IncompatibleState: The verdict is not `start`, or a recording is missing.
     """
     if report.decision is not Decision.START:
+        place = shell_word(f"spark:{report.checkpoint.removeprefix('Spark checkpoint ')}")
         raise IncompatibleState(
             f"the query cannot go on from its checkpoint: {report.decision}; " + "; ".join(report.obstacles()),
-            advice="see stateshift check spark:CHECKPOINT --query module:function for the ways out",
+            advice=f"see the ways out: stateshift check {place} --query MODULE:FUNCTION",
             savepoint=report.checkpoint,
             written="Nothing was started.",
         )

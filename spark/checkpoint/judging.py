@@ -15,14 +15,16 @@ from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
+from ...serializers.escaping import shell_word
+from .columns import UNSCALED, Origin, Reading, first_value, origins, said_as, without_places
 from .inputs import inputs_changed, tables_not_compared
-from .plan_operators import FILTER_ON_KEYS
+from .plan_operators import FILTER_ON_KEYS, JOIN
 from .processors import TIME_TO_LIVE
-from .rules import resolve
+from .rules import COMMAND, MIGRATE, resolve, with_command
 from .spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from .query import QueryDescription, QueryOperator
     from .schema_files import StoreSchema
@@ -33,13 +35,11 @@ _OF_CODE, _CODE = "SPK-21", "code of "
 _OF_INPUTS = {"SPK-13", "SPK-15"}
 _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
 _AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
-_REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
-_TAKEN_ALONG = "migrate a copy, in which each value is taken along: stateshift migrate spark:OLD spark:NEW --query"
-_OF_VARIABLE = (
-    "migrate a copy, and say what the variable is called now, or that it is dropped (--rename-field, --drop-variable):"
-    " stateshift migrate spark:OLD spark:NEW --query"
-)
-_OF_TIMES = "migrate a copy, in which stored entries expire later or earlier (--ttl)"
+_REFUSED, _MIGRATE, _FINE = Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.COMPATIBLE
+_COPY = f"migrate a copy: {MIGRATE}"
+_SAID_BY_CODE = "name the old code, which says what stands in it: the option --was"
+_GONE = "\0"
+"""Marks the name of a stored field that another one got."""
 _DRAWN_SEED = 1 << 32
 """Spark draws the seed of a sample that has none among 64 bits; below this a person chose it."""
 _NEW = "start the new query with a new checkpoint"
@@ -50,6 +50,7 @@ _KNOWN = {
 }  # fmt: skip
 _WITH_FUNCTION = {kind for kind in _KNOWN if "WithState" in kind}
 _OF_VARIABLES = {kind for kind in _KNOWN if kind.startswith("transformWithState")}
+_OF_SCALA = {"flatMapGroupsWithState", "transformWithState (Scala)"}
 _OWN = ("$.value", "$.key.userKey")
 """Where entries of functions have users' own state; the grouping key is of the query."""
 _ROWS = ("filters", "rows", FILTER_ON_KEYS)
@@ -113,6 +114,7 @@ class QueryReport:
         source: From where the old query is known beyond the checkpoint, in words; "": it is not.
         is_recorded: Whether a recording says which query wrote all of the state.
         not_compared: What was not compared, a line each.
+        next_command: The migration that the findings need, as it can be run; "": none, or its author has more to say.
     """
 
     checkpoint: str
@@ -121,6 +123,7 @@ class QueryReport:
     source: str = ""
     is_recorded: bool = False
     not_compared: tuple[str, ...] = ()
+    next_command: str = ""
 
     @property
     def decision(self) -> Decision:
@@ -167,6 +170,7 @@ def judge(
     policy: Policy = ACCEPT_ALL,
     is_recorded: bool = False,
     gap: str = "",
+    command: str = COMMAND,
 ) -> QueryReport:
     """Compare a query with a checkpoint.
 
@@ -178,6 +182,7 @@ def judge(
         policy: Flags that are refused.
         is_recorded: Whether `known` is a recording that reaches to the last batch.
         gap: What is not known of the query that wrote it, in a sentence, or "".
+        command: The command that migrates a copy, for ways out.
 
     Raises:
         DeclarationError: A finding of a rule cannot be accepted.
@@ -198,16 +203,21 @@ def judge(
         whole.append(Finding("$", "SPK-17", _FINE, "", "", gap, flags=(Flag.UNVERIFIED,)))
     verdicts = [OperatorVerdict(None, None, tuple(whole), origin)]
     for was, becomes in matched(stored, new.operators):
-        findings = tuple(_once(_operator(was, becomes, is_by_position=is_by_position)))
+        certain = was is None or becomes is None or is_certain(was, becomes, stored, new.operators)
+        findings = tuple(_once(_operator(was, becomes, is_by_position=is_by_position, certain=certain)))
         verdicts.append(OperatorVerdict(was, becomes, findings, origin if was is not None and was.is_planned else ""))
+    following = _next_command(verdicts, command)
     done = tuple(
-        attrs.evolve(one, findings=tuple(_decided(finding, accept, policy) for finding in one.findings))
+        attrs.evolve(
+            one, findings=tuple(_decided(with_command(each, command), accept, policy) for each in one.findings)
+        )
         for one in verdicts
         if one.findings or one.new is not None or one.old is not None
     )
     unseen = (what for operator in new.operators for what in operator.unseen)
     lines = (f"{what} is not compared" for what in dict.fromkeys((*unseen, *nobody_compared(new, known))))
-    return QueryReport(old.origin, new.origin, done, origin, is_recorded, tuple(lines))
+    following = following if _worst(one.decision for one in done) is Decision.MIGRATE else ""
+    return QueryReport(old.origin, new.origin, done, origin, is_recorded, tuple(lines), following)
 
 
 def nobody_compared(new: QueryDescription, known: QueryDescription | None) -> Iterator[str]:
@@ -230,6 +240,21 @@ def nobody_compared(new: QueryDescription, known: QueryDescription | None) -> It
         )
 
 
+def _next_command(verdicts: Iterable[OperatorVerdict], command: str) -> str:
+    """Return the migration with the first option that each finding names; "": one of them needs more."""
+    options: list[str] = []
+    for operator in verdicts:
+        for finding in operator.findings:
+            if finding.verdict is not _MIGRATE:
+                continue
+            is_merged = finding.rule == "SPK-4" and finding.path.startswith("$.key.")
+            ways = [one for one in finding.ways_out if MIGRATE in one]
+            if not ways or (is_merged and operator.title.partition("(")[2] != "dropDuplicates)") or "#" in finding.path:
+                return ""
+            options.append(ways[0].partition(MIGRATE)[2])
+    return command + "".join(dict.fromkeys(options))
+
+
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings; what is found on the keys of several stores of an operator is told once."""
     seen = set()
@@ -244,7 +269,7 @@ def _decided(finding: Finding, accept: tuple[str, ...], policy: Policy) -> Findi
     if finding.rule == _OF_CODE:
         is_accepted = f"{finding.rule}:{finding.path[2:-1].removeprefix(_CODE)}" in accept
     else:
-        is_accepted = finding.rule in accept and (finding.verdict is _REFUSED or finding.rule in _OF_INPUTS)
+        is_accepted = finding.rule in accept and (finding.verdict is not _FINE or finding.rule in _OF_INPUTS)
     if is_accepted:
         reason = f"accepted: {finding.reason}"
         finding = attrs.evolve(finding, verdict=_FINE, reason=reason, ways_out=(), flags=())
@@ -321,9 +346,33 @@ def matched(
     yield from ((one, None) for one in left)
 
 
+def is_certain(
+    was: QueryOperator, becomes: QueryOperator, old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...]
+) -> bool:
+    """Whether a pair is no guess: only these two are alike, or all of their kind keep their numbers."""
+    ours, theirs = (tuple(one for one in side if one.kind == was.kind) for side in (old, new))
+    if len(ours) == len(theirs) and (len(ours) == 1 or {one.number for one in ours} == {one.number for one in theirs}):
+        return True
+    alike = [one for side in (ours, theirs) for one in side if one.keys == was.keys]
+    return alike == [was, becomes] or _same_columns(was, becomes, ours, theirs)
+
+
+def _same_columns(
+    was: QueryOperator, becomes: QueryOperator, old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...]
+) -> bool:
+    """Whether it is known what both compute, and only these two compute it."""
+
+    def of(one: QueryOperator) -> tuple[object, object]:
+        return one.columns, one.facts
+
+    if not (was.is_planned and of(was) == of(becomes)):
+        return False
+    return all(of(one) != of(was) for side in (old, new) for one in side if one is not was and one is not becomes)
+
+
 def _identity(one: QueryOperator) -> tuple[object, ...]:
     texts = sorted((store, sorted(columns.items())) for store, columns in one.columns.items())
-    return one.keys, repr(texts), repr(sorted(one.facts.items()))
+    return one.keys, without_places(repr(texts)), without_places(repr(sorted(one.facts.items())))
 
 
 def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDescription | None) -> Iterator[Finding]:
@@ -349,8 +398,10 @@ def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDe
         yield from inputs_changed(known.inputs or (), new.inputs or ())
 
 
-def _operator(was: QueryOperator | None, becomes: QueryOperator | None, *, is_by_position: bool) -> Iterator[Finding]:
-    """Yield what is found on an operator."""
+def _operator(
+    was: QueryOperator | None, becomes: QueryOperator | None, *, is_by_position: bool, certain: bool
+) -> Iterator[Finding]:
+    """Yield what is found on an operator; `certain`: a migration pairs these two without being told."""
     there = was or becomes
     assert there is not None  # noqa: S101 - a pair has one
     if there.kind not in _KNOWN:
@@ -366,9 +417,12 @@ def _operator(was: QueryOperator | None, becomes: QueryOperator | None, *, is_by
         return
     if was.number != becomes.number:
         yield Finding(
-            "$", "SPK-14", _REFUSED, f"operator {was.number}", f"operator {becomes.number}",
+            "$", "SPK-14", _MIGRATE if certain else _REFUSED, f"operator {was.number}", f"operator {becomes.number}",
             "the operator has another number; Spark pairs operators by number, and would take the state of another one",
-            ("keep the order of the operators, counted from the sink", _NEW),
+            (
+                _COPY if certain else f"{_COPY} --map {was.number}:{becomes.number}",
+                "keep the order of the operators, counted from the sink", _NEW,
+            ),
         )  # fmt: skip
     if was.unreadable or becomes.unreadable:
         yield Finding(
@@ -386,7 +440,8 @@ def _operator(was: QueryOperator | None, becomes: QueryOperator | None, *, is_by
                 f"the {name} is another one; Spark refuses to start", (f"keep the {name} of the old query", _NEW),
             )  # fmt: skip
     if was.is_planned:
-        yield from facts_changed(was, becomes)
+        modes = {f"$<{name}>" for name in {*was.modes} & {*becomes.modes}}  # Spark itself refuses another one
+        yield from (one for one in facts_changed(was, becomes) if one.path not in modes)
     else:
         yield Finding("$", "SPK-17", _FINE, "", "", hidden_in(was.kind), flags=(Flag.UNVERIFIED,))
 
@@ -398,15 +453,24 @@ def hidden_in(kind: str) -> str:
 
 
 def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Finding:
+    keep = "keep the stateful operators of the old query"
     if becomes is None:
         assert was is not None  # noqa: S101 - a pair has one
-        reason, kinds = "the new query does not have the operator, and its state would be lost", (was.kind, "")
-    else:
-        reason, kinds = (
-            "the checkpoint has no state for the operator; it may shift the numbers of others",
-            ("", becomes.kind),
+        reason = "the new query does not have the operator, and its state would be lost"
+        return Finding(
+            "$",
+            "SPK-14",
+            _REFUSED,
+            was.kind,
+            "",
+            reason,
+            (keep, f"drop its state: {MIGRATE} --map {was.number}:", _NEW),
         )
-    return Finding("$", "SPK-14", _REFUSED, *kinds, reason, ("keep the stateful operators of the old query", _NEW))
+    reason = (
+        "the checkpoint has no state for the operator: in a migrated copy it starts empty; it may shift the numbers of"
+        " others"
+    )
+    return Finding("$", "SPK-14", _MIGRATE, "", becomes.kind, reason, (_COPY, keep, _NEW))
 
 
 def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_position: bool) -> Iterator[Finding]:
@@ -421,32 +485,173 @@ def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_posi
         yield Finding(
             f"$<{store}>", "SPK-14", _REFUSED, store if old else "", store if new else "",
             "only one of both queries has the store: the format of its state, or its variables, changed",
-            (_OF_VARIABLE, _NEW) if is_gone else (_NEW,),
+            (
+                f"migrate a copy, without it: {MIGRATE} --drop-variable {was.number}:{shell_word(store)}",
+                f"or under its new name: {MIGRATE} --rename-field {was.number}:{shell_word(store)}=NEW_NAME", _NEW,
+            ) if is_gone else (_NEW,),
         )  # fmt: skip
         return
-    step = "" if len(was.stores) == 1 else f"<{store}>"
-    texts, now = was.columns.get(store, {}), becomes.columns.get(store, {})
-    renamed = _renames(old, new, texts, now)
+    found = list(origins(store, was, becomes))
+    texts = becomes.columns.get(store, {}) if was.is_planned else {}
+    renamed = {one.source: one.name for one in found if one.source}
     old_entry, new_entry = _entry(old, renamed), _entry(new, {})
+    is_avro = not is_by_position and was.kind in _OF_VARIABLES
+    pair = _Pair(store, was, old, new, Reading.of(was.kind, was.stores, becomes.stores, store, is_by_name=is_avro))
     if is_by_position and was.kind in _WITH_FUNCTION:
         old_entry, told = _in_place(old_entry, new_entry, "$")
-        yield from (one.below(step) for one in told)
-    is_avro = not is_by_position and was.kind in _OF_VARIABLES
+        yield from map(pair.said, told)
+    unclear = pair.unclear(old_entry, new_entry, {one.path for one in found if one.source})
     for finding in resolve(old_entry, new_entry):
-        yield _of_key(_evolved(finding) if is_avro else finding).below(step)
-    stood = {renamed.get(path, path): text for path, text in texts.items()}
-    for path in (path for path in now if path in stood and stood[path] != now[path]):
-        other = next((one for one, text in stood.items() if one != path and text == now[path]), None)
-        is_exchanged = other is not None and now.get(other) != stood[other]
-        reason = f"its old value now belongs to {other!r}" if is_exchanged else "the old value is another one"
-        yield Finding(
-            f"$.{path}", "SPK-10", _REFUSED, stood[path], now[path],
-            f"the column is computed from something else, and Spark goes on with what is stored: {reason}",
+        if finding.rule == "SPK-2" and finding.path in unclear:
+            continue
+        finding = pair.judged(_shown(finding), known=texts)  # noqa: PLW2901 - the same
+        yield pair.said(_evolved(finding) if is_avro else finding)
+    yield from map(pair.said, unclear.values())
+    yield from (pair.said(pair.otherwise(one)) for one in found if not one.source)
+
+
+@attrs.frozen
+class _Pair:
+    """A store of both queries.
+
+    Attributes:
+        store: Its name.
+        was: The old operator.
+        old: The old types.
+        new: The new types.
+        reading: Whether the names of fields say which stored ones they are.
+    """
+
+    store: str
+    was: QueryOperator
+    old: StoreSchema
+    new: StoreSchema
+    reading: Reading
+
+    def said(self, finding: Finding) -> Finding:
+        """Return a finding under the path that the options of a migration have for it."""
+        path = f"$.{self._path(finding.path.removeprefix('$.'))}"
+        flags = (one.replace(finding.path, path) for one in finding.flags)
+        return attrs.evolve(finding, path=path, flags=tuple(flags))
+
+    def judged(self, finding: Finding, known: Collection[str]) -> Finding:
+        """Return a finding by what is possible in this store; `known` are the columns of which both texts are known.
+
+        Where the types of all places are equal, a new field stands in the place of an old one, and Spark takes its
+        value.
+        """
+        path = finding.path.removeprefix("$.")
+        is_key = path.startswith("key.")
+        if self.was.kind in _OF_SCALA and finding.verdict is _MIGRATE:
+            return attrs.evolve(
+                finding, verdict=_REFUSED, ways_out=("keep the types of the old query", _NEW),
+                reason=f"{finding.reason}; state of Scala is what an encoder made of objects, and is never changed",
+            )  # fmt: skip
+        if finding.rule == "SPK-5" and self._is_unscaled(path):
+            return attrs.evolve(
+                finding, rule="SPK-6", verdict=_REFUSED, reason=UNSCALED,
+                ways_out=("keep the type of the old query", _NEW),
+            )  # fmt: skip
+        if finding.rule != "SPK-3":
+            return finding
+        if is_key and self.was.kind == JOIN:
+            return attrs.evolve(
+                finding, rule="SPK-11", verdict=_REFUSED,
+                reason="the join is on more columns, and stored rows of one key would belong to several",
+                ways_out=("keep the columns of the join", _NEW),
+            )  # fmt: skip
+        finding = attrs.evolve(finding, ways_out=(*self._filled(path), "leave it out", _NEW))
+        if is_key:
+            reason = "the field is new in the key, and no stored key has a value for it"
+            finding = attrs.evolve(finding, rule="SPK-11", reason=reason)
+        is_unclear = self.reading.is_silent and not self.reading.is_buffer(path)
+        if is_unclear and path not in known:
+            return attrs.evolve(
+                finding, verdict=_REFUSED,
+                reason="a new field, or a stored one with another name: Spark reads what stood in its place, and the"
+                " types do not say whether that is right",
+                ways_out=(*self._renamed(path), _SAID_BY_CODE, *finding.ways_out),
+            )  # fmt: skip
+        return attrs.evolve(finding, verdict=_REFUSED) if is_unclear and is_key else finding
+
+    def unclear(self, old: SparkType, new: SparkType, known: Collection[str]) -> dict[str, Finding]:
+        """Return what is found on structs of which names and places say different things, by path."""
+        found = {}
+        for one, other in zip(old.fields, new.fields, strict=True):
+            for path, before, after, names in self.reading.all_unclear(one.type, other.type, other.name, known):
+                is_of_function = self.was.kind in _WITH_FUNCTION and f"$.{path}".startswith(_OWN)
+                by_code = () if self.was.is_planned or is_of_function else (_SAID_BY_CODE,)
+                reason = (
+                    f"names and places of {', '.join(names)} say different things: Spark reads by place, a migration by"
+                    " name, and the types do not say which is right"
+                )
+                ways = (*by_code, *self._both_ways(path, before, after, names), _NEW)
+                if self.reading.is_buffer(path):
+                    reason = "the order of the fields decides which struct is the largest, and it is another one"
+                    ways = ("keep the order of the old query", _NEW)
+                listed = ", ".join(before.names), ", ".join(after.names)
+                found[f"$.{path}"] = _shown(Finding(f"$.{path}", "SPK-2", _REFUSED, *listed, reason, ways))
+        return found
+
+    def otherwise(self, one: Origin) -> Finding:
+        """Return what is found on a column that is computed from something else."""
+        ways = () if one.is_of_key else self._filled(one.path)
+        return Finding(
+            f"$.{one.path}", "SPK-10", _REFUSED if one.is_of_key else _MIGRATE, one.was, one.now,
+            "the column is computed from something else, and Spark goes on with what is stored",
             (
-                "keep it as the old query computes it", *((_TAKEN_ALONG,) if is_exchanged else ()), _NEW,
+                *ways, "keep it as the old query computes it", _NEW,
                 "accept that old and new values mix: --accept SPK-10",
             ),
-        ).below(step)  # fmt: skip
+        )  # fmt: skip
+
+    def _path(self, path: str) -> str:
+        return said_as(path, self.store, self.was)
+
+    def _option(self, name: str, *paths: str) -> str:
+        return f"--{name} {shell_word(f'{self.was.number}:' + '='.join(paths))}"
+
+    def _filled(self, path: str) -> tuple[str, ...]:
+        """Return how a migration gives values to a column."""
+        part, _, name = path.partition(".")
+        is_buffer = self.reading.is_buffer(path)
+        is_whole = name in (self.new.key if part == "key" else self.new.value).names
+        value = first_value(name, self.new.value) if is_buffer and is_whole else "" if is_buffer else "null"
+        said = self._path(path)
+        option = self._option("fill", said, value)
+        ways = [f"begin anew, with {value}: {MIGRATE} {option}"] if value else []
+        if part == "value" and is_whole and (is_buffer or self.was.kind in _OF_VARIABLES):
+            values = f'FieldChanges(fills={{"{said}": Backfill(history, "COLUMN")}})'
+            ways.append(f"or with the values of all history, in Python: migrate_checkpoint with {values}")
+        return tuple(ways)
+
+    def _renamed(self, path: str) -> tuple[str, ...]:
+        """Return how a migration is told that a field is the one that stood in its place."""
+        part, _, name = path.partition(".")
+        before, after = (one.key if part == "key" else one.value for one in (self.old, self.new))
+        if name not in after.names:
+            return ()
+        was = before.names[after.names.index(name)]
+        option = self._option("rename-field", self._path(f"{part}.{was}"), self._path(path))
+        return (f"say that it is {was!r}: {MIGRATE} {option}",)
+
+    def _both_ways(self, path: str, before: SparkType, after: SparkType, names: Iterable[str]) -> tuple[str, ...]:
+        """Return how a migration is told which stored field each one is: by place, or by name."""
+        at = self._path(path)
+        places = (pair for pair in zip(before.names, after.names, strict=True) if pair[0] != pair[1])
+        renames = (self._option("rename-field", f"{at}.{was}", f"{at}.{now}") for was, now in places)
+        keeps = (self._option("keep-field", f"{at}.{name}") for name in names)
+        return (
+            f"say that names were exchanged: {MIGRATE} {' '.join(renames)}",
+            f"say that places were: {MIGRATE} {' '.join(keeps)}",
+        )
+
+    def _is_unscaled(self, path: str) -> bool:
+        name = path.removeprefix("value.")
+        if name not in self.old.value.names or name not in self.new.value.names:
+            return False
+        was, now = (one.fields[one.names.index(name)].type for one in (self.old.value, self.new.value))
+        return self.reading.is_unscaled(path, was, now)
 
 
 def _evolved(finding: Finding) -> Finding:
@@ -459,33 +664,33 @@ def _evolved(finding: Finding) -> Finding:
 
 
 def _entry(schema: StoreSchema, renamed: Mapping[str, str]) -> SparkType:
-    """Return the type of the entries of a store, under other names for some columns."""
-    parts = []
-    for part, struct in (("key", schema.key), ("value", schema.value)):
-        fields = (
-            attrs.evolve(field, name=renamed.get(f"{part}.{name}", f"{part}.{field.name}").partition(".")[2])
-            for name, field in zip(struct.names, struct.fields, strict=True)
-        )
-        parts.append(SparkField(part, SparkType("struct", tuple(fields)), is_nullable=False))
-    return SparkType("struct", tuple(parts))
+    """Return the type of the entries of a store, under other names for some columns and fields, by their paths."""
+    parts = ((part, _named(struct, part, renamed)) for part, struct in (("key", schema.key), ("value", schema.value)))
+    return SparkType("struct", tuple(SparkField(part, of, is_nullable=False) for part, of in parts))
 
 
-def _renames(old: StoreSchema, new: StoreSchema, texts: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that have another name, and for which the same is computed.
+def _named(of: SparkType, path: str, renamed: Mapping[str, str]) -> SparkType:
+    """Return a type with other names; a field whose name another one got is told apart by `_GONE`."""
+    steps = {"array": ("[]",), "map": ("{key}", "{}")}.get(of.word)
+    paths = [f"{path}{step}" for step in steps] if steps else [f"{path}.{name}" for name in of.names]
+    fields = [
+        attrs.evolve(field, type=_named(field.type, at, renamed)) for at, field in zip(paths, of.fields, strict=True)
+    ]
+    if of.word != "struct":
+        return attrs.evolve(of, fields=tuple(fields))
+    taken = {renamed[at] for at in paths if at in renamed}
+    names = [
+        renamed.get(at, f"{name}{_GONE}" if name in taken else name) for at, name in zip(paths, of.names, strict=True)
+    ]
+    named = (attrs.evolve(field, name=name) for field, name in zip(fields, names, strict=True))
+    return attrs.evolve(of, fields=tuple(named))
 
-    So they have in the same place; or where a new column took their name, and they got one that no column had.
-    """
-    renamed = {}
-    for path, text in texts.items():
-        others = [one for one, of in now.items() if of == text and one.partition(".")[0] == path.partition(".")[0]]
-        if path in now and now[path] != text and len(others) == 1 and others[0] not in texts:
-            renamed[path] = others[0]
-    for part, before, after in (("key", old.key, new.key), ("value", old.value, new.value)):
-        for name, becomes, is_alike in _replaced(before, after):
-            path, other = f"{part}.{name}", f"{part}.{becomes}"
-            if is_alike and path in texts and texts[path] == now.get(other):
-                renamed[path] = other
-    return renamed
+
+def _shown(finding: Finding) -> Finding:
+    """Return a finding without the marks of `_named`."""
+    texts = {name: getattr(finding, name).replace(_GONE, "") for name in ("path", "old", "new", "reason")}
+    ways, flags = (tuple(one.replace(_GONE, "") for one in of) for of in (finding.ways_out, finding.flags))
+    return attrs.evolve(finding, **texts, ways_out=ways, flags=flags)
 
 
 def _replaced(old: SparkType, new: SparkType) -> Iterator[tuple[str, str, bool]]:
@@ -523,26 +728,13 @@ def _in_place(old: SparkType, new: SparkType, path: str) -> tuple[SparkType, lis
     return attrs.evolve(old, fields=tuple(fields)), told
 
 
-def _of_key(finding: Finding) -> Finding:
-    """Return a finding; a new field of a key cannot be filled by a migration (SPK-11)."""
-    if finding.rule != "SPK-3" or not finding.path.startswith("$.key."):
-        return finding
-    return attrs.evolve(
-        finding,
-        rule="SPK-11",
-        verdict=_REFUSED,
-        reason="the field is new in the key, and no stored key has a value for it; if only a name changed, the old code"
-        " says so (--was)",
-        ways_out=("keep the keys of the old query", _NEW),
-    )
-
-
 def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
     """Yield what decides what an operator keeps, and is another: filters, a time-out, a limit, code of functions."""
     yield from _details_changed(was, becomes)
-    for name in sorted({*was.facts, *becomes.facts}):
-        before, after = was.facts.get(name, ""), becomes.facts.get(name, "")
-        if before == after or (name.startswith(FILTER_ON_KEYS) and after):
+    facts = [{without_places(name): text for name, text in one.facts.items()} for one in (was, becomes)]
+    for name in sorted({*facts[0], *facts[1]}):
+        before, after = (one.get(name, "") for one in facts)
+        if without_places(before) == without_places(after) or (name.startswith(FILTER_ON_KEYS) and after):
             continue  # a new condition on keys: the state of a key has all of its rows, or is no longer asked for
         is_rows = name.startswith(_ROWS)
         rule = "SPK-13" if is_rows else "SPK-12"
@@ -554,10 +746,19 @@ def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Findin
         yield Finding(
             f"$<{name}>", rule, _REFUSED, before, after, told,
             (
-                "keep it as the old query has it", *((_OF_TIMES,) if name.startswith(TIME_TO_LIVE) else ()), _NEW,
+                "keep it as the old query has it", *_of_times(was, name, after), _NEW,
                 f"accept that the state goes on: --accept {rule}",
             ),
         )  # fmt: skip
+
+
+def _of_times(was: QueryOperator, name: str, after: str) -> tuple[str, ...]:
+    """Return how a migration changes the time to live of what a variable has stored."""
+    variable = shell_word(name.removeprefix(TIME_TO_LIVE))
+    if not name.startswith(TIME_TO_LIVE) or not after:
+        return ()
+    said = f"{was.number}:{variable}={after.removesuffix(' ms')}"
+    return (f"let stored entries expire so many milliseconds after the last batch: {MIGRATE} --ttl {said}",)
 
 
 def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
+
 from ...serializers.compatibility import Finding, Flag, Verdict
 
 if TYPE_CHECKING:
@@ -21,8 +23,16 @@ _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _EXACT_IN = {"float": {"tinyint", "smallint"}, "double": {"tinyint", "smallint", "int", "float"}}
 _KEEP = "keep the type of the old query"
 _NEW = "start the new query with a new checkpoint"
-_COPY = "migrate a copy of the checkpoint: stateshift migrate spark:OLD spark:NEW --query MODULE:FUNCTION"
+MIGRATE = "{migrate}"
+"""Stands in ways out for the command that migrates a copy; `with_command` says it."""
+COMMAND = "stateshift migrate spark:OLD spark:NEW --query MODULE:FUNCTION"
+_COPY = f"migrate a copy: {MIGRATE}"
 _MIGRATE = Verdict.REQUIRES_MIGRATION
+
+
+def with_command(finding: Finding, command: str = COMMAND) -> Finding:
+    """Return a finding whose ways out name the command that migrates a copy."""
+    return attrs.evolve(finding, ways_out=tuple(one.replace(MIGRATE, command) for one in finding.ways_out))
 
 
 def resolve(old: SparkType, new: SparkType, path: str = "$") -> Iterator[Finding]:

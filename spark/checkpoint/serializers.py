@@ -14,7 +14,7 @@ from ...serializers.errors import CorruptFile, CorruptSavepoint
 from ...serializers.registry import register_snapshot
 from ...serializers.serializer import TypeSerializer, unrelated
 from ...serializers.snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
-from .rules import resolve
+from .rules import resolve, with_command
 from .spark_types import SparkField, SparkType, parse_struct, schema_text
 
 if TYPE_CHECKING:
@@ -86,5 +86,5 @@ class SparkRowSerializer(TypeSerializer[bytes]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
         if not isinstance(snapshot, SparkRowSnapshot):
             return unrelated(self, snapshot)
-        findings = tuple(resolve(parse_struct(snapshot.schema), self.struct))
+        findings = tuple(map(with_command, resolve(parse_struct(snapshot.schema), self.struct)))
         return CompatibilityResult(worst([finding.verdict for finding in findings]), findings)

@@ -63,14 +63,14 @@ def test_a_query_is_described_once_and_checked_against_that(run, write):
     write(seen="rows(spark).drop('w').dropDuplicates(['k'])")
     alike = run("check", "--queries")
 
-    assert (missing.status, unchanged.status, changed.status, accepted.status) == (2, 0, 1, 5)
+    assert (missing.status, unchanged.status, changed.status, accepted.status) == (2, 0, 4, 5)
     assert "stateshift snapshot --queries" in missing.stderr
     files = ["state_history/queries/clicks.json", "state_history/queries/seen.json"]
     assert first.stdout.splitlines() == [f"written: {file}" for file in files]
     assert second.stdout.splitlines() == [f"unchanged: {file}" for file in files]
     assert unchanged.stdout.startswith("start: 2 of 2 queries can go on")
-    assert changed.stdout.startswith("refuse: 1 of 2 queries can go on")
-    assert re.search(r"refuse +\$\.value\.sum +sum\(n\) -> sum\(w\)", changed.stdout)
+    assert changed.stdout.startswith("migrate: 1 of 2 queries can go on")
+    assert re.search(r"migrate +\$\.value\.sum +sum\(n\) -> sum\(w\)", changed.stdout)
     assert "drift: query clicks differs from state_history/queries/clicks.json" in accepted.stderr
     assert alike.status == 0
 

@@ -70,13 +70,17 @@ def test_a_check_ends_with_the_status_of_its_decision(check):
     accepted = check("--query", "queries:other_column", "--was", "queries:same", "--accept", "SPK-10")
     certain = check("--query", "queries:same", "--was", "queries:same")
 
-    assert [one.status for one in (unchanged, changed, known, accepted, certain)] == [0, 4, 1, 0, 0]
+    assert [one.status for one in (unchanged, changed, known, accepted, certain)] == [0, 4, 4, 0, 0]
     assert "start: the query can go on from the state in the checkpoint" in certain.stdout
     assert "start, if what the checkpoint does not show is unchanged\n" in unchanged.stdout
     assert "--was MODULE:FUNCTION, which builds the old query, makes it certain" in unchanged.stdout
     assert "$.value.sum  bigint -> (gone)" in changed.stdout
-    assert re.search(r"refuse +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", known.stdout)
+    assert re.search(r"migrate +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", known.stdout)
     assert "accepted: " in accepted.stdout
+    old = f"spark:{place('checksums')}"
+    migrate = f"next: stateshift migrate {old} {old}-migrated --query"  # `run` has tried it
+    assert f"{migrate} queries:largest --fill 0:value.max=null\n" in changed.stdout
+    assert f"{migrate} queries:other_column --was queries:same --fill 0:value.sum=null\n" in known.stdout
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from ....compat.fingerprint import fingerprint
 from ....serializers.errors import IncompatibleState, cause_text, shown
+from ..columns import BY_NAME, UNSCALED, Reading
 from ..rows import arrow_type, bitmap_of
 from ..rules import holds_all
 from .backfill import Backfill
@@ -97,7 +98,13 @@ class Conversion:
 
 
 def conversion(
-    old: SparkType, new: SparkType, path: str, changes: FieldChanges, *, old_path: str | None = None
+    old: SparkType,
+    new: SparkType,
+    path: str,
+    changes: FieldChanges,
+    *,
+    old_path: str | None = None,
+    reading: Reading = BY_NAME,
 ) -> Conversion:
     """Return the conversion of rows.
 
@@ -108,9 +115,10 @@ def conversion(
             of a variable, with `[]`, `{}` or `{key}` behind it.
         changes: What the types do not say.
         old_path: The path that the rows had before; None: the same.
+        reading: Whether names say which stored field is which.
     """
     found = Conversion()
-    builder = _Builder(changes, found)
+    builder = _Builder(changes, found, reading)
     if path in changes.converters:
         found.paths.add(path)
         found.convert = builder.by_function(new, path)
@@ -123,6 +131,7 @@ def conversion(
 class _Builder:
     changes: FieldChanges
     found: Conversion
+    reading: Reading
 
     def convert(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
         """Return the conversion of values; None: they are the same in bytes, too."""
@@ -135,6 +144,9 @@ class _Builder:
         if not holds_all(new, old):
             words = f"{old.describe()} -> {new.describe()}"
             self.found.problems.append(f"{path}: {words}: the new type does not hold every stored value")
+            return None
+        if self.reading.is_unscaled(path, old, new):
+            self.found.problems.append(f"{path}: {old.describe()} -> {new.describe()}: {UNSCALED}")
             return None
         self.found.notes.append(f"{path}: {old.describe()} -> {new.describe()}")
         kind = arrow_type(new)
@@ -172,6 +184,7 @@ class _Builder:
         parts: list[Convert | None] = []
         taken = {self.changes.renames[one] for name in new.names if (one := f"{path}.{name}") in self.changes.renames}
         ambiguous = _ambiguous(old, new)
+        unclear = self.reading.unclear(old, new, path)
         for name, field in zip(new.names, new.fields, strict=True):
             below = f"{path}.{name}"
             self.found.paths.add(below)
@@ -181,6 +194,13 @@ class _Builder:
                 self.found.problems.append(
                     f"{below}: several fields are called {field.name!r}, and their number changes: say which one it"
                     " was, or what it begins with"
+                )
+                continue
+            if said is None and not is_new and below not in self.changes.converters and name in unclear:
+                at = new.names.index(name)
+                places = f", and of {old.names[at]!r} by place" if at < len(old.names) else ""
+                self.found.problems.append(
+                    f"{below}: it is the new place of {name!r} by name{places}: say which field it was"
                 )
                 continue
             was = old_path + below[len(path) :] if said is None else said

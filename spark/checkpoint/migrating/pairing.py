@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..judging import matched
+from ..judging import is_certain, matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ def paired(
                 f"operator {was.title}: the new query has no operator of the kind that could take its state: say that"
                 " it is dropped"
             )
-        elif _is_certain(was, becomes, rest_old, rest_new):
+        elif is_certain(was, becomes, rest_old, rest_new):
             pairs.append((was, becomes))
         else:
             found = " or ".join(str(one.number) for one in rest_new if one.kind == was.kind)
@@ -68,27 +68,3 @@ def _unknown(
     targets = Counter(one for one in said.values() if one is not None)
     yield from (f"the new query has no operator {one}" for one in sorted(set(targets) - become))
     yield from (f"operator {one} is to take the state of several" for one, times in targets.items() if times > 1)
-
-
-def _is_certain(
-    was: QueryOperator, becomes: QueryOperator, old: Sequence[QueryOperator], new: Sequence[QueryOperator]
-) -> bool:
-    """Whether a pair is no guess: only these two are alike, or all of their kind keep their numbers."""
-    ours, theirs = ([one for one in side if one.kind == was.kind] for side in (old, new))
-    if len(ours) == len(theirs) and (len(ours) == 1 or {one.number for one in ours} == {one.number for one in theirs}):
-        return True
-    alike = [one for side in (ours, theirs) for one in side if one.keys == was.keys]
-    return alike == [was, becomes] or _same_columns(was, becomes, ours, theirs)
-
-
-def _same_columns(
-    was: QueryOperator, becomes: QueryOperator, old: Sequence[QueryOperator], new: Sequence[QueryOperator]
-) -> bool:
-    """Whether it is known what both compute, and only these two compute it."""
-
-    def of(one: QueryOperator) -> tuple[object, object]:
-        return one.columns, one.facts
-
-    if not (was.is_planned and of(was) == of(becomes)):
-        return False
-    return all(of(one) != of(was) for side in (old, new) for one in side if one is not was and one is not becomes)

@@ -12,6 +12,7 @@ import attrs
 
 from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
+from ..columns import Reading
 from ..judging import facts_changed, hidden_in, nobody_compared, sources_changed, with_plans
 from ..operators import UNKNOWN
 from ..query import describe_stored
@@ -49,6 +50,7 @@ REPEATED = (
     " one leaves out what is new in it"
 )
 """What follows where a batch is dropped."""
+_PATH = re.compile(r"[^\s,]*: ")
 _RULE = re.compile(r"\[(SPK-\d+)\]$")
 
 
@@ -153,7 +155,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     log = _copied_log(old, pairs, new)
     stores: list[StorePlan] = []
     processors: list[ProcessorPlan] = []
-    fields: list[str] = []
+    fields: list[tuple[int, str, str]] = []
     meant: list[str] = []
     for was, becomes in pairs:
         if becomes is None or (was is not None and was.kind != becomes.kind):
@@ -174,24 +176,30 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
                 stores += (attrs.evolve(one, files=files) for one in empty)
             continue
         meaning = meaning_of(was, becomes, said.changes.get(was.number, FieldChanges()), said.accept)
-        fields += (f"operator {was.title}: {problem}" for problem in meaning.problems)
+        fields += ((was.number, was.title, problem) for problem in meaning.problems)
         meant += (f"operator {was.title}: {problem}" for problem in meaning.meant)
         before = _operator(old, was.number)
         if files is not None and was.kind in KINDS:
             found: list[str] = []
             processors.append(plan_processor(before, now, files, meaning.changes, found))
-            fields += (f"operator {was.title}: {problem}" for problem in found)
+            fields += ((was.number, was.title, problem) for problem in found)
             continue
-        plans = [plan_store(store, was.kind, now.store(store.name), meaning.changes) for store in before.stores]
+        plans = [
+            plan_store(
+                store, was.kind, now.store(store.name), meaning.changes,
+                Reading.of(was.kind, was.stores, becomes.stores, store.name),
+            )
+            for store in before.stores
+        ]  # fmt: skip
         known_ones = {problem.partition(": ")[0] for problem in meaning.problems}
         fields += (
-            f"operator {was.title}: {problem}{_computed(problem, becomes)}"
+            (was.number, was.title, f"{problem}{_computed(problem, becomes)}")
             for problem in problems_of(plans, meaning.changes)
             if problem.partition(": ")[0] not in known_ones
         )
         stores += (attrs.evolve(one, files=files) for one in plans)
     unknown = set(said.changes) - {one.number for one in old.operators}
-    fields += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
+    unclear += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
     if new.is_planned:
         changed = sources_changed(stored, new.query, known.query)
         meant += (
@@ -199,7 +207,8 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
             for one in changed
             if one.verdict is Verdict.INCOMPATIBLE and one.rule not in said.accept
         )
-    if problems := [*unclear, *fields, *meant]:
+    of_fields = [f"operator {title}: {problem}" for _, title, problem in fields]
+    if problems := [*unclear, *of_fields, *meant]:
         raise IncompatibleState(
             "the state cannot be taken over as it stands",
             details=[f"  {problem}" for problem in dict.fromkeys(problems)],
@@ -223,21 +232,26 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     )
 
 
-def _ways_out(unclear: list[str], fields: list[str], meant: list[str]) -> WayOut:
+def _ways_out(unclear: list[str], fields: list[tuple[int, str, str]], meant: list[str]) -> WayOut:
     """Return what a caller can do about problems of each kind."""
     ways = ["for an operator, such as {map}"] if unclear else []
     if fields:
-        ways.append("for a field, such as {fill}, {rename} or {convert}")
-    if any("merged" in one for one in fields):
+        ways.append("for a field, such as {fill}, {rename}, {keep} or {convert}")
+    told = [problem for _, _, problem in fields]
+    if any("merged" in one for one in told):
         ways.append("for values of keys that become equal, such as {merge}")
-    if any("does not have the variable" in one for one in fields):
+    if any("does not have the variable" in one for one in told):
         ways.append("for a variable that is dropped, such as {gone}")
-    if any("time to live" in one for one in (*fields, *meant)):
+    if any("time to live" in one for one in (*told, *meant)):
         ways.append("for a variable that expires, such as {ttl}")
     if meant:
         ways.append("for a change that is meant, such as {accept}")
     rules = [found for one in meant for found in _RULE.findall(one)]
-    return WayOut.of("; ".join(ways), rule=rules[0] if rules else "SPK-13")
+    rule = rules[0] if rules else "SPK-13"
+    operator, path = next(
+        ((number, problem.partition(": ")[0]) for number, _, problem in fields if _PATH.match(problem)), (0, "")
+    )
+    return WayOut.of("; ".join(ways), rule=rule, operator=operator, path=path)
 
 
 def _computed(problem: str, of: QueryOperator) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.errors import UnsupportedFormat
+from ..columns import BY_NAME, Reading, path_of_values
 from ..families import SCHEMAS
 from ..operators import METADATA
 from .backfill import FilledColumn
 from .conversion import Conversion, FieldChanges, conversion
-from .meaning import path_of_values
 from .merging import missing_rules
 
 if TYPE_CHECKING:
@@ -95,11 +95,13 @@ class StorePlan:
         return (*moved, *self.key.notes, *self.value.notes, *dropped)
 
 
-def plan_store(store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges) -> StorePlan:
+def plan_store(
+    store: SparkStore, kind: str, new: SparkStore, changes: FieldChanges, reading: Reading = BY_NAME
+) -> StorePlan:
     """Return what is done with a store, whose types both sides know; raises `UnsupportedFormat`."""
     old_schema, schema = _schema(store), _schema(new)
-    key = conversion(old_schema.key, schema.key, "key", changes)
-    value = conversion(old_schema.value, schema.value, path_of_values(store.name, kind), changes)
+    key = conversion(old_schema.key, schema.key, "key", changes, reading=reading)
+    value = conversion(old_schema.value, schema.value, path_of_values(store.name, kind), changes, reading=reading)
     return StorePlan(store, new, kind, key, value, _schema_file(new), changes)
 
 

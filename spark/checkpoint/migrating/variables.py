@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.errors import UnsupportedFormat
+from ..columns import Reading
 from ..spark_types import SparkType
 from .backfill import FilledColumn
 from .conversion import Conversion, FieldChanges, conversion
@@ -184,7 +185,7 @@ class _Plans:
     def run(self) -> ProcessorPlan:
         old, new = _variables(self.was), _variables(self.now)
         groups = _group_of(self.was.stores), _group_of(self.now.stores)
-        self.key = self._converted(*groups, "key")
+        self.key = self._converted(*groups, "key", reading=self._reading())
         if self.key.dropped:
             gone = ", ".join(self.key.dropped)
             self.problems.append(f"without {gone} keys become equal, and the states of two keys are not merged")
@@ -222,8 +223,20 @@ class _Plans:
         )
         self.problems += (f"{name}: there is no variable that could be dropped" for name in sorted(drops - gone))
 
-    def _converted(self, old: SparkType, new: SparkType, path: str, old_path: str | None = None) -> Conversion:
-        found = conversion(old, new, path, self.changes, old_path=old_path)
+    def _reading(self) -> Reading:
+        """Return whether the names of fields say which stored ones they are."""
+        old, new = (
+            {store.name: store.schema for store in one.stores if store.schema is not None}
+            for one in (self.was, self.now)
+        )
+        planned = self.was.stores[0].log.last if self.was.stores else None
+        is_by_name = planned is not None and planned.encoding == "avro"
+        return Reading.of(self.was.kind, old, new, is_by_name=is_by_name)
+
+    def _converted(
+        self, old: SparkType, new: SparkType, path: str, old_path: str | None = None, *, reading: Reading
+    ) -> Conversion:
+        found = conversion(old, new, path, self.changes, old_path=old_path, reading=reading)
         self.known |= found.paths
         self.problems += found.problems
         return found
@@ -237,14 +250,14 @@ class _Plans:
             is_same = self.key.convert is None and self._has_same_ids(was)
             return VariablePlan(was, now, indexes, Conversion(), Conversion(), is_same=is_same)
         notes = [] if was.name == name else [f"{was.name} is called {name} now"]
-        user_key = Conversion()
+        user_key, reading = Conversion(), self._reading()
         if was.kind == "map":
             keys, new_keys = (_schema(one)[0].fields[1].type for one in (was, now))
-            user_key = self._converted(keys, new_keys, f"{name}{{key}}", f"{was.name}{{key}}")
+            user_key = self._converted(keys, new_keys, f"{name}{{key}}", f"{was.name}{{key}}", reading=reading)
         deadlines = self._deadlines(was, now, notes)
         step = _STEPS[was.kind]
         values = _value_of(was, self.was), _value_of(now, self.now)
-        value = self._converted(*values, f"{name}{step}", f"{was.name}{step}")
+        value = self._converted(*values, f"{name}{step}", f"{was.name}{step}", reading=reading)
         if user_key.dropped:
             self._require_rules(f"{name}{step}", values[1], user_key)
         notes += (*user_key.notes, *value.notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 OPTIONS = {
     "fill": ('changes={0: FieldChanges(fills={"value.count": 0})}', "--fill 0:value.count=0 (JSON; null for none)"),
     "rename": ('FieldChanges(renames={"value.new": "value.old"})', "--rename-field 0:value.old=value.new"),
+    "keep": ('FieldChanges(renames={"value.x": "value.x"})', "--keep-field 0:value.x"),
     "convert": ('FieldChanges(converters={"value.x": function})', "--convert-field 0:value.x=module:function"),
     "merge": ('FieldChanges(merges={"value.x": "sum"})', "--merge-field 0:value.x=sum|min|max"),
     "ttl": ('FieldChanges(ttls={"count": "3600000"})', "--ttl 0:count=3600000 (milliseconds after the last batch)"),
@@ -28,9 +29,23 @@ class WayOut(str):  # noqa: SLOT000 - it has an attribute
     command: str
 
     @classmethod
-    def of(cls, text: str, *, rule: str = "SPK-13") -> WayOut:
-        """Return a text in which the names of options stand in braces; `rule` is the one to accept."""
-        python, command = ({name: both[at].replace("SPK-13", rule) for name, both in OPTIONS.items()} for at in (0, 1))
+    def of(cls, text: str, *, rule: str = "SPK-13", operator: int = 0, path: str = "") -> WayOut:
+        """Return a text in which the names of options stand in braces.
+
+        Args:
+            text: The text.
+            rule: The rule to accept.
+            operator: The operator of which something is to be said.
+            path: The field of it; "": any.
+        """
+
+        def of_this(said: str) -> str:
+            said = said.replace("SPK-13", rule).replace("0:", f"{operator}:")
+            for example in ("value.count", "value.new", "value.x") if path else ():
+                said = said.replace(example, path)
+            return said
+
+        python, command = ({name: of_this(both[at]) for name, both in OPTIONS.items()} for at in (0, 1))
         way = cls(text.format(**python))
         way.command = text.format(**command)
         return way

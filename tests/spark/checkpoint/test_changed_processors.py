@@ -45,7 +45,7 @@ def keeping(schema="first string, last string", names=("first", "last"), *, key=
 CASES = {
     "two fields change places": (
         keeping(), keeping("last string, first string", ("last", "first")), "unsaferow",
-        [("q", "y", "y"), ("x", "p", "p")], ("migrate", ["SPK-2", "SPK-17"]), ("migrate", ["SPK-2"]),
+        [("q", "y", "y"), ("x", "p", "p")], ("refuse", ["SPK-2", "SPK-17"]), ("refuse", ["SPK-2"]),
     ),
     "another grouping key": (
         keeping(), keeping(key="b"), "unsaferow",

@@ -128,7 +128,7 @@ CASES = {
     "another order": (changed("plain", "b string, a int", ("x", 1)), VALUE, "('x', 1)", "migrate", "start"),
     "another name": (changed("plain", "a int, c string", (1, "x")), "(1, 'x')", "(1, None)", "start", "migrate"),
     "two names exchanged": (
-        changed("two", "q string, p string", ("q", "p")), "('p', 'q')", "('q', 'p')", "migrate", "start",
+        changed("two", "q string, p string", ("q", "p")), "('p', 'q')", "('q', 'p')", "refuse", "start",
     ),
     "wider": (changed("plain", "a bigint, b string", (1, "x")), VALUE, "(1, 'x')", "migrate", "start"),
     "a double": (changed("plain", "a double, b string", (1.0, "x")), VALUE, "(1.0, 'x')", "migrate", "start"),

@@ -144,10 +144,10 @@ def test_operators_are_paired_by_what_they_are_spk_14():
 
     for is_known in (True, False):
         decision, found = judged(query(users, shops), exchanged, is_known=is_known)
-        assert (decision, [rule for rule, _ in found if rule != "SPK-17"]) == ("refuse", ["SPK-14", "SPK-14"])
+        assert (decision, [rule for rule, _ in found if rule != "SPK-17"]) == ("migrate", ["SPK-14", "SPK-14"])
         added = judged(query(users), query(users, shops), is_known=is_known)
         gone = judged(query(users, shops), query(users), is_known=is_known)
-        assert [added[0], gone[0]] == ["refuse", "refuse"]
+        assert [added[0], gone[0]] == ["migrate", "refuse"]
         assert ("SPK-14", "$") in added[1]
         assert ("SPK-14", "$") in gone[1]
 
@@ -156,7 +156,8 @@ def test_two_operators_that_look_alike_are_told_apart_by_what_they_compute():
     one, other = (operator(number, "dropDuplicates", columns={"key.k": text}) for number, text in ((0, "a"), (1, "b")))
     exchanged = query(attrs.evolve(other, number=0), attrs.evolve(one, number=1))
 
-    assert judged(query(one, other), exchanged) == ("refuse", [("SPK-14", "$"), ("SPK-14", "$")])
+    assert judged(query(one, other), exchanged) == ("migrate", [("SPK-14", "$"), ("SPK-14", "$")])
+    assert judged(query(one, other), exchanged, is_known=False)[0] == "start"
 
 
 def test_sources_are_paired_by_position_spk_15():
@@ -197,6 +198,167 @@ def test_another_grouping_key_is_no_field_of_users_own_state_spk_11():
 
     assert decision == "refuse"
     assert ("SPK-11", "$.key.b") in found
+
+
+TWO = {"first": "string", "last": "string"}
+
+
+@pytest.mark.parametrize("kind", ["aggregation", "dropDuplicates", "applyInPandasWithState", "transformWithState"])
+def test_names_and_places_that_disagree_have_two_readings_of_which_somebody_says_the_right_one_spk_2(kind):
+    def of(names, texts):
+        columns = {f"key.{name}": text for name, text in zip(names, texts, strict=True)}
+        return query(operator(kind=kind, key=dict.fromkeys(names, "string"), columns=columns))
+
+    was = of(["first", "last"], ["a", "b"])
+    exchanged, moved = of(["last", "first"], ["a", "b"]), of(["last", "first"], ["b", "a"])
+    one_on = of(["last", "other"], ["a", "b"])
+
+    for now in (exchanged, moved, one_on):
+        decision, found = judged(was, now, is_known=False)
+        assert (decision, ("SPK-2", "$.key") in found) == ("refuse", True)
+    assert [judged(was, now)[0] for now in (exchanged, moved, one_on)] == ["start", "migrate", "start"]
+
+
+def test_additions_removals_and_other_types_pair_by_name_spk_2():
+    was = operator(kind="dropDuplicates", key=TWO, columns={})
+
+    for key in ({"last": "string", "first": "string", "more": "string"}, {"last": "string"}):
+        assert judged(query(was), query(attrs.evolve(was, stores=operator(key=key).stores)), is_known=False)[0] == (
+            "migrate"
+        )
+
+
+def test_the_migration_never_changes_state_of_scala_and_neither_does_the_verdict():
+    for kind, expected in (("flatMapGroupsWithState", "refuse"), ("applyInPandasWithState", "migrate")):
+        was, now = (query(operator(kind=kind, value={"n": of}, columns={})) for of in ("integer", "long"))
+        assert judged(was, now)[0] == expected
+
+
+def test_ways_out_are_commands_with_the_option_that_a_finding_needs():
+    was = query(operator(columns={}))
+    more = query(operator(value={"sum": "long", "count": "long"}, columns={}))
+    two = query(operator(kind="applyInPandasWithState", value=TWO, columns={}))
+    exchanged = query(operator(kind="applyInPandasWithState", value=dict(reversed(TWO.items())), columns={}))
+    command = "stateshift migrate spark:a spark:b --query m:f"
+
+    report = judge(stored(was), more, command=command)
+    (of_names, *_) = judge(stored(two), exchanged, command=command).findings()
+
+    assert report.next_command == f"{command} --fill 0:value.count=0"
+    assert [f"{command} {options}" for options in (
+        "--rename-field 0:value.first=value.last --rename-field 0:value.last=value.first",
+        "--keep-field 0:value.last --keep-field 0:value.first",
+    )] == [way.partition(": ")[2] for way in of_names.ways_out[:2]]  # fmt: skip
+
+
+def test_paths_are_those_of_the_options_of_a_migration():
+    def of(kind, store, value):
+        schema = StoreSchema(struct(k="string"), struct(**value))
+        return query(QueryOperator(0, kind, {store: schema, "$rowCounter_log": schema}))
+
+    found = []
+    for kind, store in (
+        ("transformWithState", "count"), ("transformWithState", "log"), ("stream-stream join", "left-keyWithIndex"),
+    ):  # fmt: skip
+        report = judge(of(kind, store, {"n": "integer"}), of(kind, store, {"n": "long"}))
+        found += [finding.path for finding in report.findings() if finding.rule == "SPK-5"]
+
+    assert {"$.count.n", "$.log[].n", "$.left.value.n"} <= {*found}
+
+
+def test_the_buffers_of_aggregates_have_their_names_from_spark_and_pair_by_them_spk_2():
+    was, now = (operator(value=value, columns={}) for value in (
+        {"sum": "long", "max": "long"}, {"max": "long", "sum": "long"}
+    ))  # fmt: skip
+
+    assert judged(query(was), query(now), is_known=False) == ("migrate", [("SPK-2", "$.value"), ("SPK-17", "$")])
+
+
+def test_a_struct_in_the_buffer_of_a_maximum_is_compared_in_its_order_spk_2():
+    def of(*names):
+        fields = [{"name": name, "type": kind, "nullable": True} for name, kind in names]
+        return query(operator(value={"max": {"type": "struct", "fields": fields}}, columns={"value.max": "max(s)"}))
+
+    was, now = of(("a", "integer"), ("b", "string")), of(("b", "string"), ("a", "integer"))
+
+    assert judged(was, now) == ("refuse", [("SPK-2", "$.value.max")])
+    assert judged(was, now, is_known=False)[0] == "refuse"
+
+
+STRUCT = {"type": "struct", "fields": [
+    {"name": "x", "type": "integer", "nullable": True}, {"name": "y", "type": "integer", "nullable": True}
+]}  # fmt: skip
+TURNED = {**STRUCT, "fields": STRUCT["fields"][::-1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("struct('y', b, 'x', a)", "migrate"),  # its fields changed places
+        ("struct('y', a, 'x', b)", "start"),  # they exchanged their names
+        ("struct('y', c, 'x', a)", "refuse"),
+    ],
+)
+def test_fields_of_a_struct_that_the_query_makes_are_paired_by_what_they_are_computed_from(text, expected):
+    was = query(operator(key={"k": STRUCT}, columns={"key.k": "struct('x', a, 'y', b)"}))
+    now = query(operator(key={"k": TURNED}, columns={"key.k": text}))
+
+    assert judged(was, now)[0] == expected
+    assert judged(was, now, is_known=False)[0] == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("stddevsamp(n, nullOnDivideByZero=true)", "variancepop(n, nullOnDivideByZero=true)", "start"),
+        ("covsample(n, m)", "covpopulation(n, m)", "start"),
+        ("percentile(n, 0.5, 1)", "percentile(n, 0.9, 1)", "start"),
+        ("percentile(n, 0.5, 1) where (n < 3)", "percentile(n, 0.9, 1)", "migrate"),
+        ("percentile(n, 0.5, 1)", "percentile(m, 0.5, 1)", "migrate"),
+        ("approximatepercentile(n, 0.5, 100)", "approximatepercentile(n, 0.5, 200)", "migrate"),
+        ("stddevsamp(n)", "corr(n)", "migrate"),
+        ("max(getstructfield(s, name=a))", "max(getstructfield(s, ordinal=1, name=a))", "start"),
+        ("max(getstructfield(s, name=a))", "max(getstructfield(s, name=b))", "migrate"),
+    ],
+)
+def test_what_keeps_the_same_buffers_is_the_same_spk_10(old, new, expected):
+    was, now = (query(operator(columns={"key.k": "k", "value.sum": text})) for text in (old, new))
+
+    assert judged(was, now)[0] == expected
+
+
+def test_a_key_that_is_a_deviation_is_another_one_with_the_variance_spk_10():
+    was, now = (query(operator(columns={"key.k": text})) for text in ("stddevsamp(n)", "variancepop(n)"))
+
+    assert judged(was, now)[0] == "refuse"
+
+
+def test_a_key_whose_name_changed_its_case_is_the_same():
+    for columns, with_other_case in (({"key.k": "k"}, {"key.K": "k"}), ({}, {})):
+        was = query(operator(columns=columns))
+        now = query(operator(key={"K": "string"}, columns=with_other_case))
+        assert judged(was, now) == ("start", [])
+        assert judged(was, now, is_known=False)[0] == "start"
+    other = query(operator(key={"K": "string"}, columns={"key.K": "l"}))
+    assert judged(query(operator(columns={"key.k": "k"})), other)[0] == "refuse"
+
+
+def test_a_wider_decimal_is_the_same_in_other_bytes_spk_5():
+    was, now = (
+        query(operator(value={"sum": kind}, columns={"value.sum": f"sum(cast(d as {of}))"}))
+        for kind, of in (("decimal(20,2)", "decimal(10,2)"), ("decimal(22,2)", "decimal(12,2)"))
+    )
+
+    assert judged(was, now) == ("migrate", [("SPK-5", "$.value.sum")])
+    assert judged(was, now, is_known=False)[0] == "migrate"
+
+
+def test_a_sum_of_whole_numbers_may_be_one_of_decimals_without_their_point_spk_6():
+    """Spark sums decimals of up to 8 digits as whole numbers."""
+    was = query(operator(columns={}))
+
+    for kind, expected in (("decimal(22,2)", "refuse"), ("decimal(22,0)", "migrate")):
+        assert judged(was, query(operator(value={"sum": kind}, columns={})), is_known=False)[0] == expected
 
 
 def test_a_change_that_spark_refuses_cannot_be_accepted():

@@ -64,7 +64,7 @@ def recorded(project, stateshift_spark):
 
 
 @pytest.mark.slow
-def test_an_unchanged_query_starts_and_another_column_is_refused(recorded, project, stateshift_spark):
+def test_an_unchanged_query_starts_and_another_column_is_found(recorded, project, stateshift_spark):
     recorded()
 
     (same,) = project().check(stateshift_spark).checks
@@ -178,5 +178,5 @@ def test_a_test_of_the_repository_fails_with_what_is_found(recorded, project, tm
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert re.search(r"clicks: refuse: operator 0 .*sum\(n\) -> sum\(w\)", done.stdout)
+    assert re.search(r"clicks: migrate: operator 0 .*sum\(n\) -> sum\(w\)", done.stdout)
     assert "stateshift snapshot --queries" in done.stdout

@@ -17,13 +17,15 @@ from fault_seeds import chosen_seeds
 from pyspark.errors import PySparkException
 from query_pairs import FILES, OLD_FILES, draw, draw_rows, write_rows
 
+from stateshift.serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from stateshift.spark import check_query, start
+from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
 IN_BRIEF = (3,)
 EXPLAINED = {
     "limit: another limit": "right unless the old limit was reached: the rows that it left out are gone",
     "aggregation: another expression of the same meaning": "expressions count as Spark plans them: n + 0 is not n",
-    "state: two fields exchange their names": "a migration takes fields by their names, Spark by their places",
+    "state: two fields exchange their names": "names and places disagree, and only --rename-field says which is right",
     "ANSI mode off": "expressions count as Spark plans them, and without ANSI mode casts are others",
     "deduplication: a filter on k before": "fewer rows may move a watermark later, which decides which rows are late",
     "pandas: a filter on k before": "a function may yield something for a key that no row asks for, at a time-out",
@@ -42,6 +44,7 @@ class Outcome:
     pair: object
     alone: str
     decision: str
+    migrated: str
     rules: tuple
 
     @property
@@ -54,7 +57,8 @@ class Outcome:
         return self.decision != "start" and self.alone == "right" and not names & EXPLAINED.keys()
 
     def __str__(self):
-        return f"{self.pair.family:14} {self.pair.change:55} {self.alone:8} {self.decision:8} {' '.join(self.rules)}"
+        found = f"{self.alone:8} {self.decision:8} {self.migrated:8} {' '.join(self.rules)}"
+        return f"{self.pair.family:14} {self.pair.change:55} {found}"
 
 
 def writer_of(query, spark, folder, checkpoint, batches):
@@ -99,12 +103,27 @@ def outcome(pair, spark, folder, number):
     except PySparkException as error:
         refusal = str(error)
     assert sorted(history) == list(range(FILES)), pair
-    is_right = {batch: alone.get(batch) for batch in range(OLD_FILES, FILES)} == {
-        batch: history[batch] for batch in range(OLD_FILES, FILES)
-    }
-    result = "refused" if refusal else "right" if is_right else "wrong"
+    result = "refused" if refusal else judged(alone, history)
     rules = dict.fromkeys(finding.rule for finding in report.findings())
-    return Outcome(pair, result, str(report.decision), tuple(rules))
+    migrated = after_migration(pair, spark, folder, number, history)
+    return Outcome(pair, result, str(report.decision), migrated, tuple(rules))
+
+
+def judged(batches, history):
+    new = range(OLD_FILES, FILES)
+    return "right" if [batches.get(batch) for batch in new] == [history[batch] for batch in new] else "wrong"
+
+
+def after_migration(pair, spark, folder, number, history):
+    """What the new query yields on a migrated copy, where nothing more has to be said; it may drop what is said so."""
+    copy, batches = folder / f"copy-{number}", {}
+    writer = writer_of(pair.now, spark, folder, copy, batches)
+    try:
+        migrate_checkpoint(folder / "old", copy, query=writer)
+    except (IncompatibleState, UnsupportedFormat, MigrationFailed):
+        return "asks"
+    writer.start().awaitTermination()
+    return judged(batches, history)
 
 
 def pytest_generate_tests(metafunc):
