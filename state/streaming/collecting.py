@@ -23,9 +23,9 @@ from ..savepoint.metadata import METADATA, read_metadata
 from ..storage.target_lock import CLAIM_NAME
 from .commit_log import last_planned
 from .committed import committed_manifests, engine_manifests
-from .directory import BASES, EPOCHS, RUNS, STREAM_FILE
+from .directory import STREAM_FILE
 from .holds import HOLDS, dead_holds, oldest_held
-from .manifest import FILES, MANIFESTS, SHARED, ManifestName
+from .manifest import BASES, EPOCHS, FILES, MANIFESTS, RUNS, SHARED, ManifestName
 from .reading import committed_batch
 from .source_offsets import planned_offsets
 from .written import Written

@@ -15,8 +15,7 @@ import attrs
 from ...serializers.errors import CorruptFile, CorruptSavepoint, LibraryNotFound, SavepointNotFound, UnsupportedFormat
 from ..storage.lineage import FileDigest
 from .commit_log import last_committed
-from .directory import RUNS
-from .manifest import MANIFESTS, Manifest
+from .manifest import MANIFESTS, RUNS, Manifest
 from .stored_json import PUT_BACK
 from .written import Written
 

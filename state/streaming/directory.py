@@ -35,7 +35,7 @@ from ..storage.lineage import Lineage
 from ..storage.publish import now
 from ..storage.roots import stored_place, uri_of
 from .holds import HOLDS, oldest_held
-from .manifest import FILES, MANIFESTS, SHARED, Manifest
+from .manifest import BASES, EPOCHS, FILES, MANIFESTS, RUNS, SHARED, Manifest
 from .stored_json import PUT_BACK, is_sealed, read_json, write_json
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STREAM_FILE = "_stateshift-stream.json"
-EPOCHS, RUNS, BASES = "epochs", "runs", "bases"
 _FORMAT = 1
 _EPOCH = re.compile(r"(\d{1,9})\.json")
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..savepoint.metadata import OperatorState
 
 MANIFESTS = "manifests"
+EPOCHS, RUNS, BASES = "epochs", "runs", "bases"
 """The folder of the files with manifests, in the state directory."""
 
 FILES, SHARED = "files", "shared"

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import CorruptFile, SavepointNotFound, located
-from .directory import RUNS, StateDirectory
-from .manifest import MANIFESTS, Manifest, ManifestName
+from .manifest import MANIFESTS, RUNS, Manifest, ManifestName
 from .stored_json import PUT_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .directory import BegunRun
+    from .directory import BegunRun, StateDirectory
 
 
 class AttemptsUndecided(SavepointNotFound):

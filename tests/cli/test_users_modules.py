@@ -32,18 +32,18 @@ def folder(tmp_path, monkeypatch):
     for place, job, value in (("sp", whole(), 1), ("elsewhere/sp", OTHER, "one")):
         with SavepointWriter(tmp_path / place, job) as writer:
             writer.put("o", "v", 1, value)
-    (tmp_path / "shop.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "telling_shop.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
-    sys.modules.pop("shop", None)
+    sys.modules.pop("telling_shop", None)
 
 
 def whole():
     return Job([Operator("o", key=int, states=[ValueStateDescriptor("v", int)])])
 
 
-@pytest.mark.parametrize("job", ["shop:job", "shop:whole", "shop.py:job"])
+@pytest.mark.parametrize("job", ["telling_shop:job", "telling_shop:whole", "telling_shop.py:job"])
 @pytest.mark.parametrize(
     "command",
     [
@@ -68,7 +68,7 @@ def test_json_is_all_that_is_on_stdout_and_the_source_is_the_one_that_was_named(
 
 
 def test_a_recorded_file_is_written_where_the_command_was_started(run, folder):
-    done = run("snapshot", "--job", "shop:job", "-o", "types.json")
+    done = run("snapshot", "--job", "telling_shop:job", "-o", "types.json")
 
     assert (0, True) == (done.status, (folder / "types.json").exists()), done.stderr
     assert not Path(folder, "elsewhere", "types.json").exists()

@@ -101,7 +101,7 @@ def test_an_offset_of_another_source_and_one_that_does_not_follow_are_refused(re
         query.reader.latestOffset({**first, "source": "other"}, None)
     with pytest.raises(Exception, match="does not follow"):
         query.reader.partitions(begun, second)
-    with pytest.raises(CorruptFile, match="offset of a source is damaged"):
+    with pytest.raises(CorruptFile, match="the offset of a source lacks 'number'"):
         query.reader.latestOffset({"source": "counter"}, None)
 
 

@@ -21,6 +21,7 @@ from stateshift import (
     Savepoint,
     StateTtlConfig,
     StorageFailed,
+    TargetExists,
     TtlValue,
     ValueNotConvertible,
     ValueStateDescriptor,
@@ -474,10 +475,11 @@ def test_a_backend_is_not_created_without_a_subtask(backend):
 def test_a_place_that_cannot_be_written_is_not_a_missing_savepoint(tmp_path):
     (tmp_path / "file").write_text("x")
     harness = ProcessHarness(Doubles())
-    for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageFailed, match="it is a file, or inside one, not a folder") as caught:
-            harness.snapshot(place)
-        assert str(place) == caught.value.where["savepoint"]
+    with pytest.raises(TargetExists, match="file is a file"):
+        harness.snapshot(tmp_path / "file")
+    with pytest.raises(StorageFailed, match="it is a file, or inside one, not a folder") as caught:
+        harness.snapshot(tmp_path / "file" / "below")
+    assert str(tmp_path / "file" / "below") == caught.value.where["savepoint"]
     assert "x" == (tmp_path / "file").read_text()
 
 
