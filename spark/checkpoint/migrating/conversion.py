@@ -185,6 +185,7 @@ class _Builder:
         taken = {self.changes.renames[one] for name in new.names if (one := f"{path}.{name}") in self.changes.renames}
         ambiguous = _ambiguous(old, new)
         unclear = self.reading.unclear(old, new, path)
+        asked = set()
         for name, field in zip(new.names, new.fields, strict=True):
             below = f"{path}.{name}"
             self.found.paths.add(below)
@@ -199,6 +200,7 @@ class _Builder:
             if said is None and not is_new and below not in self.changes.converters and name in unclear:
                 at = new.names.index(name)
                 places = f", and of {old.names[at]!r} by place" if at < len(old.names) else ""
+                asked.add(name)
                 self.found.problems.append(
                     f"{below}: it is the new place of {name!r} by name{places}: say which field it was"
                 )
@@ -220,7 +222,7 @@ class _Builder:
             if said is not None and said != below:
                 self.found.notes.append(f"{said} is called {below} now")
             parts.append(self.convert(old.fields[index].type, field.type, was, below))
-        gone = [name for name, index in stored.items() if index not in sources]
+        gone = [name for name, index in stored.items() if index not in sources and name not in asked]
         self.found.dropped += (f"{old_path}.{name}" for name in gone)
         if sources == list(range(len(old.fields))) and not any(parts):
             return None

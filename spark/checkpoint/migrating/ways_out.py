@@ -40,12 +40,17 @@ class WayOut(str):  # noqa: SLOT000 - it has an attribute
         """
 
         def of_this(said: str) -> str:
-            said = said.replace("SPK-13", rule).replace("0:", f"{operator}:")
-            for example in ("value.count", "value.new", "value.x") if path else ():
-                said = said.replace(example, path)
-            return said
+            return said.replace("SPK-13", rule).replace("0:", f"{operator}:")
 
-        python, command = ({name: of_this(both[at]) for name, both in OPTIONS.items()} for at in (0, 1))
+        def of_field(name: str, said: str) -> str:
+            part = path.partition(".")[0]
+            if not path or (name == "merge" and part != "value"):  # values are merged, and never keys
+                return of_this(said)
+            for example in ("value.count", "value.new", "value.x"):
+                said = said.replace(example, path)
+            return of_this(said.replace("value.old", f"{part}.old"))
+
+        python, command = ({name: of_field(name, both[at]) for name, both in OPTIONS.items()} for at in (0, 1))
         way = cls(text.format(**python))
         way.command = text.format(**command)
         return way

@@ -139,7 +139,10 @@ def test_a_limit_is_copied_beside_what_changes(streams):
     first = streams.run(old, "old")
     streams.run(new, "whole")
 
-    report = migrate_checkpoint(streams.folder / "old", streams.folder / "new", like=streams.folder / "whole")
+    changes = {1: FieldChanges(renames={"key.k": "key.k", "key.l": "key.l"})}
+    report = migrate_checkpoint(
+        streams.folder / "old", streams.folder / "new", like=streams.folder / "whole", changes=changes
+    )
 
     assert [(one.kind, one.is_converted) for one in report.stores] == [("limit", False), ("dropDuplicates", True)]
     assert stored(streams.folder / "new") == stored(streams.folder / "whole")

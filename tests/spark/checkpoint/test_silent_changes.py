@@ -191,7 +191,7 @@ CHANGES = {
     ),
     "two operators change places": Change(
         twice("a", "b"), twice("b", "a"), [("x", "p", 15)],
-        ("refuse", ["SPK-14", "SPK-17", "SPK-14", "SPK-17"]), ("refuse", None),
+        ("migrate", ["SPK-14", "SPK-17", "SPK-14", "SPK-17"]), ("refuse", None),
     ),
     "two fields of the users' state change places": Change(
         state_of(["first", "last"]), state_of(["last", "first"]), [("q", "x", "x"), ("x", "q", "p")],
