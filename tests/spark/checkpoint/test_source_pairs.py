@@ -22,6 +22,11 @@ from stateshift.spark import check_query, start
 ALL = Policy(forbid=Flag)
 
 
+def some(seeds, most):
+    """The seeds below a number are for `make slow`, all of them for `make faults`."""
+    return [pytest.param(seed, marks=pytest.mark.slow if seed < most else pytest.mark.faults) for seed in seeds]
+
+
 @attrs.frozen
 class Outcome:
     """What Spark and the verdict say of a pair."""
@@ -88,7 +93,7 @@ def outcomes_of(seed, spark, folder, changes):
     return [outcome(pair, spark, folder, number) for number, pair in enumerate(pairs)]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
+@pytest.mark.parametrize("seed", [0, *some(range(1, 10), 6)])
 def test_no_changed_source_starts_with_other_results_without_a_flag(spark, tmp_path, seed):
     outcomes = outcomes_of(seed, spark, tmp_path, 10)
 
@@ -97,8 +102,7 @@ def test_no_changed_source_starts_with_other_results_without_a_flag(spark, tmp_p
     assert len(outcomes) == 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40), 8))
 def test_an_unchanged_query_starts_again_whatever_is_forbidden(spark, tmp_path, seed):
     query, rows = query_pairs.draw(seed)[0].was, query_pairs.draw_rows(query_pairs.Random(seed))
     query_pairs.write_rows(tmp_path, rows, [0])
