@@ -28,7 +28,7 @@ from .holds import HOLDS, dead_holds, oldest_held
 from .manifest import BASES, EPOCHS, FILES, MANIFESTS, RUNS, SHARED, ManifestName
 from .reading import committed_batch
 from .source_offsets import planned_offsets
-from .written import Written
+from .written import AttemptsUndecided, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -144,7 +144,8 @@ class Needs:
         self._directory = directory
         self._dead = set(dead_holds(directory.folder))
         last = committed_batch(directory)
-        committed_manifests(directory, last)  # where something is missing, what it names must not be taken for garbage
+        with suppress(AttemptsUndecided):  # all attempts are kept then
+            committed_manifests(directory, last)  # where something is missing, what it names is not taken for garbage
         self._written = Written.in_directory(directory)
         runs = self._written.runs
         retained = runs[-1].retained if runs else 0
