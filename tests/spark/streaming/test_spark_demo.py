@@ -15,5 +15,5 @@ def test_spark_gets_one_change_wrong_and_refuses_the_other_and_the_copy_goes_on(
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    steps = ["Spark alone", "$ stateshift check ", "SPK-10", "$ stateshift migrate ", "says the same", "Proven"]
+    steps = ["Spark alone", "$ stateshift check ", "SPK-2", "$ stateshift migrate ", "says the same", "Proven"]
     assert sorted(steps, key=ran.stdout.index) == steps
