@@ -86,6 +86,17 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+@pytest.fixture(autouse=True)
+def _forgotten_modules(tmp_path_factory):
+    """Modules that a test loads from files of its own are forgotten after it: others write files of the same names."""
+    known = set(sys.modules)
+    yield
+    base = f"{tmp_path_factory.getbasetemp()}{os.sep}"
+    for name in set(sys.modules) - known:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(base):
+            del sys.modules[name]
+
+
 @pytest.fixture(scope="session")
 def root():
     """The checkout."""

@@ -59,16 +59,12 @@ def run(capsys, tmp_path):
 
 @pytest.fixture
 def job_folder(tmp_path, monkeypatch):
-    """An empty current folder; modules loaded from there are forgotten afterwards."""
+    """An empty current folder, whose modules can be loaded."""
     folder = tmp_path / "jobs"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    known = set(sys.modules)
-    yield folder
-    for name in set(sys.modules) - known:
-        if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
+    return folder
 
 
 @pytest.fixture

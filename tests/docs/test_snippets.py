@@ -244,21 +244,18 @@ def commands():
 
 @pytest.fixture
 def reader(tmp_path, commands):
-    """A reader in a folder like a clone; what the session imports from there is forgotten afterwards."""
+    """A reader in a folder like a clone."""
     clone = tmp_path / "stateshift"
     clone.mkdir()
     for name in ("tests", "examples"):
         (clone / name).symlink_to(ROOT / name)
-    known, paths = set(sys.modules), list(sys.path)
+    paths = list(sys.path)
     person = Reader(clone, commands)
     sys.modules[person.module.__name__] = person.module
     sys.path.insert(0, "")
     with registry.restored():  # a page may register snapshots, whose modules go with it
         yield person
     sys.path[:] = paths
-    for name in set(sys.modules) - known:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "") or ""):
-            del sys.modules[name]
     del sys.modules[person.module.__name__]
 
 
