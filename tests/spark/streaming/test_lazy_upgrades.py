@@ -227,6 +227,30 @@ def test_other_slots_in_the_middle_of_it(midway):
     assert ["Third(sum=2, visits=7)", "Third(sum=4, visits=7)"] == midway.batch(USERS[0], USERS[2])
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize("how", ["lazy", "migrate"])
+def test_of_5_000_users_each_has_its_value_through_two_upgrades_and_other_numbers_of_slots(life, how):
+    users = [f"user {number}" for number in range(5000)]
+    total = dict.fromkeys(users, 0)
+
+    def batch(shown, *some):
+        for user in some:
+            total[user] += 1
+        assert sorted(shown.format(total[user]) for user in some) == life.batch(*some)
+
+    life.start(1)
+    batch("First(total={})", *users)
+    life.start(2, "lazy")
+    batch("Second(amount={}, visits=7)", *users[::10])
+    life.start(2, slots=3)
+    batch("Second(amount={}, visits=7)", *users[5::20])
+    life.start(3, how, slots=2)
+    batch("Third(sum={}, visits=7)", *users[::15])
+    life.start(3)
+    batch("Third(sum={}, visits=7)", *users)
+
+
 def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepted(midway):
     for how in ("migrate", "lazy"):
         with pytest.raises(RestoreRefused, match=r"drops:\$\.visits"):
