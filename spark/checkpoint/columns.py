@@ -114,7 +114,7 @@ def without_places(text: str) -> str:
     return _PLACE.sub("", _PLACE.sub("", text))
 
 
-def _of_buffer(text: str) -> str:
+def of_buffer(text: str) -> str:
     """Return the text of a buffer, which is the same for each aggregate that keeps the same."""
     name, bracket, rest = text.removeprefix("distinct ").partition("(")
     family = _ONE_BUFFER.fullmatch(name)
@@ -144,7 +144,7 @@ def _columns(store: str, part: str, of: QueryOperator) -> Iterator[_Column]:
         shown = texts.get(path, "")
         is_buffer = part == "value" and of.kind in {AGGREGATION, SESSION} and name not in schema.key.names
         text = without_places(shown)
-        yield _Column(name, path, field.type, _of_buffer(text) if is_buffer else text, shown)
+        yield _Column(name, path, field.type, of_buffer(text) if is_buffer else text, shown)
 
 
 def _origins(old: tuple[_Column, ...], new: tuple[_Column, ...]) -> Iterator[Origin]:

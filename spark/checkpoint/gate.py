@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from .plan_text import Detail
+    from .query import QueryOperator
+
 FORMAT, VERSION = "stateshift query", 1
 FOLDER, SUFFIX = "queries", ".json"
 _NAME = re.compile(r"\w[\w.-]*")
@@ -250,6 +253,7 @@ def same(one: QueryDescription, other: QueryDescription) -> bool:
 
     Of one that an earlier release made, what it has is compared.
     """
+    one, other = _without_gaps(one, other), _without_gaps(other, one)
     if one.inputs is None or other.inputs is None:
         one, other = (
             attrs.evolve(
@@ -262,6 +266,29 @@ def same(one: QueryDescription, other: QueryDescription) -> bool:
         )
     ours, theirs = to_data(one), to_data(other)
     return all(ours.get(part) == theirs.get(part) for part in ("operators", "sources", "inputs"))
+
+
+def _without_gaps(one: QueryDescription, other: QueryDescription) -> QueryDescription:
+    """Return a description without what an earlier release did not describe, if it made the other one."""
+    theirs = {operator.number: operator for operator in other.operators}
+    return attrs.evolve(
+        one, operators=tuple(_as_described(of, theirs.get(of.number)) for of in one.operators)
+    )  # fmt: skip
+
+
+def _as_described(one: QueryOperator, other: QueryOperator | None) -> QueryOperator:
+    if other is None:
+        return one
+    details: dict[str, tuple[Detail, ...]] = {}
+    for name, told in one.details.items():
+        has_types = any(of.kind == "type" for of in other.details.get(name, ()))
+        kept = tuple(of for of in told if has_types or of.kind != "type")
+        details |= {name: kept} if kept else {}
+    columns = {
+        store: {path: text for path, text in texts.items() if "#" not in path or path in other.columns.get(store, {})}
+        for store, texts in one.columns.items()
+    }
+    return attrs.evolve(one, details=details, columns=columns)
 
 
 @contextmanager

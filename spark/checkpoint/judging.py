@@ -16,7 +16,7 @@ from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
 from ...serializers.escaping import shell_word
-from .columns import UNSCALED, Origin, Reading, first_value, origins, said_as, without_places
+from .columns import UNSCALED, Origin, Reading, first_value, of_buffer, origins, said_as, without_places
 from .inputs import inputs_changed, tables_not_compared
 from .plan_operators import FILTER_ON_KEYS, JOIN
 from .processors import TIME_TO_LIVE
@@ -26,6 +26,7 @@ from .spark_types import SparkField, SparkType
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from .plan_text import Detail
     from .query import QueryDescription, QueryOperator
     from .schema_files import StoreSchema
 
@@ -43,6 +44,10 @@ _GONE = "\0"
 _DRAWN_SEED = 1 << 32
 """Spark draws the seed of a sample that has none among 64 bits; below this a person chose it."""
 _NEW = "start the new query with a new checkpoint"
+_UNSCALED = {"Sum", "Average"}
+_OF_VALUES = {"CollectList", "CollectSet", "ListAgg", "Mode", "Percentile", "PercentileCont", "PercentileDisc"}
+"""Aggregates that keep the values themselves, as bytes of their type; others keep a summary of them."""
+_EARLIER = "of an earlier release; the next start records it"
 _KNOWN = {
     "aggregation", "session window", "dropDuplicates", "dropDuplicatesWithinWatermark", "limit", "stream-stream join",
     "applyInPandasWithState", "flatMapGroupsWithState", "transformWithState", "transformWithStateInPandas",
@@ -70,6 +75,7 @@ _CONDITIONS = {
     "SPK-17": "what the checkpoint does not show is unchanged",
     "SPK-18": "only names of fields changed",
     "SPK-21": "functions that changed compute the same",
+    "SPK-22": "summaries of the old type count for the new one",
 }
 """What has to hold where a finding of a rule has a flag."""
 _HIDDEN_OF_FUNCTIONS = "what the keys are computed from, the code of the function, times to live and time-outs"
@@ -228,16 +234,32 @@ def nobody_compared(new: QueryDescription, known: QueryDescription | None) -> It
         yield from (f"the code of {one.name}" for one in functions)
     elif known.inputs is None:
         yield (
-            "what decides the rows of sources and tables, and the code of functions"
-            f" ({known.origin} is of an earlier release; the next start records it),"
+            f"what decides the rows of sources and tables, and the code of functions ({known.origin} is {_EARLIER}),"
         )
     else:
+        yield from (f"{what} ({known.origin} is {_EARLIER})" for what in _not_recorded(new, known))
         yield from tables_not_compared(new.inputs or ())
         yield from (
             f"{'what' if one.value else 'the code of'} {one.name} {'uses ' if one.value else ''}({one.unread})"
             for one in functions
             if one.unread
         )
+
+
+def _not_recorded(new: QueryDescription, known: QueryDescription) -> Iterator[str]:
+    """Yield what an earlier release did not record of a query, and this one compares."""
+    recorded = {text for one in known.operators for text in _hidden_types(one)}
+    kept = {text for one in known.operators for of in one.columns.values() for text in of.values()}
+    for operator in new.operators:
+        for of in (one for one in _details(operator) if one.kind == "type"):
+            text = of.name.partition(" ")[2]
+            if text in kept and _of_type(of)[0] not in recorded:
+                yield f"the type of what {text} keeps"
+    for operator in known.operators:
+        for store, schema in operator.stores.items():
+            paths = (f"key.{name}" for name in schema.key.names if "#" in name)
+            texts = operator.columns.get(store, {})
+            yield from (f"what {path} is computed from" for path in paths if texts and path not in texts)
 
 
 def _next_command(verdicts: Iterable[OperatorVerdict], command: str) -> str:
@@ -762,13 +784,14 @@ def _of_times(was: QueryOperator, name: str, after: str) -> tuple[str, ...]:
 
 
 def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
-    """Yield what is another in the code of functions and the seeds of samples, which no text has."""
+    """Yield what is another in types, the code of functions and the seeds of samples, which no text has."""
+    yield from _types_changed(was, becomes)
     told = set()
     for what in was.details.keys() & becomes.details.keys():
         sides = was.details[what], becomes.details[what]
         if len(sides[0]) == len(sides[1]):  # else the texts differ
             told |= set(zip(*sides, strict=True))
-    used = [{one for details in side.details.values() for one in details} for side in (was, becomes)]
+    used = [set(_details(side)) for side in (was, becomes)]
     for before in used[0] - used[1] - {one for one, _ in told}:  # what a column of another name uses
         told |= {(before, after) for after in used[1] - used[0]}
     told = {
@@ -788,11 +811,54 @@ def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Fin
                 f"$<{_CODE}{before.name}>", _OF_CODE, _FINE, before.value[:16], after.value[:16], reason,
                 flags=(Flag.UNVERIFIED,),
             )  # fmt: skip
-        elif min(abs(int(before.value)), abs(int(after.value))) < _DRAWN_SEED:
+        elif before.kind == "seed" and min(abs(int(before.value)), abs(int(after.value))) < _DRAWN_SEED:
             yield Finding(
                 "$<seed of the sample>", "SPK-13", _REFUSED, before.value, after.value,
                 "other rows reach the operator; its state is of those that reached it before",
                 ("keep the seed of the old query", _NEW, "accept that the state goes on: --accept SPK-13"),
+            )  # fmt: skip
+
+
+def _details(of: QueryOperator) -> Iterator[Detail]:
+    return (one for details in of.details.values() for one in details)
+
+
+def _of_type(detail: Detail) -> tuple[str, tuple[str, str]]:
+    """Return an aggregate, the kind of its function, and the types in its buffers."""
+    kind, _, text = detail.name.partition(" ")
+    return of_buffer(without_places(text)), (kind, detail.value)
+
+
+def _hidden_types(of: QueryOperator) -> dict[str, tuple[str, str]]:
+    """Return the types that decide what is in the buffers of an operator, and that buffers do not show, by these."""
+    return dict(_of_type(one) for one in _details(of) if one.kind == "type")
+
+
+def _scale(decimal: str) -> str:
+    return decimal.partition(",")[2]
+
+
+def _types_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
+    """Yield aggregates whose buffers have equal types, and mean something else: what is in them has another type."""
+    before, after = _hidden_types(was), _hidden_types(becomes)
+    for text in sorted(before.keys() & after.keys()):
+        (kind, old), (_, new) = before[text], after[text]
+        is_unscaled = kind in _UNSCALED
+        if old == new or (is_unscaled and _scale(old) == _scale(new)):
+            continue
+        if is_unscaled or kind in _OF_VALUES:
+            told = (
+                "Spark sums decimals of up to 8 digits as whole numbers, and goes on as if those had the new scale"
+                if is_unscaled
+                else "Spark keeps the values as bytes, and goes on as if those were of the new type"
+            )
+            ways = ("keep the type of the old query", _NEW)
+            yield Finding(f"$<{text}>", "SPK-22", _REFUSED, old, new, told, ways)
+        else:
+            yield Finding(
+                f"$<{text}>", "SPK-22", _FINE, old, new,
+                "Spark keeps a summary as bytes; it is not known whether one of the old type counts for the new one",
+                flags=(Flag.UNVERIFIED,),
             )  # fmt: skip
 
 

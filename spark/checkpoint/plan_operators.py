@@ -45,6 +45,29 @@ class Column:
 
 
 @attrs.frozen
+class Buffers:
+    """The buffers of an aggregate.
+
+    Attributes:
+        count: How many there are.
+        kind: The class of its function, such as `CollectList`.
+        types: The types that decide what the bytes of the buffers mean, and that the types of the buffers do not show:
+            of the elements of a list, of a decimal that is summed as a whole number; "": none.
+    """
+
+    count: int
+    kind: str
+    types: str = ""
+
+    def marked(self, text: str) -> str:
+        """Return the text of a buffer with its types as a detail."""
+        return Detail("type", f"{self.kind} {unmarked(text)}", self.types).marked(text) if self.types else text
+
+
+_ONE = Buffers(1, "")
+
+
+@attrs.frozen
 class PlannedOperator:
     """A stateful operator of a plan. Its texts have marks of details; see `plan_text.Detail`.
 
@@ -154,7 +177,7 @@ def read_plan(
     plan: Node,
     analyzed: Node,
     *,
-    buffers: Mapping[int, int],
+    aggregates: Mapping[int, Buffers],
     delays: Mapping[str, str],
     functions: Mapping[int, FunctionCode],
     is_complete: bool = False,
@@ -165,14 +188,14 @@ def read_plan(
     Args:
         plan: The plan.
         analyzed: The plan as it was before Spark optimized it.
-        buffers: The number of buffers of each aggregate, by the id of its result.
+        aggregates: The buffers of each aggregate, by the id of its result.
         delays: The delay of each watermark, by the id of its node.
         functions: The code of Python functions, by the id of their results.
         is_complete: Whether every batch yields the whole state.
         asks_the_time: Whether the present time is part of the query, which the plan has as a constant: then a condition
             on keys may let other keys through in each batch, and is one as any other.
     """
-    reader = _Reader(buffers, delays, functions, is_complete, asks_the_time)
+    reader = _Reader(aggregates, delays, functions, is_complete, asks_the_time)
     reader.rows(plan)
     operators = tuple(reader.found[place] for place in sorted(reader.found))
     return PlannedQuery(operators, sources_of(analyzed))
@@ -180,7 +203,7 @@ def read_plan(
 
 @attrs.define
 class _Reader:
-    buffers: Mapping[int, int]
+    aggregates: Mapping[int, Buffers]
     delays: Mapping[str, str]
     functions: Mapping[int, FunctionCode]
     is_complete: bool
@@ -341,8 +364,9 @@ class _Reader:
                 text = texts.of(aggregate)
                 if text not in seen:
                     seen.add(text)
-                    count = self.buffers.get(int(aggregate.arguments["resultId"]["id"]), 1)
-                    yield from _of_average(aggregate, texts) if count == 2 else [text] * count
+                    of = self.aggregates.get(int(aggregate.arguments["resultId"]["id"]), _ONE)
+                    made = _of_average(aggregate, texts) if of.count == 2 else [text] * of.count
+                    yield from map(of.marked, made)
 
     def _joined(self, node: Node, left: _Rows, right: _Rows, place: int) -> _Rows:
         unseen = set[str]()

@@ -120,9 +120,9 @@ class Detail:
     """What decides what an expression yields, and is not part of its text.
 
     Attributes:
-        kind: `column`, `function` or `seed`.
-        name: The column, or the name of the function.
-        value: The place of the column's leaf in the plan, the fingerprint of the function, or the seed.
+        kind: `column`, `function`, `seed` or `type`.
+        name: The column, the name of the function, or the class of an aggregate and its text.
+        value: The place of the column's leaf in the plan, the fingerprint of the function, the seed, or the types.
         unread: Why a function is not read whole, or "".
     """
 

@@ -22,7 +22,7 @@ import attrs
 from ...serializers.errors import DeclarationError, StateShiftError, UnsupportedFormat, shown
 from .functions import functions_of
 from .inputs import read_inputs
-from .plan_operators import TRANSFORM, read_plan, text_of_table
+from .plan_operators import TRANSFORM, Buffers, read_plan, text_of_table
 from .plan_text import parse_plan
 from .processors import UNSEEN, times_to_live
 from .reader import SparkCheckpoint
@@ -176,7 +176,7 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
         plan = read_plan(
             parse_plan(as_json),
             parse_plan(analyzed),
-            buffers=dict(_buffers(optimized)),
+            aggregates=dict(_aggregates(optimized)),
             delays=dict(_WATERMARK.findall(shown_plan)),
             functions=functions_of(optimized) if _PYTHON in as_json else {},
             is_complete=query.output_mode == "complete",
@@ -294,21 +294,34 @@ def _worker_failed(told: str) -> StateShiftError:
     )
 
 
-def _buffers(plan: Any) -> Iterator[tuple[int, int]]:
-    """Yield the number of buffers of each aggregate, by the id of its result."""
+def _aggregates(plan: Any) -> Iterator[tuple[int, Buffers]]:
+    """Yield the buffers of each aggregate, by the id of its result."""
     if plan.getClass().getSimpleName() == "Aggregate":
         listed = plan.aggregateExpressions()
         for index in range(listed.size()):
             yield from _of_expression(listed.apply(index))
     children = plan.children()
     for index in range(children.size()):
-        yield from _buffers(children.apply(index))
+        yield from _aggregates(children.apply(index))
 
 
-def _of_expression(expression: Any) -> Iterator[tuple[int, int]]:
+def _of_expression(expression: Any) -> Iterator[tuple[int, Buffers]]:
     if expression.getClass().getSimpleName() == "AggregateExpression":
-        yield expression.resultId().id(), expression.aggregateFunction().aggBufferAttributes().size()
+        yield expression.resultId().id(), _buffers(expression.aggregateFunction())
         return
     children = expression.children()
     for index in range(children.size()):
         yield from _of_expression(children.apply(index))
+
+
+def _buffers(function: Any) -> Buffers:
+    """Return the buffers of an aggregate, with the types that those in the state do not show."""
+    kind, made, of = (
+        str(function.getClass().getSimpleName()), function.aggBufferAttributes(), function.children()
+    )  # fmt: skip
+    inputs = [of.apply(at) for at in range(of.size())]
+    if inputs and inputs[0].getClass().getSimpleName() == "UnscaledValue":
+        return Buffers(made.size(), kind, str(inputs[0].child().dataType().catalogString()))
+    is_bytes = made.size() == 1 and made.apply(0).dataType().catalogString() == "binary"
+    types = ", ".join(str(one.dataType().catalogString()) for one in inputs) if is_bytes else ""
+    return Buffers(made.size(), kind, types)

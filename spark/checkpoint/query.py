@@ -9,6 +9,7 @@ A checkpoint has the types alone: what stands in the columns is known of a query
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,12 @@ import attrs
 from ...serializers.errors import UnsupportedFormat
 from .inputs import Input, input_data, input_of
 from .options import without_credentials
-from .plan_operators import JOIN, LIMIT, PlannedOperator
+from .plan_operators import JOIN, LIMIT, Column, PlannedOperator
 from .plan_text import Detail, details_in, unmarked
 from .planning import UnstartedQuery, planned
 from .reader import SparkCheckpoint
 from .schema_files import StoreSchema
-from .spark_types import parse_struct, schema_text
+from .spark_types import numbered, parse_struct, schema_text
 
 if TYPE_CHECKING:
     import os
@@ -204,16 +205,25 @@ def _details(
 def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str, str]:
     """Return what stands in the columns of a store, as far as the plan says it."""
     values = schema.value.names
-    known = {key.name: key.text for key in reversed(plan.keys)}
+    known = _texts_by_name(plan.keys)
     found = {f"key.{name}": known[name] for name in schema.key.names if name in known}
     found |= {f"value.{name}": known[name] for name in values if name in known}
     if plan.values:  # format 1 and sessions have the keys in front of them
         of_values = values[len(values) - len(plan.values) :]
         found |= {f"value.{name}": text for name, text in zip(of_values, plan.values, strict=True)}
     if plan.kind == JOIN:
-        side = plan.sides[1 if store.startswith("right") else 0]
-        of_side = {column.name: column.text for column in reversed(side)}
+        of_side = _texts_by_name(plan.sides[1 if store.startswith("right") else 0])
         found |= {f"value.{name}": of_side[name] for name in values if name in of_side}
+    return found
+
+
+def _texts_by_name(columns: tuple[Column, ...]) -> dict[str, str]:
+    """Return what columns are computed from, by names that are as those of a type's fields: each once."""
+    seen = Counter[str]()
+    found = {}
+    for column in columns:
+        seen[column.name] += 1
+        found[numbered(column.name, seen[column.name])] = column.text
     return found
 
 
@@ -281,7 +291,7 @@ def _detail(said: list[Any]) -> Detail:
     detail = Detail(*map(str, said))
     if detail.kind == "seed":
         int(detail.value)
-    elif detail.kind != "function":
+    elif detail.kind not in {"function", "type"}:
         raise ValueError(f"{detail.kind!r} is no kind of a detail")
     return detail
 

@@ -69,7 +69,7 @@ class SparkType:
         names = []
         for field in self.fields:
             seen[field.name] = number = seen.get(field.name, 0) + 1
-            names.append(field.name if number == 1 else f"{field.name}#{number}")
+            names.append(numbered(field.name, number))
         return tuple(names)
 
     def within(self) -> Iterator[SparkType]:
@@ -77,6 +77,11 @@ class SparkType:
         yield self
         for field in self.fields:
             yield from field.type.within()
+
+
+def numbered(name: str, number: int) -> str:
+    """Return the name of a field that is the first, the second… of this name in its struct."""
+    return name if number == 1 else f"{name}#{number}"
 
 
 def parse_struct(text: str, *, file: str = "") -> SparkType:

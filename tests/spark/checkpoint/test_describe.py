@@ -12,6 +12,7 @@ from spark_queries import F, Stream, settings
 from stateshift.serializers.errors import DeclarationError, UnsupportedFormat
 from stateshift.spark import describe
 from stateshift.spark.checkpoint.checking import check_query
+from stateshift.spark.checkpoint.judging import judge
 from stateshift.spark.checkpoint.query import describe_stored, from_data, to_data
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
@@ -200,6 +201,29 @@ def test_the_code_of_functions_has_a_fingerprint_beside_the_texts_spk_21(stream)
     assert one.unseen == ()
     assert one == same
     assert (one.columns, one.details == other.details) == (other.columns, False)
+
+
+def test_types_that_buffers_do_not_show_and_all_keys_are_described_spk_22(stateshift_spark, tmp_path):
+    def described(number, parts):
+        rows = stateshift_spark.readStream.schema(f"k string, n {number}, s struct<{parts}>").json(str(tmp_path))
+        grouped = rows.groupBy(F.upper("k"), F.lower("k")).agg(F.sum("n"), F.collect_list("s"), F.max("n"))
+        return describe(grouped, output_mode="update")
+
+    was, wider, other = (described(*of) for of in (
+        ("decimal(7,2)", "a: int, b: int"), ("decimal(8,2)", "a: int, b: int"), ("decimal(8,3)", "b: int, a: int"),
+    ))  # fmt: skip
+    (one,) = was.operators
+
+    assert {
+        "key._groupingexpression": "upper(k)", "key._groupingexpression#2": "lower(k)",
+        "value.sum": "sum(unscaledvalue(n))", "value.buf": "collectlist(s, ignoreNulls=true)", "value.max": "max(n)",
+    } == one.columns["default"]  # fmt: skip
+    assert {"value.sum": ["decimal(7,2)"], "value.buf": ["struct<a:int,b:int>"]} == {
+        name: [of.value for of in details] for name, details in one.details.items()
+    }
+    found = [{(of.rule, of.path) for of in judge(was, now, known=was).findings()} for now in (wider, other)]
+    refused = {("SPK-22", "$<sum(unscaledvalue(n))>"), ("SPK-22", "$<collectlist(s, ignoreNulls=true)>")}
+    assert [set(), refused] == [each & refused for each in found]
 
 
 def test_a_description_starts_nothing_and_writes_nothing(stream):

@@ -361,6 +361,71 @@ def test_a_sum_of_whole_numbers_may_be_one_of_decimals_without_their_point_spk_6
         assert judged(was, query(operator(value={"sum": kind}, columns={})), is_known=False)[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "expected"),
+    [
+        ("Sum", "decimal(7,2)", "decimal(8,3)", "refuse"),
+        ("Average", "decimal(8,2)", "decimal(8,3)", "refuse"),
+        ("Sum", "decimal(7,2)", "decimal(8,2)", "start"),
+        ("CollectList", "struct<a:int,b:int>", "struct<b:int,a:int>", "refuse"),
+        ("CollectSet", "int", "bigint", "refuse"),
+        ("Percentile", "int, double", "bigint, double", "refuse"),
+        ("ApproximatePercentile", "int", "bigint", "flagged"),
+        ("CollectList", "int", "int", "start"),
+    ],
+)
+def test_buffers_that_do_not_show_what_is_in_them_are_compared_by_its_type_spk_22(kind, old, new, expected):
+    was, now = (query(operator(details={"value.sum": (Detail("type", f"{kind} sum(n)", of),)})) for of in (old, new))
+    (decision, found), (unknown, _) = judged(was, now), judged(was, now, is_known=False)
+
+    assert {"refuse": "refuse"}.get(expected, "start") == decision
+    assert ([] if expected == "start" else [("SPK-22", "$<sum(n)>")]) == found
+    assert unknown == "start"
+    if expected == "flagged":
+        assert judged(was, now, policy=Policy(forbid=[Flag.UNVERIFIED]))[0] == "refuse"
+
+
+def of_one_name(name, kind):
+    """A struct of two fields that have the same name."""
+    field = {"name": name, "type": kind, "nullable": True}
+    return parse_struct(json.dumps({"type": "struct", "fields": [field, field]}))
+
+
+def test_types_in_buffers_are_compared_by_aggregate_and_not_by_place_spk_22():
+    def of(*scales):
+        texts = {f"value.{name}": f"sum(n{scale})" for name, scale in zip(("sum", "sum#2"), scales, strict=True)}
+        details = {path: (Detail("type", f"Sum {text}", f"decimal(7,{text[-2]})"),) for path, text in texts.items()}
+        stores = {"default": StoreSchema(struct(k="string"), of_one_name("sum", "long"))}
+        return query(attrs.evolve(operator(columns={"key.k": "k", **texts}, details=details), stores=stores))
+
+    assert "SPK-22" not in {rule for rule, _ in judged(of(2, 3), of(3, 2))[1]}
+
+
+def test_what_a_recording_of_an_earlier_release_lacks_of_types_and_keys_is_told_and_refuses_nothing():
+    stores = {"default": StoreSchema(of_one_name("_groupingexpression", "string"), struct(sum="long"))}
+    columns = {"key._groupingexpression": "upper(k)", "key._groupingexpression#2": "trim(k)", "value.sum": "sum(n)"}
+    recorded = {path: text for path, text in columns.items() if "#" not in path}
+    one = attrs.evolve(
+        operator(columns=columns, details={"value.sum": (Detail("type", "Sum sum(n)", "decimal(7,2)"),)}),
+        stores=stores,
+    )
+    now, was = query(one), query(attrs.evolve(one, details={}, columns={"default": recorded}))
+
+    report = judge(stored(now), now, known=was, policy=Policy(forbid=Flag))
+
+    assert (0, []) == (report.exit_status(), list(report.findings()))
+    assert [line.partition(" (")[0] for line in report.not_compared] == [
+        "the type of what sum(n) keeps", "what key._groupingexpression#2 is computed from",
+    ]  # fmt: skip
+    assert same(now, was)
+    assert same(was, now)
+    assert from_data(json.loads(json.dumps(to_data(now))), "the query") == now
+    other = {**columns, "key._groupingexpression#2": "lower(k)"}
+    changed = query(attrs.evolve(one, columns={"default": other}))
+    assert [("SPK-10", "$.key._groupingexpression#2")] == judged(now, changed)[1]
+    assert not same(now, changed)
+
+
 def test_a_change_that_spark_refuses_cannot_be_accepted():
     with pytest.raises(DeclarationError, match="findings of SPK-4 cannot be accepted"):
         judged(query(SUM), query(SUM), accept=("SPK-4",))
