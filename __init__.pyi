@@ -45,6 +45,7 @@ from .serializers.errors import UnknownSnapshot as UnknownSnapshot
 from .serializers.errors import UnsupportedFormat as UnsupportedFormat
 from .serializers.errors import UntrustedCode as UntrustedCode
 from .serializers.errors import UntrustedPlace as UntrustedPlace
+from .serializers.errors import UserCodeFailed as UserCodeFailed
 from .serializers.errors import ValueNotConvertible as ValueNotConvertible
 from .serializers.errors import ValuesCollide as ValuesCollide
 from .serializers.errors import redact_values as redact_values

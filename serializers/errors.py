@@ -300,6 +300,13 @@ class JobNotFound(StateShiftError, ImportError):
     """The module or attribute that should hold the job cannot be loaded."""
 
 
+class UserCodeFailed(JobNotFound):
+    """The module of a job, query or function raised an error when it was imported, or the function that makes it did.
+
+    The message has the error, and the file and line of the user's own code.
+    """
+
+
 class UntrustedCode(StateShiftError, PermissionError):
     """Something in a savepoint would have to be unpickled, and the caller has not declared it trusted."""
 

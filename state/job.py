@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -25,7 +26,7 @@ from ..compat.description import (
     StateKind,
 )
 from ..compat.repartition import MAX_KEY_GROUPS
-from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, shown
+from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
@@ -302,7 +303,8 @@ def import_user_module(name: str) -> ModuleType:
             `jobs/accounts.py`, as if it were imported from its folder. That folder is not searched for other modules.
 
     Raises:
-        JobNotFound: The module does not exist, or its import fails; the message has the reason and the failing line.
+        JobNotFound: The module does not exist.
+        UserCodeFailed: Its import fails; the message has the reason and the failing line.
     """
     is_file = name.endswith(_FILE)
     try:
@@ -313,16 +315,32 @@ def import_user_module(name: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         is_itself = bool(missing) and not is_file and f"{name}.".startswith(f"{missing}.")
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = "" if is_itself else f" ({last.filename}, line {last.lineno})"
         advice = "fix the module"
         if is_itself:
             advice = "run in the folder that contains it, or add that folder to PYTHONPATH"
         elif missing and is_file:
             advice = f"add the folder of {missing} to PYTHONPATH, or fix the module"
-        raise JobNotFound(
-            f"the module {name!r} cannot be imported: {type(error).__name__}: {error}{where}", advice=advice
-        ) from error
+        told, kind = (f"{type(error).__name__}: {error}", JobNotFound) if is_itself else (told_of(error), UserCodeFailed)
+        raise kind(f"the module {name!r} cannot be imported: {told}", advice=advice) from error
+
+
+def told_of(error: BaseException) -> str:
+    """Return an error of a user's code, with the last line of that code which led to it, if it is known.
+
+    Lines of libraries and of Python itself are not where a user mends it, unless there is no other.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").partition(".")[0] != __name__.partition(".")[0]
+        and not frame.f_code.co_filename.startswith("<")
+    ]
+    libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    own = [frame for frame in frames if not frame[0].startswith(libraries)] or frames
+    where = f" ({own[-1][0]}, line {own[-1][1]})" if own else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _loaded(file: Path, spelled: str) -> ModuleType:
@@ -352,7 +370,8 @@ def load_job(place: str) -> Job:
     The module may also be given as a path that ends in `.py`, such as `jobs/accounts.py:job`.
 
     Raises:
-        JobNotFound: The module cannot be imported, or has no such job; the message has the reason.
+        JobNotFound: The module is not there, or has no such job; the message has the reason.
+        UserCodeFailed: The module cannot be imported, or the function fails; the message has the failing line.
     """
     module_name, _, attribute = place.rpartition(":")
     if not module_name or not attribute:
@@ -382,7 +401,7 @@ def _made(function: Callable[[], object], place: str) -> object:
     except StateShiftError:
         raise
     except Exception as error:
-        raise JobNotFound(
-            f"{place} was called to get the job, and failed: {type(error).__name__}: {error}",
+        raise UserCodeFailed(
+            f"{place} was called to get the job, and failed: {told_of(error)}",
             advice="name a Job, or a function without arguments that returns one",
         ) from error

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.policy import ACCEPT_ALL, Policy
-from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError
+from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed
 from ...serializers.escaping import shell_word
-from ...state.job import import_user_module, users_code
+from ...state.job import import_user_module, told_of, users_code
 from ..connect import is_connect
 from .judging import QueryReport, difference, judge
 from .planning import UnstartedQuery
@@ -135,7 +135,8 @@ def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:
     The function is called without arguments, or with the session if it has one parameter without a default.
 
     Raises:
-        JobNotFound: The module cannot be imported, has no such function, or the function fails.
+        JobNotFound: The module is not there, or has no such function.
+        UserCodeFailed: The module cannot be imported, or the function fails.
         DeclarationError: The function started the query.
     """
     module_name, _, name = place.rpartition(":")
@@ -161,8 +162,8 @@ def _loaded_query(module_name: str, name: str, place: str, spark: SparkSession) 
     except StateShiftError:
         raise
     except Exception as error:
-        raise JobNotFound(
-            f"{place} was called to build the query, and failed: {type(error).__name__}: {error}",
+        raise UserCodeFailed(
+            f"{place} was called to build the query, and failed: {told_of(error)}",
             advice="name a function, without parameters or with the session as the only one, that returns the"
             " streaming DataFrame or its writer",
         ) from error

@@ -9,14 +9,20 @@ import pytest
 
 COMMANDS = ("inspect", "export", "verify")
 ONLY_READ = {"inspect", "verify"}
+_CLASS = "import attrs\n@attrs.define\nclass Total:\n    cents: int = 0\n    name: str\n"
+_LOST, _FAILED = "JobNotFound", "UserCodeFailed"
 NO_JOB = {
-    "is not there": ("lost:job", "", "cannot be imported"),
-    "imports what is not there": ("broken:job", "import nothing_of_this_name\n", "nothing_of_this_name"),
-    "is no Python": ("broken:job", "def job(:\n", "SyntaxError"),
-    "fails": ("broken:job", "raise RuntimeError('no database here')\n", "no database here"),
-    "has no such attribute": ("broken:job", "from stateshift import Job\nother = Job([])\n", "jobs in it: other"),
-    "holds something else": ("broken:job", "job = 7\n", "is a int"),
-    "is not named as one": ("broken", "", "module:attribute"),
+    "is not there": ("lost:job", "", _LOST, "cannot be imported"),
+    "imports what is not there": ("broken:job", "import nothing_of_this_name\n", _FAILED, "{file}, line 1)"),
+    "is no Python": ("broken:job", "x = 1\ndef job(:\n", _FAILED, "SyntaxError: invalid syntax ({file}, line 2)"),
+    "is a file that is no Python": ("broken.py:job", "def job(:\n", _FAILED, "SyntaxError: invalid syntax ({file}, line 1)"),
+    "has a class that attrs refuses": ("broken:job", _CLASS, _FAILED, "({file}, line 2)"),
+    "fails": ("broken:job", "raise RuntimeError('no database here')\n", _FAILED, "no database here ({file}, line 1)"),
+    "fails in a library": ("broken:job", "import json\njson.loads('{')\n", _FAILED, "({file}, line 2)"),
+    "is a function that fails": ("broken:job", "def job():\n    return 1 / 0\n", _FAILED, "({file}, line 2)"),
+    "has no such attribute": ("broken:job", "from stateshift import Job\nother = Job([])\n", _LOST, "jobs in it: other"),
+    "holds something else": ("broken:job", "job = 7\n", _LOST, "is a int"),
+    "is not named as one": ("broken", "", _LOST, "module:attribute"),
 }
 HEADER = b"LongSerializer$LongSerializerSnapshot"
 
@@ -108,16 +114,18 @@ def test_an_unknown_state_kind(run, savepoint_copy, damage):
 @pytest.mark.parametrize("case", NO_JOB)
 @pytest.mark.parametrize("command", ["check", "migrate"])
 def test_a_job_that_cannot_be_loaded(run, savepoint_of, job_folder, command, case):
-    place, source, told = NO_JOB[case]
+    place, source, kind, told = NO_JOB[case]
+    file = job_folder / "broken.py"
     if source:
-        (job_folder / "broken.py").write_text(source, encoding="utf-8")
+        file.write_text(source, encoding="utf-8")
     target = [job_folder / "target"] if command == "migrate" else []
 
     ran = run(command, savepoint_of("rocksdb-account-v1"), *target, "--job", place)
 
     assert (ran.status, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("JobNotFound: ")
-    assert told in ran.stderr
+    assert ran.stderr.startswith(f"{kind}: ")
+    assert told.format(file=file) in ran.stderr
+    assert "<frozen" not in ran.stderr
     assert ran.stderr.endswith("\n  Nothing was written.\n")
     assert not (job_folder / "target").exists()
 

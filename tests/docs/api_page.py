@@ -122,7 +122,7 @@ PLACES = {
         """
         StateShiftError CorruptSavepoint CorruptFile SavepointNotFound UnsupportedFormat UnknownSnapshot
         SnapshotVersionError IncompatibleState NothingInCommon StateNotFound CompatibilityCheckError
-        OldReaderUnavailable DeclarationError JobNotFound LibraryNotFound PlanChanged TargetExists UntrustedCode
+        OldReaderUnavailable DeclarationError JobNotFound UserCodeFailed LibraryNotFound PlanChanged TargetExists UntrustedCode
         UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed SourceChanged StorageFailed NoSpaceLeft
         redact_values
         """,
