@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 _OF_CHECK = {"queries", "against", "accept", "allow_migration", "allow_drift", "forbid", "with_json", "redact"}
 _OF_SNAPSHOT = {"queries", "folder", "with_json", "redact"}
+_HEADLINES = {
+    Decision.START: "every query can go on from the state in production",
+    Decision.MIGRATE: "the state of {} in production must be rewritten first",
+    Decision.REFUSE: "{} cannot go on from the state in production",
+}
 _NEXT = "stateshift snapshot --queries, and commit the file"
 
 
@@ -108,8 +113,9 @@ def _status(found: QueryChecks, *, allow_migration: bool, allow_drift: bool) -> 
 
 def _blocks(found: QueryChecks) -> Iterator[Line | Table]:
     """Yield the reports as lines and tables."""
-    kept = sum(one.report.decision is Decision.START for one in found.checks)
-    told = f": {kept} of {many(len(found.checks), 'query', 'queries')} can go on from the state in production"
+    concerned = sum(one.report.decision is found.decision for one in found.checks)
+    queries = f"{concerned} of {many(len(found.checks), 'query', 'queries')}"
+    told = f": {_HEADLINES[found.decision].format(queries)}"
     yield [(str(found.decision), STYLES[found.decision]), (told, "bold")]
     for one in found.checks:
         yield []

@@ -55,6 +55,7 @@ def refuse(place: str | None, command: str) -> None:
             f"stateshift {command} does not take checkpoints of Spark queries yet",
             advice="inspect, export, diff, snapshot and migrate do: stateshift inspect spark:CHECKPOINT",
             savepoint=place,
+            checkpoint=place,
         )
 
 
@@ -139,7 +140,8 @@ def _selected(
     found = [(operator, stores) for operator, stores in found if stores]
     if not found:
         names = ", ".join(sorted({store.name for operator in operators for store in operator.stores})) or "none"
-        raise StateNotFound(f"no operator has a store {state_name!r}; there are: {names}", savepoint=checkpoint.place)
+        what, place = f"no operator has a store {state_name!r}; there are: {names}", checkpoint.place
+        raise StateNotFound(what, savepoint=place, checkpoint=place)
     return found
 
 
@@ -264,8 +266,8 @@ def export(
     if state_name is not None and len(left_out) == len(stores):
         operator, store = left_out[0]
         raise UnsupportedFormat(
-            store.unsupported, savepoint=checkpoint.place, operator=operator.title, state=store.name,
-            advice="export the other stores",
+            store.unsupported, savepoint=checkpoint.place, checkpoint=checkpoint.place, operator=operator.title,
+            state=store.name, advice="export the other stores",
         )  # fmt: skip
     readable = [one for one in stores if one not in left_out]
     if file is None:

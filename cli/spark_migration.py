@@ -311,6 +311,8 @@ def migrate_spark(
 
 
 def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
+    from ..spark.checkpoint.wording import as_written
+
     converted = [one for one in report.stores if one.is_converted and one.was is not None]
     if report.dry_run:
         yield [(f"plan: {many(len(converted), 'store')} of {len(report.stores)} converted, the others copied", "bold")]
@@ -325,7 +327,7 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
     rows = [[[(cell, "")] for cell in _cells(one, dry_run=report.dry_run)] for one in report.stores]
     yield Table(_COLUMNS, rows, indent=2)
     told = [f"  operator {one.operator}: {note}" for one in report.stores for note in one.notes]
-    for text in dict.fromkeys(told):  # what changes in a key changes in each store of a join
+    for text in dict.fromkeys(map(as_written, told)):  # what changes in a key changes in each store of a join
         yield [(text, "")]
     for warning in report.warnings:
         yield [(f"  {warning}", "yellow")]
@@ -337,7 +339,7 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
     if report.known_from:
         yield [(f"  what is computed was compared: known from {report.known_from}", "")]
     for line in report.not_compared:
-        yield [(f"  not compared: {line}", "dim")]
+        yield [(f"  not compared: {as_written(line)}", "dim")]
     for line in report.not_shown:
         yield [(f"  not shown by the files: {line}", "dim")]
     if report.dry_run:

@@ -174,12 +174,14 @@ def _blocks(report: QueryReport) -> Iterator[Line | Table]:
 
 def operator_blocks(report: QueryReport) -> Iterator[Line | Table]:
     """Yield what is found on each operator, and what is not compared."""
+    from ..spark.checkpoint.wording import as_written
+
     for operator in report.operators:
         yield []
         yield _title(operator)
         yield from _findings(operator)
     for line in report.not_compared:
-        yield [(f"note: {line}", "dim")]
+        yield [(f"note: {as_written(line)}", "dim")]
 
 
 def _title(operator: OperatorVerdict) -> Line:
@@ -191,7 +193,7 @@ def _findings(operator: OperatorVerdict) -> Iterator[Table]:
     from ..compat.explain import Differences
 
     rows: list[list[Line]] = []
-    for row in Differences.of(operator.findings).rows:
+    for row in Differences.of(operator.shown).rows:
         ways = [(f"ways out: {row.ways_out}", "dim")] if row.ways_out else []
         rows.append([[(row.word, row.style)], [(row.path, "")], [(row.types, "")], [(row.reason, ""), *ways]])
     if rows:

@@ -244,7 +244,10 @@ def _one_sided(report: CheckReport) -> str:
 def _under_policy(report: CheckReport) -> str:
     """Return a remark if the policy refuses, and not only the types do."""
     forbidden = dict.fromkeys(flag for _, _, finding in report.findings() for flag in finding.forbidden)
-    return f"; the policy forbids {', '.join(sorted(forbidden))}" if forbidden else ""
+    if not forbidden:
+        return ""
+    told = "not accepted by default:" if report.policy.accepted_by else "the policy forbids"
+    return f"; {told} {', '.join(sorted(forbidden))}"
 
 
 def _operator_line(operator: OperatorReport) -> Words:

@@ -40,10 +40,12 @@ class Policy:
     Attributes:
         forbid: The flags that turn a finding into a refusal; `Policy(forbid=Flag)` forbids all.
         allow_empty: The new states that may start empty, each by its name, or as `UID/STATE` (rule STATE-7).
+        accepted_by: How a caller who set no policy accepts what this one, a default, forbids; "": the caller set it.
     """
 
     forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
     allow_empty: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    accepted_by: str = attrs.field(default="", eq=False, repr=False)
 
     def __bool__(self) -> bool:
         return bool(self.forbid or self.allow_empty)
@@ -102,7 +104,7 @@ class Policy:
         if not forbidden:
             return finding
         others = [way for way in finding.ways_out if not way.startswith(_THE_CHANGE_ITSELF)]
-        accept = f"accept it: do not forbid {', '.join(forbidden)}"
+        accept = f"accept it: {self.accepted_by or 'do not forbid ' + ', '.join(forbidden)}"
         looks = [LOOK] if Flag.MAY_FAIL_PER_VALUE in forbidden else []
         return attrs.evolve(finding, forbidden=forbidden, ways_out=(*looks, *others, accept))
 

@@ -78,8 +78,9 @@ class StateShiftError(Exception):
         details: Lines below it.
         advice: What to do about it.
         written: Whether anything was written.
-        where: Any of side (of a comparison), savepoint, file, offset, operator, state, key, element, path, rule.
-            Callers further out add what they know with `located`.
+        where: Any of side (of a comparison), savepoint, file, offset, operator, state, key, element, path, rule; and
+            checkpoint, if the savepoint is a checkpoint of Spark, as messages then call it. Callers further out add
+            what they know with `located`.
     """
 
     advice = ""
@@ -102,7 +103,8 @@ class StateShiftError(Exception):
         self.where: dict[str, object] = {name: value for name, value in where.items() if value is not None}
 
     def __str__(self) -> str:
-        places = [f"{label} {self.where[name]}" for name, label in _PLACES.items() if name in self.where]
+        labels = _PLACES | ({"savepoint": "checkpoint"} if "checkpoint" in self.where else {})
+        places = [f"{label} {self.where[name]}" for name, label in labels.items() if name in self.where]
         lines = []
         if places:
             lines.append("  where: " + ", ".join(places))

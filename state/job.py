@@ -320,7 +320,9 @@ def import_user_module(name: str) -> ModuleType:
             advice = "run in the folder that contains it, or add that folder to PYTHONPATH"
         elif missing and is_file:
             advice = f"add the folder of {missing} to PYTHONPATH, or fix the module"
-        told, kind = (f"{type(error).__name__}: {error}", JobNotFound) if is_itself else (told_of(error), UserCodeFailed)
+        told, kind = (
+            (f"{type(error).__name__}: {error}", JobNotFound) if is_itself else (told_of(error), UserCodeFailed)
+        )
         raise kind(f"the module {name!r} cannot be imported: {told}", advice=advice) from error
 
 

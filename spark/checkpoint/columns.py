@@ -122,8 +122,8 @@ def of_buffer(text: str) -> str:
         return text
     if family[3] is None:
         return text.replace(name, "moments" if family[1] else "covariance", 1)
-    column, comma, others = _first_of(rest)
-    _, _, others = _first_of(others)
+    column, comma, others = first_of(rest)
+    _, _, others = first_of(others)
     return f"{text[: -len(rest)]}{column}, …{comma}{others}" if comma else text
 
 
@@ -247,12 +247,12 @@ def _arguments(text: str) -> list[str]:
     parts = []
     comma = ","
     while comma:
-        part, comma, text = _first_of(text)
+        part, comma, text = first_of(text)
         parts.append(part.strip())
     return [] if text else parts
 
 
-def _first_of(text: str) -> tuple[str, str, str]:
+def first_of(text: str) -> tuple[str, str, str]:
     """Return the first of arguments, the comma behind it, or "", and the rest, from a closing bracket on."""
     depth, quote, at = 0, "", 0
     while at < len(text):

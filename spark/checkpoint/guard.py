@@ -80,19 +80,21 @@ def _require_start(report: QueryReport, *, needs_recording: bool) -> None:
     Raises:
         IncompatibleState: The verdict is not `start`, or a recording is missing.
     """
+    place = report.checkpoint.removeprefix("Spark checkpoint ")
     if report.decision is not Decision.START:
-        place = shell_word(f"spark:{report.checkpoint.removeprefix('Spark checkpoint ')}")
         raise IncompatibleState(
             f"the query cannot go on from its checkpoint: {report.decision}; " + "; ".join(report.obstacles()),
-            advice=f"see the ways out: stateshift check {place} --query MODULE:FUNCTION",
-            savepoint=report.checkpoint,
+            advice=f"see the ways out: stateshift check {shell_word(f'spark:{place}')} --query MODULE:FUNCTION",
+            savepoint=place,
+            checkpoint=place,
             written="Nothing was started.",
         )
     if needs_recording and not (report.is_recorded or report.source):
         raise IncompatibleState(
             "the checkpoint has no recording of the query that wrote it",
             advice="name the old code (was=…), or start once without require_recording",
-            savepoint=report.checkpoint,
+            savepoint=place,
+            checkpoint=place,
             written="Nothing was started.",
         )
 

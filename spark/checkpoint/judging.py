@@ -22,6 +22,7 @@ from .plan_operators import FILTER_ON_KEYS, JOIN
 from .processors import TIME_TO_LIVE
 from .rules import COMMAND, MIGRATE, resolve, with_command
 from .spark_types import SparkField, SparkType
+from .wording import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -104,6 +105,11 @@ class OperatorVerdict:
         return operator.title if operator is not None else "the query"
 
     @property
+    def shown(self) -> tuple[Finding, ...]:
+        """The findings in the words of the query's author; `findings` have the stored names."""
+        return tuple(for_people(one, self.old, self.new) for one in self.findings)
+
+    @property
     def decision(self) -> Decision:
         """The worst decision of its findings."""
         return _worst(Decision.REFUSE if one.forbidden else one.verdict.decision for one in self.findings)
@@ -151,7 +157,7 @@ class QueryReport:
     def obstacles(self) -> Iterator[str]:
         """Yield what keeps the query from starting, a line each."""
         for operator in self.operators:
-            for finding in operator.findings:
+            for finding in operator.shown:
                 if finding.forbidden or finding.verdict.decision is not Decision.START:
                     yield f"operator {operator.title}: {finding_line(finding)}"
 
@@ -592,7 +598,7 @@ class _Pair:
                 finding, verdict=_REFUSED,
                 reason="a new field, or a stored one with another name: Spark reads what stood in its place, and the"
                 " types do not say whether that is right",
-                ways_out=(*self._renamed(path), _SAID_BY_CODE, *finding.ways_out),
+                ways_out=(*self._renamed(path), *self._by_code(path), *finding.ways_out),
             )  # fmt: skip
         return attrs.evolve(finding, verdict=_REFUSED) if is_unclear and is_key else finding
 
@@ -601,13 +607,11 @@ class _Pair:
         found = {}
         for one, other in zip(old.fields, new.fields, strict=True):
             for path, before, after, names in self.reading.all_unclear(one.type, other.type, other.name, known):
-                is_of_function = self.was.kind in _WITH_FUNCTION and f"$.{path}".startswith(_OWN)
-                by_code = () if self.was.is_planned or is_of_function else (_SAID_BY_CODE,)
                 reason = (
                     f"names and places of {', '.join(names)} say different things: Spark reads by place, a migration by"
                     " name, and the types do not say which is right"
                 )
-                ways = (*by_code, *self._both_ways(path, before, after, names), _NEW)
+                ways = (*self._by_code(path), *self._both_ways(path, before, after, names), _NEW)
                 if self.reading.is_buffer(path):
                     reason = "the order of the fields decides which struct is the largest, and it is another one"
                     ways = ("keep the order of the old query", _NEW)
@@ -656,6 +660,11 @@ class _Pair:
         was = before.names[after.names.index(name)]
         option = self._option("rename-field", self._path(f"{part}.{was}"), self._path(path))
         return (f"say that it is {was!r}: {MIGRATE} {option}",)
+
+    def _by_code(self, path: str) -> tuple[str, ...]:
+        """Return that the old code would say it; it does not where it was named, nor of what a function keeps."""
+        is_of_function = self.was.kind in _WITH_FUNCTION and f"$.{path}".startswith(_OWN)
+        return () if self.was.is_planned or is_of_function else (_SAID_BY_CODE,)
 
     def _both_ways(self, path: str, before: SparkType, after: SparkType, names: Iterable[str]) -> tuple[str, ...]:
         """Return how a migration is told which stored field each one is: by place, or by name."""
@@ -763,7 +772,8 @@ def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Findin
         told = (
             "other rows reach the operator; its state is of those that reached it before"
             if is_rows
-            else "the state was kept by another rule; Spark goes on with it as it is"
+            else "it decides what the state keeps and how long; Spark leaves what is stored as the old one had it, and"
+            " only new rows follow the new one"
         )
         yield Finding(
             f"$<{name}>", rule, _REFUSED, before, after, told,

@@ -375,7 +375,11 @@ def _without_conversion(node: Node) -> Node:
 
 
 def _duration(literal: Node) -> str:
-    micros = int(literal.arguments["value"])
+    return duration(int(literal.arguments["value"]))
+
+
+def duration(micros: int) -> str:
+    """Return a number of microseconds in words."""
     for word, unit in _UNITS:
         if micros and micros % unit == 0:
             count = micros // unit

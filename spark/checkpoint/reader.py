@@ -399,7 +399,7 @@ class SparkCheckpoint:
             folder: The folder.
             batch: A committed batch, after which the state is read; None: the last one.
         """
-        with located(savepoint=folder.place):
+        with located(savepoint=folder.place, checkpoint=folder.place):
             if not (folder.exists("metadata") and folder.exists("offsets")):
                 raise SavepointNotFound(
                     f"there is no checkpoint of a Spark query in {folder.place}: metadata or offsets is missing",
@@ -435,7 +435,7 @@ class SparkCheckpoint:
         if len(found) != 1:
             known = ", ".join(one.title for one in self.operators) or "none"
             what = f"{len(found)} operators are {name!r}" if found else f"there is no operator {name!r}"
-            raise StateNotFound(f"{what}; there are: {known}", savepoint=self.place)
+            raise StateNotFound(f"{what}; there are: {known}", savepoint=self.place, checkpoint=self.place)
         return found[0]
 
 

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 _QUERY = "the query"
 REFUSE, MIGRATE, LAZY = HOW = ("refuse", "migrate", "lazy")
 
-UPGRADING = attrs.evolve(RESTORING, policy=Policy(forbid={Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY}))
+_BY_DEFAULT = Policy(
+    forbid={Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY}, accepted_by="pass options=MigrationOptions() to start"
+)
+UPGRADING = attrs.evolve(RESTORING, policy=_BY_DEFAULT)
 """The options of a start by default: what a migration, or the way back, would lose is refused."""
 
 _MIGRATE_ADVICE = (

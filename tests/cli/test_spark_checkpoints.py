@@ -193,6 +193,7 @@ def test_what_is_no_checkpoint_is_an_error(run, tmp_path):
 
     assert ran.status == 3
     assert "checkpointLocation" in ran.stderr
+    assert f"  where: checkpoint {tmp_path}\n" in ran.stderr
 
 
 def test_neither_spark_nor_java_is_loaded():

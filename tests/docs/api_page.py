@@ -122,9 +122,9 @@ PLACES = {
         """
         StateShiftError CorruptSavepoint CorruptFile SavepointNotFound UnsupportedFormat UnknownSnapshot
         SnapshotVersionError IncompatibleState NothingInCommon StateNotFound CompatibilityCheckError
-        OldReaderUnavailable DeclarationError JobNotFound UserCodeFailed LibraryNotFound PlanChanged TargetExists UntrustedCode
-        UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed SourceChanged StorageFailed NoSpaceLeft
-        redact_values
+        OldReaderUnavailable DeclarationError JobNotFound LibraryNotFound PlanChanged TargetExists UntrustedCode
+        UserCodeFailed UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed SourceChanged StorageFailed
+        NoSpaceLeft redact_values
         """,
     ),
 }

@@ -55,8 +55,8 @@ class Copy:
 
     def run(self) -> tuple[StoreReport, ...]:
         """Write the copy, and publish it."""
-        source = self.plan.source
-        with located(savepoint=self.folder.place), claimed(self.folder, (Read(source.folder),)) as claim:
+        source, place = self.plan.source, self.folder.place
+        with located(savepoint=place, checkpoint=place), claimed(self.folder, (Read(source.folder),)) as claim:
             self._begin()
             try:
                 self._copy_logs()

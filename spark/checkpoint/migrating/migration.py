@@ -85,7 +85,7 @@ def migrate_checkpoint(
     said = Said(changes or {}, operators or {}, accept, drop_uncommitted, new_query_id)
     folder = Folder.at(str(target).removeprefix(PREFIX))
     with new_side(old, like, query) as new:
-        with located(savepoint=old.place):
+        with located(savepoint=old.place, checkpoint=old.place):
             known = what_is_known(old, describe_stored(old), was) if new.is_planned else Known()
             if require_recording and not (known.is_recorded or was is not None):
                 raise IncompatibleState(

@@ -347,6 +347,7 @@ def _require_same_query(old: SparkCheckpoint, new: NewSide) -> None:
             raise UnsupportedFormat(
                 f"this release migrates state of {' and '.join(PROVIDERS)}, and here it is that of {provider}",
                 savepoint=checkpoint.place,
+                checkpoint=checkpoint.place,
                 advice="start the new query with a new checkpoint",
                 written="Nothing was written.",
             )

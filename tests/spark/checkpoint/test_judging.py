@@ -558,3 +558,23 @@ def test_the_contents_of_a_table_are_named_and_no_flag():
 
     assert report.not_compared == ("the contents of table 1 (parquet /data/users) is not compared",)
     assert (list(report.findings()), report.conditions()) == ([], ())
+
+
+def test_the_old_code_is_not_advised_where_it_was_given():
+    was = operator(7, "applyInPandasWithState", value={"a": "long", "b": "long"}, columns={"default": {}})
+    of_rows = operator(7, "stream-stream join", value={"a": "long", "b": "long"}, columns={"default": {}})
+    for one in (was, of_rows):
+        stores = {"default": StoreSchema(struct(k="string"), struct(a="long", c="long"))}
+        now = attrs.evolve(one, stores=stores, columns={"default": {"key.k": "k"}})
+        advised = {
+            is_known: [
+                way
+                for finding in judge(stored(query(one)), query(now), known=query(one) if is_known else None).findings()
+                for way in finding.ways_out
+                if "--was" in way
+            ]
+            for is_known in (True, False)
+        }
+
+        assert [] == advised[True]
+        assert bool(advised[False]) is (one is of_rows)
