@@ -12,7 +12,7 @@ from .. import __version__
 from ..serializers.errors import StateShiftError
 from .failures import Status, print_defect, print_error, print_usage_error, status_of
 from .next_steps import ARGUMENTS
-from .output import OutputClosedError, close_output, prepare_streams, print_notice, writing
+from .output import OutputClosedError, answering, close_output, prepare_streams, print_notice, writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +72,14 @@ Exit status of every command:
 """
 
 
+class _Context(click.Context):
+    """The context of a command: while the command runs, stdout is for its answer alone."""
+
+    def invoke(self, *args: Any, **kwargs: Any) -> Any:
+        with answering():
+            return super().invoke(*args, **kwargs)
+
+
 class _Commands(click.Group):
     """The commands, each imported when it is requested."""
 
@@ -83,6 +91,7 @@ class _Commands(click.Group):
             return None
         module = import_module(f".commands.{_COMMANDS[cmd_name]}", __package__)
         command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
+        command.context_class = _Context
         return command
 
     def resolve_command(

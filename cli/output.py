@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 from unicodedata import bidirectional
 
 import attrs
@@ -46,6 +46,28 @@ class OutputClosedError(Exception):
         self.reason = reason
 
 
+_answers: list[TextIO] = []
+"""Stdout as it was before `answering`, for all threads."""
+
+
+@contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """Within the `with` block, stdout takes what commands pass to this module alone.
+
+    What else prints, such as a converter of a user, prints to stderr.
+    """
+    _answers.append(_stdout())
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _answers.pop()
+
+
+def _stdout() -> TextIO:
+    return _answers[-1] if _answers else sys.stdout
+
+
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
     """Turn failures of stdout in a `with` block into `OutputClosedError`."""
@@ -56,7 +78,7 @@ def writing() -> Iterator[None]:
             raise
         # Python flushes stdout again at exit, then into nothing.
         with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), _stdout().fileno())
         is_closed = isinstance(error, BrokenPipeError)
         raise OutputClosedError("" if is_closed else error.strerror or str(error)) from error
 
@@ -71,18 +93,18 @@ def prepare_streams() -> None:
 def close_output() -> None:
     """Flush stdout while a closed pipe can still be distinguished from a defect."""
     with writing():
-        sys.stdout.flush()
+        _stdout().flush()
 
 
 def is_terminal() -> bool:
     """Whether stdout is a terminal."""
-    return sys.stdout.isatty()
+    return _stdout().isatty()
 
 
 def write_text(text: str) -> None:
     """Write text to stdout as it is: data for a program, already escaped for its format."""
     with writing():
-        sys.stdout.write(text)
+        _stdout().write(text)
 
 
 def print_json(data: object) -> None:
@@ -94,13 +116,13 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print plain lines; each stays one line, whatever it contains."""
     with writing():
         for line in lines:
-            sys.stdout.write(log_line(line).rstrip() + "\n")
+            _stdout().write(log_line(line).rstrip() + "\n")
 
 
 def print_notice(*lines: str) -> None:
     """Print lines that are not part of the result to stderr; each stays one line, as in `print_lines`."""
     with writing():
-        sys.stdout.flush()
+        _stdout().flush()
     with contextlib.suppress(OSError):  # there is nowhere else to say it; the exit status does
         sys.stderr.write("".join(f"{log_line(line)}\n" for line in lines))
         sys.stderr.flush()
@@ -156,7 +178,7 @@ def print_styled(blocks: Iterable[Line | Table]) -> None:
         return
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=False)
+    console = Console(file=_stdout(), highlight=False, soft_wrap=False)
     with writing():
         for block in blocks:
             console.print(_folded(block) if isinstance(block, Table) else _indented(block))

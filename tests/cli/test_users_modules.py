@@ -67,6 +67,35 @@ def test_json_is_all_that_is_on_stdout_and_the_source_is_the_one_that_was_named(
         assert (folder / "target" / "_metadata").exists()
 
 
+PRINTING = """
+from stateshift import Job, Operator, ValueStateDescriptor
+
+def longer(value):
+    print("converted")
+    return str(value)
+
+def other(key):
+    print("a new key")
+    return str(key)
+
+job = Job([Operator("o", key=int, states=[ValueStateDescriptor("v", str, converter=longer)])])
+rekeyed = Job([Operator("o", key=str, key_converter=other, states=[ValueStateDescriptor("v", int)])])
+"""
+
+
+@pytest.mark.parametrize("name", ["job", "rekeyed"])
+@pytest.mark.parametrize("command", [["migrate", "sp", "target"], ["migrate", "sp", "target", "--dry-run"]])
+def test_what_code_of_users_prints_while_a_command_runs_goes_to_stderr(run, folder, command, name):
+    (folder / "telling_shop.py").write_text(PRINTING, encoding="utf-8")
+    more = ["--repartition"] if name == "rekeyed" else []
+
+    done = run(*command, "--json", "--job", f"telling_shop:{name}", *more)
+
+    assert 0 == done.status, done.stderr
+    assert isinstance(done.data, dict)
+    assert {"job": "converted\n", "rekeyed": "a new key\n"}[name] in done.stderr
+
+
 def test_a_recorded_file_is_written_where_the_command_was_started(run, folder):
     done = run("snapshot", "--job", "telling_shop:job", "-o", "types.json")
 
