@@ -41,7 +41,12 @@ def options_given(other: click.Command, *, only: Iterable[str] = ()) -> str:
 
 
 def start_lines(
-    place: str, *, flink_restorable: bool | None, with_orphans: bool, moved_from: Sequence[str] = ()
+    place: str,
+    *,
+    flink_restorable: bool | None,
+    with_orphans: bool,
+    must_declare: bool = False,
+    moved_from: Sequence[str] = (),
 ) -> list[str]:
     """Return how a Flink job starts on a savepoint, or why it cannot.
 
@@ -51,6 +56,7 @@ def start_lines(
         flink_restorable: Whether Flink knows every snapshot of the job's operators; None if this is not known.
         with_orphans: Whether the savepoint has operators that the job does not have: Flink then needs an option to
             start.
+        must_declare: Whether an operator has raw keyed state that it must declare.
         moved_from: The folders in which a moved checkpoint names its files.
     """
     if flink_restorable is False:
@@ -65,6 +71,8 @@ def start_lines(
     lines = [f"start the job: flink run -s {shell_word(place)}{orphans} …"]
     if with_orphans:
         lines.append("  (an operator of the savepoint is not in the job; Flink drops its state only with this option)")
+    if must_declare:
+        lines.append("  (an operator has raw keyed state, which Flink restores only if the operator declares it)")
     return lines
 
 

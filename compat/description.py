@@ -314,6 +314,8 @@ class OperatorDescription:
         is_reframed: Whether its keyed state is stored in a native format, which a migration converts to the canonical
             one.
         bound: The reason why its keys have to stay in their key groups, or "".
+        has_custom_raw_keyed_state: Whether it has raw keyed state of its own, which Flink restores only for operators
+            that declare it.
     """
 
     operator_id: str
@@ -328,6 +330,7 @@ class OperatorDescription:
     stored_id: str = ""
     is_reframed: bool = False
     bound: str = ""
+    has_custom_raw_keyed_state: bool = False
 
     @property
     def declares_key_groups(self) -> bool:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 NOTHING_OLD, NOTHING_NEW = "(none)", "(gone)"
 _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
+MUST_DECLARE = "Flink restores it only if the operator declares its raw keyed state"
+"""Said of an operator with raw keyed state of its own, of which Flink knows all types."""
 _WAYS = {Decision.START: "as they are", Decision.MIGRATE: "after migrate --downgrade", Decision.REFUSE: "not at all"}
 IF_NO_KEY_GROUPS = "if the job does not set its max parallelism"
 _WIDEST_COLUMN, _WORD = 44, len(Decision.MIGRATE)
@@ -266,6 +268,8 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]
         yield Words(2, (("it has none of the stored states; if it is another operator, give it a new uid", "yellow"),))
     if operator.was is not None and operator.was.keeps:
         yield Words(2, ((f"also kept as is: {', '.join(operator.was.keeps)}", "dim"),))
+    if operator.was is not None and operator.was.has_custom_raw_keyed_state and operator.flink_restorable_after:
+        yield Words(2, ((MUST_DECLARE, "yellow"),))
     if operator.max_parallelism and operator.key is None:
         number = f"max parallelism becomes {operator.max_parallelism:,}; it has no keyed state to redistribute"
         yield Words(2, ((number, ""),))

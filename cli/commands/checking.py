@@ -252,4 +252,5 @@ def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[
         moved_from=stored.moved_from,
         flink_restorable=all(operator.flink_restorable_after is not False for operator in matched),
         with_orphans=any(operator.status is Status.ORPHANED for operator in report.operators),
+        must_declare=any(operator.was is not None and operator.was.has_custom_raw_keyed_state for operator in matched),
     )

@@ -243,6 +243,7 @@ def report_start_lines(report: MigrationReport) -> list[str]:
         report.target,
         flink_restorable=all(operator.is_flink_restorable for operator in operators if operator.in_job),
         with_orphans=any(not operator.in_job for operator in operators),
+        must_declare=report.must_declare,
     )
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import alike
-from ...compat.explain import IF_NO_KEY_GROUPS, finding_line
+from ...compat.explain import IF_NO_KEY_GROUPS, MUST_DECLARE, finding_line
 from ...compat.structuring import fields_of, plain
 from ...compat.type_difference import Kind
 from ...compat.type_text import state_type_text
@@ -206,6 +206,8 @@ def _own_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
     if operator.a and operator.b and operator.a.is_flink_restorable is not operator.b.is_flink_restorable:
         words = (_restorable(side.is_flink_restorable) for side in (operator.a, operator.b))
         yield [(f"  restorable by Flink  {' -> '.join(words)}", "")]
+    if any(side and side.is_flink_restorable and side.has_custom_raw_keyed_state for side in (operator.a, operator.b)):
+        yield [(f"  {MUST_DECLARE}", "yellow")]
     if operator.key is not None and operator.key.changes:
         yield [("  key", "bold")]
         yield from _change_lines(operator.key)

@@ -7,6 +7,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from ...compat.explain import MUST_DECLARE
 from ...compat.plan import StateAction
 from ...serializers.errors import shown
 from ...serializers.wording import many
@@ -124,7 +125,7 @@ def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
         facts.append("in files of a RocksDB database" if operator.keyed_format == "database" else "in native format")
     yield [(f"  {', '.join(facts)}", "dim")]
     if must_declare:
-        yield [("  Flink restores it only if the operator declares its raw keyed state", "yellow")]
+        yield [(f"  {MUST_DECLARE}", "yellow")]
     if view.sizes is not None and view.sizes.foreign:
         left_out = many(view.sizes.foreign, "entry is", "entries are")
         yield [(f"  {left_out} of key groups that subtasks gave away in a rescaling, and left out", "yellow")]

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import FEW, as_there, likeness, some
+from ...compat.explain import MUST_DECLARE
 from ...compat.fingerprint import UNKNOWN
 from ...compat.reference_time import length_text
 from ...serializers.wording import many
@@ -143,7 +144,9 @@ def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
     if operator["compression"] != "keep":
         yield {"snappy": "compressed with snappy"}.get(operator["compression"], "uncompressed")
     was, becomes = operator["flink_restorable"]["old"], operator["flink_restorable"]["new"]
-    if becomes is not None:
+    if becomes and operator.get("custom_raw_keyed_state"):
+        yield MUST_DECLARE
+    elif becomes is not None:
         yield "Flink restores it" if becomes else "Flink cannot restore it" + (" any more" if was else "")
 
 
@@ -220,12 +223,14 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
     yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
     if summary["reference_time"] is not None:
         yield [(f"reference time: {summary['reference_time']}", "")]
+    declared = any(one["in_job"] and one.get("custom_raw_keyed_state") for one in plan.operators)
+    condition = ", if the operators declare their raw keyed state" if declared else ""
     restores = {
-        True: "Flink restores the result",
+        True: f"Flink restores the result{condition}",
         False: "Flink cannot restore all of the result",
         None: "it is unknown whether Flink restores the result",
     }[summary["flink_restorable"]]
-    yield [(restores, "" if summary["flink_restorable"] else "yellow")]
+    yield [(restores, "" if summary["flink_restorable"] and not declared else "yellow")]
     yield [("rollback: start the old job on the source, which is not touched", "")]
     recorded = plan.rollback.get(RECORDED)
     old_job = (recorded or plan.rollback)["old_job_on_result"]

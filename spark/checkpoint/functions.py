@@ -63,7 +63,7 @@ def _code(function: Any) -> FunctionCode:
     from pyspark import cloudpickle
 
     try:  # it is the code of this process, pickled by PySpark when the query was built
-        with _classes_made_anew():
+        with _new_classes():
             code, *_ = cloudpickle.loads(bytes(function.command().unsafeArray()))
         processor = getattr(getattr(code, "__self__", None), "_stateful_processor", None)
         code, name = (code, "") if processor is None else (processor, type(processor).__name__)
@@ -77,8 +77,8 @@ def _code(function: Any) -> FunctionCode:
 
 
 @contextmanager
-def _classes_made_anew() -> Iterator[None]:
-    """Within the `with` block, a class that travels by value is always made anew.
+def _new_classes() -> Iterator[None]:
+    """Within the `with` block, a class that travels by value is always created again.
 
     Else cloudpickle returns the class that was pickled as long as that is alive, which has another `__qualname__`.
     """

@@ -645,7 +645,7 @@ class _Pair:
         value = first_value(name, self.new.value) if is_buffer and is_whole else "" if is_buffer else "null"
         said = self._path(path)
         option = self._option("fill", said, value)
-        ways = [f"begin anew, with {value}: {MIGRATE} {option}"] if value else []
+        ways = [f"start again from {value}: {MIGRATE} {option}"] if value else []
         if part == "value" and is_whole and (is_buffer or self.was.kind in _OF_VARIABLES):
             values = f'FieldChanges(fills={{"{said}": Backfill(history, "COLUMN")}})'
             ways.append(f"or with the values of all history, in Python: migrate_checkpoint with {values}")

@@ -285,7 +285,7 @@ def _operator_data(stored: SavepointOperator, plan: OperatorPlan, backs: dict[Pl
             "old": stored.description.is_flink_restorable,
             "new": None if stored.unreadable else plan.is_flink_restorable,
         },
-        **fields_of(stored, "unreadable? keeps"),
+        **fields_of(stored, "unreadable? keeps custom_raw_keyed_state=has_custom_raw_keyed_state?"),
         "key": key,
         "states": [_state_data(state, backs[plan.operator_id, state.kind.scope, state.name]) for state in plan.states],
     }

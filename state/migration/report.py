@@ -89,6 +89,8 @@ class MigrationReport:
         lacks_numba: Whether plain Python did the work of much faster machine code because numba was not installed.
         missing_timers: A warning if Flink may have left timers out of the source, or "".
         unproven: Why the state of a query was not compared with what its engine has committed, or "".
+        must_declare: Whether an operator of the job has raw keyed state of its own, which Flink restores only for
+            operators that declare it.
         unread: The reason why the state of an operator could not be read and was copied as bytes, by operator.
         foreign_entries: The number of entries in files of databases that were left out, as they are of key groups that
             subtasks gave away in a rescaling.
@@ -117,6 +119,7 @@ class MigrationReport:
     lacks_numba: bool = False
     missing_timers: str = ""
     unproven: str = ""
+    must_declare: bool = False
     unread: dict[str, str] = attrs.field(factory=dict)
     foreign_entries: int = 0
     moved_from: tuple[str, ...] = ()
@@ -138,6 +141,9 @@ class MigrationReport:
             source_has_digests=savepoint.has_digests,
             missing_timers=savepoint.missing_timers,
             unproven="" if savepoint.query is None else savepoint.query.unproven,
+            must_declare=any(
+                savepoint.operator(one.operator_id).has_custom_raw_keyed_state for one in plan.operators if one.in_job
+            ),
             unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
             moved_from=savepoint.moved_from,
             carried=tuple(

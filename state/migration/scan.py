@@ -146,7 +146,7 @@ def _streams(operator: SavepointOperator) -> int:
 
 @attrs.define
 class _Meter:
-    """Tells the progress, stream by stream."""
+    """Reports the progress of each stream."""
 
     tell: Callable[[Progress], None]
     total: int

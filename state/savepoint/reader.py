@@ -304,6 +304,7 @@ class SavepointOperator:
             keeps=self.keeps,
             is_reframed=self._is_reframed,
             bound=self._bound,
+            has_custom_raw_keyed_state=self.has_custom_raw_keyed_state,
         )
 
 

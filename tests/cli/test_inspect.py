@@ -393,11 +393,11 @@ def test_a_native_savepoint_without_timers_is_warned_of_by_every_command_that_go
 class WritesRaw(KeyedProcessFunction, CheckpointedFunction):
     """Has raw keyed state, or does not."""
 
-    def __init__(self, parts):
-        self.parts = parts
+    def __init__(self, parts, name="count"):
+        self.parts, self.name = parts, name
 
     def initialize_state(self, context):
-        context.get_keyed_state_store().get_state(ValueStateDescriptor("count", int))
+        context.get_keyed_state_store().get_state(ValueStateDescriptor(self.name, int))
 
     def snapshot_state(self, context):
         for group, data in self.parts.items():
@@ -417,6 +417,30 @@ def test_raw_keyed_state_is_restored_by_operators_that_declare_it(run, tmp_path,
     assert bool(parts) == ("Flink restores it only if the operator declares its raw keyed state" in shown)
     assert bool(parts) == ("Flink-restorable" not in shown)
     assert (True, bool(parts)) == (operator["flink_restorable"], operator["custom_raw_keyed_state"])
+
+
+@pytest.mark.parametrize("parts", [{}, {3: b"of its own"}], ids=["without", "with"])
+def test_no_command_says_without_a_condition_that_flink_restores_raw_keyed_state(run, tmp_path, parts):
+    places = [tmp_path / name for name in "ab"]
+    for place, name in zip(places, ("count", "other"), strict=True):
+        KeyedProcessHarness(WritesRaw(parts, name), lambda value: value, int, uid="raw").snapshot(place)
+    (tmp_path / "raw_job.py").write_text(
+        "from stateshift import Job, Operator, ValueStateDescriptor\n"
+        "job = Job([Operator('raw', key=int, states=[ValueStateDescriptor('count', int)])])\n"
+    )
+    job = ("--job", tmp_path / "raw_job.py:job")
+
+    told = {
+        "check": run("check", places[0], *job),
+        "plan": run("plan", places[0], *job),
+        "diff": run("diff", *places),
+        "migrate": run("migrate", places[0], tmp_path / "target", *job),
+    }
+
+    assert {name: bool(parts) for name in told} == {
+        name: "declare" in ran.stdout for name, ran in told.items()
+    }, told  # fmt: skip
+    assert bool(parts) == ("Flink restores the result\n" not in told["plan"].stdout)
 
 
 def test_timers_on_the_heap_need_no_declaration(run, root):
