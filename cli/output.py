@@ -17,7 +17,7 @@ from unicodedata import bidirectional
 import attrs
 
 from ..serializers.errors import StateShiftError
-from ..serializers.escaping import json_text, log_line, one_line
+from ..serializers.escaping import encodable_json, json_text, log_line, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -107,9 +107,14 @@ def write_text(text: str) -> None:
         _stdout().write(text)
 
 
+def write_json(text: str) -> None:
+    """Write JSON to stdout, or a piece of it; characters missing in its encoding are escaped as JSON does."""
+    write_text(encodable_json(text, sys.stdout.encoding or "utf-8"))
+
+
 def print_json(data: object) -> None:
     """Print the JSON document of `--json`."""
-    write_text(json_text(data, indent=2) + "\n")
+    write_json(json_text(data, indent=2) + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -33,7 +33,7 @@ _TOO_DEEP = "not valid JSON: it is nested too deeply"
 def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
     """Return the text of a file; equal data produce equal texts."""
     document = {"format": form, "version": version, **data}
-    return readable(json_text(document, indent=2, is_ascii=False, with_nan=False) + "\n", document, form)
+    return readable(json_text(document, indent=2, with_nan=False) + "\n", document, form)
 
 
 def readable(text: str, document: Any, form: str) -> str:

@@ -16,9 +16,11 @@ Code that renders produces lines, never text with line breaks, so any line break
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import shlex
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,17 +57,35 @@ def _percent(text: str, characters: str) -> str:
     return text
 
 
-def json_text(document: object, *, indent: int | None = None, is_ascii: bool = True, with_nan: bool = True) -> str:
-    """Return a document as JSON, in which whatever is not printable is escaped as JSON does.
+def json_text(document: object, *, indent: int | None = None, with_nan: bool = True) -> str:
+    """Return a document as JSON, in which whatever is not printable is escaped as JSON does; letters are letters.
 
     Args:
         document: Plain data.
         indent: The indentation of each level; None: everything in one line.
-        is_ascii: Whether letters of other alphabets are escaped, too.
         with_nan: Whether Python's NaN and Infinity, which JSON does not have, are allowed; else `ValueError`.
     """
-    text = json.dumps(document, indent=indent, ensure_ascii=is_ascii, allow_nan=with_nan)
+    text = _encoder(indent, with_nan).encode(document)
     return "\n".join(map(_json_line, text.split("\n")))
+
+
+@cache
+def _encoder(indent: int | None, with_nan: bool) -> json.JSONEncoder:  # noqa: FBT001 - of `json_text`
+    return json.JSONEncoder(indent=indent, ensure_ascii=False, allow_nan=with_nan)
+
+
+def encodable_json(text: str, encoding: str) -> str:
+    """Return JSON in which characters that an encoding lacks are escaped; they stand in strings alone."""
+    return text.encode(encoding, _ESCAPED).decode(encoding)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)  # noqa: S101 - it is registered for encoding
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+_ESCAPED = "stateshift-json"
+codecs.register_error(_ESCAPED, _escaped)
 
 
 def _json_line(line: str) -> str:

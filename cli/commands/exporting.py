@@ -22,7 +22,7 @@ from ...serializers.escaping import json_text
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
-from ..output import print_json, print_notice, write_text
+from ..output import print_json, print_notice, write_json
 from ..spark_checkpoints import is_spark
 from ..whole_files import output_option
 
@@ -245,7 +245,7 @@ class _Stdout:
     """Standard output, whose reader may close it early."""
 
     def write(self, text: str) -> None:
-        write_text(text)
+        write_json(text)
 
 
 def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str, Any]]:

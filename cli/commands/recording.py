@@ -12,7 +12,7 @@ import click
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import allow_root_option, common_options, import_option, load_job_here, open_savepoint
-from ..output import print_json, print_lines, print_notice, write_text
+from ..output import print_json, print_lines, print_notice, write_json
 from ..query_gate import queries_option, record_queries
 from ..spark_checkpoints import describe_checkpoint, is_spark
 from ..whole_files import OutputFile, output_option, says_format
@@ -95,7 +95,7 @@ def command(
         return _record_revision(description, message, folder, merges=merges, with_json=with_json)
     text = to_json(description)
     if file is None:
-        write_text(text)
+        write_json(text)
         return Status.DONE
     with file.opened() as stream:
         stream.write(text)

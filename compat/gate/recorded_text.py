@@ -85,7 +85,7 @@ def _listed(name: str, value: Any, pad: str) -> str:
 
 
 def _one_line(value: Any) -> str:
-    return json_text(_ordered(value), is_ascii=False, with_nan=False)
+    return json_text(_ordered(value), with_nan=False)
 
 
 def _ordered(value: Any) -> Any:

@@ -96,7 +96,7 @@ def _map_rows(
 def _sortable(value: Any) -> str:
     """Return the line of a JSON value: its text, and before it what `sorted_by_text` sorts by, if that is another."""
     text = json_text(value)
-    if "{" not in text and "\\u007f" not in text:
+    if "{" not in text and "\\u007f" not in text and text.isascii():
         return text + "\n"
     return f"{json.dumps(value, sort_keys=True)}\t{text}\n"
 

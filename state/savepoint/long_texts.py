@@ -100,7 +100,7 @@ def held(pieces: Iterable[str]) -> Iterator[str]:
 
 @contextmanager
 def _temporary() -> Iterator[IO[str]]:
-    file = tempfile.TemporaryFile("w+", encoding="ascii", newline="\n", prefix="stateshift-")  # noqa: SIM115 - below
+    file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n", prefix="stateshift-")  # noqa: SIM115 - below
     try:
         yield file
     finally:

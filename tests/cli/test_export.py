@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -161,6 +162,32 @@ def test_jsonl_has_timers_with_their_window_if_they_have_one(run, savepoint_of):
     assert "namespace" not in timers[0]
 
 
+LETTERS = {"Zoë": "Grüße, 你好 😀\n\x1b\u200b"}
+NAMED = Job(
+    [Operator("o", key=str, states=[ValueStateDescriptor("s", str), MapStateDescriptor("m", str, str)],
+              list_states=[ListStateDescriptor("l", str)])]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["jsonl", "tagged"])
+def test_letters_are_letters_on_stdout_and_in_a_file_and_escaped_where_stdout_has_none(tmp_path, run, form):
+    values = {"o/s": LETTERS, "o/m": {"ключ": LETTERS}, "o/l": ["Zoë"]}
+    savepoint = write_savepoint(tmp_path / "sp", NAMED, values).place
+    command = ["export", savepoint, "--format", form]
+
+    printed = run(*command).stdout
+    run(*command, "-o", tmp_path / "out")
+    ascii_only = subprocess.run(
+        [sys.executable, "-m", "stateshift", *command],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True,
+    ).stdout.decode("ascii")  # fmt: skip
+
+    assert printed == (tmp_path / "out").read_text(encoding="utf-8")
+    assert all(shown in printed for shown in ('"Zoë"', '"Grüße, 你好 😀\\n\\u001b\\u200b"', '"ключ"'))
+    lines = {"jsonl": str.splitlines, "tagged": lambda text: [text]}[form]
+    assert list(map(json.loads, lines(printed))) == list(map(json.loads, lines(ascii_only)))
+
+
 def test_a_state_of_an_unread_type_is_left_out_with_a_notice(run, kryo_in_pojo):
     ran = run("export", kryo_in_pojo)
 
@@ -250,6 +277,7 @@ LARGE = {
     "map": (MapStateDescriptor("s", int, int), lambda: dict.fromkeys(range(80_000), 1)),
     "list": (ListStateDescriptor("s", int), lambda: list(range(300_000))),
     "array": (ValueStateDescriptor("s", Array[int]), lambda: list(range(300_000))),
+    "map of texts": (MapStateDescriptor("s", str, str), lambda: {f"é{n}": "ü" for n in range(60_000)}),
     "list of strings": (ValueStateDescriptor("s", list[str]), lambda: ["x" * 1000] * 10_000),
 }
 
@@ -278,7 +306,7 @@ def test_a_value_larger_than_what_is_held_is_written_in_pieces(run, tmp_path, mo
 
     value = json.loads(file.read_text(encoding="utf-8"))["value"]
     assert 0 == ran.status
-    assert make() == (dict(value["$map"]) if kind == "map" else value)
+    assert make() == (dict(value["$map"]) if kind.startswith("map") else value)
     stored_bytes = sum(one.stat().st_size for one in savepoint.iterdir())
     assert peak_bytes < 2 * stored_bytes + (5 << 20)  # what is read of the stream, and of it the value
 
