@@ -29,6 +29,8 @@ CHANGED: dict[tuple[str, ...], int] = {
 } | {
     # a sum of another column: the migration begins it anew, if `--fill` or a backfill says with what
     ("sums", "check", "spark:checkpoint", "--query", "stored_queries:sums_of_another", "--json"): 4,
+    # a column of a join is said as options say it
+    ("joined", "check", "spark:checkpoint", "--query", "stored_queries:joined_on_another", "--json"): 4,
 }
 """Questions to which the answer was made another one, on purpose: the kind, the question, and the status now."""
 
