@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-_TAKES_SPARK = {"check", "inspect", "export", "migrate", "snapshot"}
+_TAKES_SPARK = {"check", "inspect", "export", "migrate", "snapshot", "verify"}
 """Commands that take checkpoints of Spark queries."""
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .checkpoint.migrating.backfill import Backfill as Backfill
     from .checkpoint.migrating.conversion import FieldChanges as FieldChanges
     from .checkpoint.migrating.migration import migrate_checkpoint as migrate_checkpoint
+    from .checkpoint.migrating.verification import verify_checkpoint as verify_checkpoint
     from .checkpoint.query import describe as describe
     from .streaming.job import StreamJob as StreamJob
     from .streaming.progress import print_progress as print_progress
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backfill", "FieldChanges", "StreamJob", "check_query", "describe", "migrate_checkpoint", "position_of",
-    "print_progress", "register", "rewind", "split_outputs", "start", "take_savepoint",
+    "print_progress", "register", "rewind", "split_outputs", "start", "take_savepoint", "verify_checkpoint",
 ]  # fmt: skip
 
 _PLACES = {
@@ -38,6 +39,7 @@ _PLACES = {
     "split_outputs": ".streaming.side_outputs",
     "start": ".checkpoint.guard",
     "take_savepoint": ".streaming.savepoints",
+    "verify_checkpoint": ".checkpoint.migrating.verification",
 }
 
 

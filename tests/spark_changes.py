@@ -72,7 +72,7 @@ def fill(folder, entries, partitions=2, text="key-{}"):
     folders = [Folder.at(folder / "state" / "0" / str(one)) for one in range(partitions)]
     metadata = folder / "state" / "0" / "_metadata" / "metadata"
     metadata.write_text(metadata.read_text().replace('"numPartitions":2', f'"numPartitions":{partitions}'))
-    with _writing(folder, folders, store) as write:
+    with writing(folder, folders, store) as write:
         for start in range(0, entries, 1 << 16):
             numbers = range(start, min(start + (1 << 16), entries))
             keys = _rows([text.format(one) for one in numbers], [f"l{one % 7}" for one in numbers])
@@ -84,7 +84,7 @@ def fill(folder, entries, partitions=2, text="key-{}"):
 
 
 @contextmanager
-def _writing(checkpoint, folders, store):
+def writing(checkpoint, folders, store):
     """Open the third version of partitions, of the provider that the checkpoint has."""
     if SparkCheckpoint.open(checkpoint).log.last.provider == ROCKSDB:
         ids = _new_ids(checkpoint, len(folders))

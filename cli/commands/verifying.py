@@ -9,12 +9,14 @@ import click
 
 from ...compat.condensing import FEW
 from ...compat.structuring import fields_of, plain
+from ...serializers.errors import LibraryNotFound
 from ...serializers.wording import many
 from ..failures import Status
 from ..on_spark import spark_failures_told, spark_options
-from ..options import all_option, common_options, import_option, open_savepoint, savepoint_argument
+from ..options import all_option, allowed_roots, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import Column, Line, Table, print_json, print_styled
 from ..progress import watched
+from ..spark_checkpoints import is_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +36,7 @@ Examples:
   stateshift verify /data/savepoints/sp-1-v2 --values
   stateshift verify /data/savepoints/sp-1-v2 --json
   stateshift verify s3://bucket/sp-1-v2 --master spark://host:7077
+  stateshift verify spark:/data/checkpoints/clicks-v2
 
 \b
 Checks: structure (metadata, streams, every entry's framing), digests (of savepoints that stateshift wrote), the key
@@ -42,6 +45,10 @@ which is not a failure. If the digests are right, they cover the last two checks
 only with --values.
 The streams are read on all cores of this machine. Spark reads them with --master, or if plain Python would have to read
 so many values that Spark is faster.
+
+\b
+Of a copy that `stateshift migrate spark:OLD spark:NEW` made, every entry is compared with its source: converted once
+more, in its partition. What functions or DataFrames filled in is `unproven`.
 Exit status 1: a check failed.""",
 )
 @savepoint_argument()
@@ -54,16 +61,38 @@ def command(
     savepoint: str, *, values: bool, everything: bool, master: str | None, py_files: list[str], with_json: bool
 ) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and, without them, every key and value."""
-    from ...spark.verify import verify
-
-    opened = open_savepoint(savepoint)
-    with watched() as show, spark_failures_told("Nothing was written."):
-        report = verify(opened, trust_digests=not values, progress=show, master=master, py_files=py_files)
-    if with_json:
-        print_json(to_data(opened.place, report))
+    if is_spark(savepoint):
+        if values or master or py_files:
+            raise click.UsageError("of a copy of a Spark checkpoint all is read here: leave out the other options")
+        report = _of_copy(savepoint)
     else:
-        print_styled(_blocks(opened.place, report, everything=everything))
+        from ...spark.verify import verify
+
+        opened = open_savepoint(savepoint)
+        with watched() as show, spark_failures_told("Nothing was written."):
+            report = verify(opened, trust_digests=not values, progress=show, master=master, py_files=py_files)
+    if with_json:
+        print_json(to_data(report.place, report))
+    else:
+        print_styled(_blocks(report.place, report, everything=everything))
     return Status.DONE if report.ok else Status.REFUSED
+
+
+def _of_copy(place: str) -> VerifyReport:
+    """Verify the copy of a checkpoint.
+
+    Raises:
+        LibraryNotFound: numpy is not installed.
+    """
+    try:
+        from ...spark.checkpoint.migrating.verification import verify_checkpoint
+    except ModuleNotFoundError as error:
+        raise LibraryNotFound(
+            f"entries are decoded with a library that is not installed: {error.name}",
+            advice="pip install 'stateshift[spark]'",
+        ) from error
+    with watched() as show:
+        return verify_checkpoint(place, progress=show, allow_roots=allowed_roots())
 
 
 def to_data(place: str, report: VerifyReport) -> dict[str, Any]:

@@ -170,7 +170,12 @@ class SparkStore:
         return tuple(sizes)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all entries, partition by partition, in blocks of some MiB, decoded.
+        """Yield all entries, partition by partition, in blocks of some MiB, decoded; errors as in `blocks_of`."""
+        for partition in range(self.partitions):
+            yield from self.blocks_of(partition)
+
+    def blocks_of(self, partition: int) -> Iterator[Block]:
+        """Yield the entries of a partition in blocks of some MiB, decoded.
 
         Raises:
             SavepointNotFound: A file is missing.
@@ -189,11 +194,10 @@ class SparkStore:
                 f"entries are decoded with a library that is not installed: {error.name}",
                 advice="pip install 'stateshift[spark]'",
             ) from error
-        for partition in range(self.partitions):
-            for keys, values in self.stored_blocks(partition):
-                with located(file=self._label(partition), operator=self.operator, state=self.name):
-                    key, value = decode(keys, values)
-                yield Block(partition, key, value)
+        for keys, values in self.stored_blocks(partition):
+            with located(file=self._label(partition), operator=self.operator, state=self.name):
+                key, value = decode(keys, values)
+            yield Block(partition, key, value)
 
     def _decoder(self) -> Callable[[Sequence[bytes], Sequence[bytes]], tuple[pa.StructArray, pa.StructArray]]:
         """Return the function that decodes keys and values."""

@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from spark_checkpoints import place
+from spark_copies import altered, rewrite, with_a_note
 
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 
@@ -126,3 +128,34 @@ def test_an_invalid_master_ends_with_6_and_one_block(savepoint_of):
     assert (6, "") == (ran.returncode, ran.stdout)
     assert "Could not parse Master URL: 'sparky://x'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+class TestTheCopyOfACheckpoint:
+    def test_is_verified_entry_by_entry(self, run, tmp_path):
+        copy = with_a_note("aggregation", tmp_path)
+
+        ran, as_json = run("verify", f"spark:{copy}"), run("verify", f"spark:{copy}", "--json")
+
+        assert (0, "", 0) == (ran.status, ran.stderr, as_json.status)
+        assert ran.stdout.startswith(f"verified: {copy} (3 checks)")
+        assert {"structure": "ok", "logs": "ok", "values": "ok"} == {
+            one["name"]: one["status"] for one in as_json.data["checks"]
+        }
+        assert (str(copy), True) == (as_json.data["savepoint"], as_json.data["ok"])
+
+        rewrite(copy, altered)
+        ran, as_json = run("verify", f"spark:{copy}"), run("verify", f"spark:{copy}", "--json")
+
+        assert (1, 1, False) == (ran.status, as_json.status, as_json.data["ok"])
+        assert "its value is another one" in ran.stdout
+        assert "<redacted>: its value is another one" in run("verify", f"spark:{copy}", "--redact").stdout
+
+    def test_without_a_record_is_told_what_to_do(self, run):
+        ran = run("verify", f"spark:{place('aggregation')}")
+
+        assert 2 == ran.status
+        assert "verified by a second migration of its source into another folder" in ran.stderr
+
+    def test_takes_no_options_of_savepoints(self, run, tmp_path):
+        assert 2 == run("verify", f"spark:{tmp_path}", "--values").status
+        assert 3 == run("verify", f"spark:{tmp_path / 'none'}").status

@@ -106,6 +106,7 @@ PLACES = {
         "stateshift.spark",
         """
         register StreamJob split_outputs print_progress take_savepoint check_query describe start migrate_checkpoint
+        verify_checkpoint
         FieldChanges Backfill position_of
         """,
     ),

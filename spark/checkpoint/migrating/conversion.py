@@ -74,6 +74,11 @@ class FieldChanges:
         return {*self.renames, *self.fills, *self.merges, *self.converters}
 
 
+def not_repeated(column: pa.Array) -> pa.Array:
+    """Stand for a function or a DataFrame that is not known any more: nobody compares what the field has."""
+    return column
+
+
 @attrs.define
 class Conversion:
     """How rows are converted, and what that changes.
@@ -252,6 +257,8 @@ class _Builder:
         name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
         self.found.notes.append(f"{path} is converted by {name}")
         kind = arrow_type(of)
+        if function is not_repeated:
+            return lambda column: pa.nulls(len(column), kind)
 
         def convert(column: pa.Array) -> pa.Array:
             try:

@@ -19,6 +19,7 @@ from ..logs import read_logs, require_log, with_ids
 from ..operators import METADATA, numbered, parsed_metadata, with_prefixes
 from .entries import EntryCopy
 from .providers import Provider, target_of
+from .record import CopyRecord
 from .report import store_reports
 from .variable_entries import VariableCopy
 
@@ -65,6 +66,7 @@ class Copy:
                     with located(operator=plan.number):
                         reports += VariableCopy(self.plan, plan, self.folder).run()
                 reports.sort(key=lambda one: one.operator)
+                CopyRecord.of(self.plan, reports).write(self.folder)
                 self._publish(claim)
             except Exception as error:
                 if hasattr(error, "written"):

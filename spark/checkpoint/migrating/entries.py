@@ -19,6 +19,7 @@ from .ways_out import WayOut
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from .providers import Provider
@@ -126,15 +127,12 @@ class EntryCopy:
         self, plan: StorePlan, source: int, keys: Sequence[bytes], values: Sequence[bytes]
     ) -> tuple[Encoded, Encoded, Numbers]:
         """Return new keys, new values, and the partition of each."""
-        store, old = plan.store, plan.store.schema
+        old = plan.store.schema
         assert old is not None  # noqa: S101 - it was compared
         partition = np.full(len(keys), source, np.int64)
         new_keys = stored_rows(keys)
         if plan.key.convert is not None:
-            column = decode_rows(keys, old.key)
-            require_placed(column, plan.grouping(old.key), store.partitions, source)
-            column = plan.key.convert(column)
-            partition = partitions_of(column, plan.grouping(plan.schema.key), store.partitions)
+            column, partition = moved_keys(plan, source, decode_rows(keys, old.key))
             new_keys = encode_rows(column, plan.schema.key)
         new_values = stored_rows(values)
         if plan.value.convert is not None:
@@ -143,3 +141,23 @@ class EntryCopy:
                 column = fill.into(column, rows_of(new_keys))
             new_values = encode_rows(column, plan.schema.value)
         return new_keys, new_values, partition
+
+
+def moved_keys(plan: StorePlan, source: int, keys: pa.StructArray) -> tuple[pa.StructArray, Numbers]:
+    """Return new keys, and the partition of each.
+
+    Args:
+        plan: What is done with the store.
+        source: The partition of the old keys.
+        keys: The old keys.
+
+    Raises:
+        UnsupportedFormat: Old keys do not lie where Spark's hash has them.
+    """
+    old, count = plan.store.schema, plan.store.partitions
+    assert old is not None  # noqa: S101 - it was compared
+    if plan.key.convert is None:
+        return keys, np.full(len(keys), source, np.int64)
+    require_placed(keys, plan.grouping(old.key), count, source)
+    keys = plan.key.convert(keys)
+    return keys, partitions_of(keys, plan.grouping(plan.schema.key), count)

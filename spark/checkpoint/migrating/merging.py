@@ -31,10 +31,17 @@ def missing_rules(of: SparkType, rules: Mapping[str, str]) -> Iterator[str]:
 def merge_values(
     values: Sequence[bytes], groups: Sequence[int], of: SparkType, rules: Mapping[str, str]
 ) -> Sequence[bytes]:
+    """Merge rows of values as `merge_columns` does."""
+    return rows_of(encode_rows(merge_columns(decode_rows(values, of), groups, of, rules), of))
+
+
+def merge_columns(
+    rows: pa.StructArray, groups: Sequence[int], of: SparkType, rules: Mapping[str, str]
+) -> pa.StructArray:
     """Merge the values of each group.
 
     Args:
-        values: The values, as rows.
+        rows: The values.
         groups: The group of each, numbered in the order in which groups first occur.
         of: The type of the values.
         rules: The rule of each field, by its path.
@@ -42,7 +49,7 @@ def merge_values(
     Raises:
         IncompatibleState: Values cannot be merged so.
     """
-    rows, count = decode_rows(values, of), max(groups) + 1
+    count = max(groups) + 1
     columns = []
     for index, (name, field) in enumerate(zip(of.names, of.fields, strict=True)):
         if field.type.word == "void":
@@ -58,8 +65,7 @@ def merge_values(
                 advice="name another rule",
             ) from error
     fields = [pa.field(name, column.type) for name, column in zip(of.names, columns, strict=True)]
-    merged = pa.Array.from_buffers(pa.struct(fields), count, [None], children=columns)
-    return rows_of(encode_rows(merged, of))
+    return pa.Array.from_buffers(pa.struct(fields), count, [None], children=columns)
 
 
 def _merged(column: pa.Array, groups: pa.Array, rule: str, kind: pa.DataType) -> pa.Array:

@@ -136,6 +136,7 @@ class Said:
         accept: Rules whose findings are accepted, as in a check.
         drop_uncommitted: Whether a batch that is not committed is left out.
         new_query_id: Whether the copy gets a query id of its own.
+        is_done: Whether the copy is there, so that deadlines that have passed since are none of its faults.
     """
 
     changes: Mapping[int, FieldChanges] = attrs.field(factory=dict)
@@ -143,6 +144,7 @@ class Said:
     accept: tuple[str, ...] = ()
     drop_uncommitted: bool = False
     new_query_id: bool = False
+    is_done: bool = False
 
 
 def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said) -> MigrationPlan:
@@ -181,7 +183,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
         before = _operator(old, was.number)
         if files is not None and was.kind in KINDS:
             found: list[str] = []
-            processors.append(plan_processor(before, now, files, meaning.changes, found))
+            processors.append(plan_processor(before, now, files, meaning.changes, found, is_done=said.is_done))
             fields += ((was.number, was.title, problem) for problem in found)
             continue
         plans = [

@@ -20,15 +20,15 @@ import pyarrow as pa
 from ....serializers.errors import MigrationFailed, located
 from ..layouts import RowEncoding, joined
 from ..rocksdb_files import DatabaseFiles
-from ..rows import decode_rows
 from ..spark_types import SparkType
 from .layout_encoder import LayoutEncoder
-from .merging import merge_values
+from .merging import merge_columns
 from .partitioning import partitions_of, require_placed
 from .providers import target_of, written_families
 from .report import StoreReport, variable_reports
 from .rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
 from .row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
+from .texts import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from .variables import ProcessorPlan, VariablePlan
 
     Numbers = NDArray[Any]
+    EntryColumns = tuple[SparkStore, pa.StructArray, pa.StructArray, Numbers | None]
+    """A store of the new query, keys, values, and the partition of each; None: as it was."""
 
 _SIZE = struct.Struct("<i")
 _MOST_OPEN = 16
@@ -119,7 +121,7 @@ class VariableCopy:
         with ExitStack() as stack:
             writers = {one: stack.enter_context(self._writer(one, len(targets))) for one in targets}
             for variable in self.plan.variables:
-                converting = _Converting(self.migration, self.plan, variable)
+                converting = Converting(self.migration, self.plan, variable)
                 for source in sources:
                     with located(file=f"state/{self.plan.operator.number}/{source}", state=variable.was.name):
                         for family, keys, values, partition in converting.entries(source):
@@ -177,7 +179,7 @@ class _Rows:
 
 
 @attrs.define
-class _Converting:
+class Converting:
     """Converts the entries of a variable."""
 
     migration: MigrationPlan
@@ -198,14 +200,34 @@ class _Converting:
                 for keys, values in of.stored_blocks(source):
                     yield to.name, keys, values, None
             return
-        now, encoder = variable.now, LayoutEncoder(self._is_avro)
+        encoder = LayoutEncoder(self._is_avro)
+        for store, key, value, partition in self._columns(source):
+            keys, values = encoder.encode_keys(key, *_key_of(store)), encoder.encode(value, _value_of(store))
+            yield store.name, keys, values, partition
+
+    def columns(self, source: int) -> Iterator[EntryColumns]:
+        """Yield a store of the new query, and some of its entries by columns: they are not encoded.
+
+        Args:
+            source: The partition of the old entries.
+        """
+        variable = self.variable
+        if not variable.is_same:
+            yield from self._columns(source)
+            return
+        for word, store in [("", variable.now), *variable.indexes.items()]:
+            for block in (self._old_index(store) if word else variable.was).blocks_of(source):
+                yield store, block.key, block.value, None
+
+    def _columns(self, source: int) -> Iterator[EntryColumns]:
+        """Yield the converted entries of a variable, and those of its indexes."""
+        variable = self.variable
         for keys, values in _in_groups(variable.was.stored_blocks(source), _GROUPS[variable.was.kind]):
             rows = self._converted(source, keys, values)
             if variable.may_collide:
-                rows = self._merged(rows, encoder)
-            stored = encoder.encode_keys(rows.key, *_key_of(now))
-            yield now.name, stored, encoder.encode(self._whole(rows), _value_of(now)), rows.partition
-            yield from self._indexed(rows, stored, encoder)
+                rows = self._merged(rows)
+            yield variable.now, rows.key, self._whole(rows), rows.partition
+            yield from self._indexed(rows, keys)
 
     def _old_index(self, store: SparkStore) -> SparkStore:
         """Return the old family of an index, which has the name of the old variable."""
@@ -246,14 +268,14 @@ class _Converting:
         group = _applied(self.plan.key.convert, group)
         return group, partitions_of(group, now, self.plan.files.partitions)
 
-    def _merged(self, rows: _Rows, encoder: LayoutEncoder) -> _Rows:
+    def _merged(self, rows: _Rows) -> _Rows:
         """Merge the entries of a map whose keys became equal; the latest deadline stays."""
         variable = self.variable
         of = _value_of(variable.now)
         if variable.deadlines.are:
             of = of.fields[0].type
         number: dict[bytes, int] = {}
-        groups = [number.setdefault(key, len(number)) for key in encoder.encode_keys(rows.key, *_key_of(variable.now))]
+        groups = [number.setdefault(key, len(number)) for key in texts_of(rows.key)]
         if len(number) == len(groups):
             return rows
         self.merged += len(groups) - len(number)
@@ -261,7 +283,7 @@ class _Converting:
         firsts = np.unique(at, return_index=True)[1]
         path = f"{variable.now.name}{{}}"
         rules = {f"value.{name}": self.plan.changes.merges[f"{path}.{name}"] for name in of.names}
-        value = decode_rows(merge_values(rows_of(encode_rows(rows.value, of)), groups, of, rules), of)
+        value = merge_columns(rows.value, groups, of, rules)
         deadline = None
         if rows.deadline is not None:
             deadline = np.full(len(number), np.iinfo(np.int64).min)
@@ -275,12 +297,10 @@ class _Converting:
             return rows.value
         return joined([rows.value, longs_of(rows.deadline)], _value_of(self.variable.now))
 
-    def _indexed(
-        self, rows: _Rows, stored: list[bytes], encoder: LayoutEncoder
-    ) -> Iterator[tuple[str, Sequence[bytes], Sequence[bytes], Numbers | None]]:
-        """Yield the entries of the families that follow from entries."""
+    def _indexed(self, rows: _Rows, stored: Sequence[bytes]) -> Iterator[EntryColumns]:
+        """Yield the entries of the families that follow from entries; `stored` are the old keys."""
         deadline, key, partition = rows.deadline, rows.key, rows.partition
-        counts = np.ones(len(stored), np.int64)
+        counts = np.ones(len(key), np.int64)
         if self.variable.now.kind == "list" and self.variable.indexes:
             firsts = np.asarray([at for at, one in enumerate(stored) if not at or one != stored[at - 1]], np.int64)
             counts = np.diff(firsts, append=len(stored))
@@ -288,7 +308,7 @@ class _Converting:
             deadline = None if deadline is None else np.minimum.reduceat(deadline, firsts)
             partition = None if partition is None else partition[firsts]
         for word, store in self.variable.indexes.items():
-            of_key, layout = _key_of(store)
+            of_key, _ = _key_of(store)
             columns: dict[str, Callable[[], tuple[Any, Any]]] = {
                 "ttl": lambda: ([longs_of(_known(deadline)), key], None),
                 "min": lambda: (key, longs_of(_known(deadline))),
@@ -299,12 +319,7 @@ class _Converting:
             keys, value = columns[word]()
             values = joined([pa.nulls(len(key)) if value is None else value], _value_of(store))
             whole = joined(keys, of_key) if isinstance(keys, list) else keys
-            yield (
-                store.name,
-                encoder.encode_keys(whole, of_key, layout),
-                encoder.encode(values, _value_of(store)),
-                partition,
-            )
+            yield store, whole, values, partition
 
 
 def _known(deadline: Numbers | None) -> Numbers:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KINDS = frozenset({"transformWithState", "transformWithStateInPandas", "transformWithState (Scala)"})
 _BY_COLUMNS = KINDS - {"transformWithState (Scala)"}
-_STEPS = {"value": "", "list": "[]", "map": "{}"}
+STEPS = {"value": "", "list": "[]", "map": "{}"}
 _TTL = re.compile(r"[+-]?\d+")
 _MOST_TTL_DIGITS = 15
 
@@ -151,9 +151,23 @@ def empty_processor(now: SparkOperator, files: OperatorFiles) -> ProcessorPlan:
 
 
 def plan_processor(
-    was: SparkOperator, now: SparkOperator, files: OperatorFiles, changes: FieldChanges, problems: list[str]
+    was: SparkOperator,
+    now: SparkOperator,
+    files: OperatorFiles,
+    changes: FieldChanges,
+    problems: list[str],
+    *,
+    is_done: bool = False,
 ) -> ProcessorPlan:
     """Return what is done with an operator's variables; why it cannot be done is added to the problems.
+
+    Args:
+        was: The operator.
+        now: The new operator.
+        files: What the copy says of it.
+        changes: What the types do not say.
+        problems: The problems so far.
+        is_done: As in `Said`.
 
     Raises:
         UnsupportedFormat: Entries cannot be read.
@@ -164,7 +178,7 @@ def plan_processor(
                 store.unsupported, operator=was.title, state=store.name,
                 advice="start the new query with a new checkpoint", written="Nothing was written.",
             )  # fmt: skip
-    plans = _Plans(was, now, files, changes, problems)
+    plans = _Plans(was, now, files, changes, problems, is_done)
     plan = plans.run()
     changed = plan.key.convert is not None or any(not one.is_same for one in plan.variables)
     if was.kind not in _BY_COLUMNS and changed:
@@ -179,6 +193,7 @@ class _Plans:
     files: OperatorFiles
     changes: FieldChanges
     problems: list[str]
+    is_done: bool
     key: Conversion = attrs.field(factory=Conversion)
     known: set[str] = attrs.field(factory=set)
 
@@ -255,7 +270,7 @@ class _Plans:
             keys, new_keys = (_schema(one)[0].fields[1].type for one in (was, now))
             user_key = self._converted(keys, new_keys, f"{name}{{key}}", f"{was.name}{{key}}", reading=reading)
         deadlines = self._deadlines(was, now, notes)
-        step = _STEPS[was.kind]
+        step = STEPS[was.kind]
         values = _value_of(was, self.was), _value_of(now, self.now)
         value = self._converted(*values, f"{name}{step}", f"{was.name}{step}", reading=reading)
         if user_key.dropped:
@@ -311,7 +326,7 @@ class _Plans:
             return Deadlines(were, are, later_ms=int(said))
         at_ms = planned.time_ms + int(said)
         notes.append(f"{name}: stored entries expire {_time_text(at_ms)}, {int(said):,} ms after the last batch")
-        if at_ms <= dt.datetime.now(dt.UTC).timestamp() * 1000:
+        if not self.is_done and at_ms <= dt.datetime.now(dt.UTC).timestamp() * 1000:
             self.problems.append(
                 f"{name}: {int(said):,} ms after the last batch, which was {_time_text(planned.time_ms)}, have passed:"
                 " the first batch would remove every entry; say a longer time for what is stored"

@@ -18,6 +18,7 @@ from stateshift.serializers.errors import IncompatibleState, MigrationFailed, Ta
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow
@@ -148,7 +149,10 @@ def test_an_aggregation_goes_on_with_a_new_aggregate_a_wider_one_and_exchanged_k
     assert sum(store.read) == sum(store.written) == len(by_key(FIRST + SECOND, "l", "k"))
     assert len(store.written) == 5
     assert store.read != store.written
+    assert {"ok"} == {str(one.status) for one in verify_checkpoint(queries.folder / "new").checks}
     (batch,) = queries.run(more_by_l_and_k, "new")
+    after = verify_checkpoint(queries.folder / "new")
+    assert (after.ok, "the copy has gone on to batch 2" in after.checks[0].detail) == (True, True)
     history, new = by_key(FIRST + SECOND + LAST, "l", "k"), by_key(LAST, "l", "k")
     assert {(one[0], one[1]): one[2:] for one in batch} == {
         key: (len(new[key]), max(values), sum(values)) for key, values in history.items()

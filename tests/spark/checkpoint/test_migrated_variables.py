@@ -57,10 +57,10 @@ def entries(folder, partitions=True):
 @pytest.mark.parametrize("name", FRESH)
 def test_what_follows_from_entries_is_what_spark_made_of_them(tmp_path, monkeypatch, name, is_same):
     probe = Probe.of(name, tmp_path / "probe")
-    plan = variable_entries._Converting.entries
+    plan = variable_entries.Converting.entries
     if not is_same:
         monkeypatch.setattr(
-            variable_entries._Converting, "entries",
+            variable_entries.Converting, "entries",
             lambda self, source: plan(attrs.evolve(self, variable=attrs.evolve(self.variable, is_same=False)), source),
         )  # fmt: skip
     report = migrate_checkpoint(place(name), tmp_path / "target", like=probe.folder)

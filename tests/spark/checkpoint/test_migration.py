@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
@@ -26,6 +27,8 @@ from stateshift.serializers.errors import (
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.checkpoint.migrating.record import RECORD
+from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 
 COPIED = [name for name in names() if not name.startswith(("join-v", "transform", "pandas-v1"))]
@@ -54,9 +57,10 @@ def test_what_does_not_change_is_copied_file_by_file(tmp_path, name):
 
     assert not any(one.is_converted for one in report.stores)
     files = {file.relative_to(tmp_path / "new") for file in (tmp_path / "new").rglob("*") if file.is_file()}
-    for file in files:
+    for file in files - {Path(RECORD)}:
         assert (tmp_path / "new" / file).read_bytes() == (place(name) / file).read_bytes()
-    assert {file.parts[0] for file in files} == {file.name for file in place(name).iterdir()}
+    assert {file.parts[0] for file in files} == {RECORD, *(file.name for file in place(name).iterdir())}
+    assert {"ok"} == {str(one.status) for one in verify_checkpoint(tmp_path / "new").checks}
 
 
 @pytest.mark.parametrize(
@@ -366,7 +370,7 @@ def test_what_a_run_left_that_died_as_it_wrote_the_first_or_the_last_file_is_del
     migrate_checkpoint(place("aggregation"), target, like=place("aggregation"))
 
     assert entries_of(target) == entries_of(place("aggregation"))
-    assert {file.name for file in target.iterdir()} == {file.name for file in place("aggregation").iterdir()}
+    assert {RECORD, *(file.name for file in place("aggregation").iterdir())} == {file.name for file in target.iterdir()}
 
 
 KILLED = """

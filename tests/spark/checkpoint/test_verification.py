@@ -1,0 +1,279 @@
+"""Copies of checkpoints are verified: planted damages and faults of encoders are found and named; without Spark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from spark_changes import Probe, copy_of, fields, fields_in
+from spark_checkpoints import place
+from spark_copies import altered, rewrite, with_a_note
+
+from stateshift.serializers.errors import (
+    CorruptFile,
+    DeclarationError,
+    MigrationFailed,
+    SavepointNotFound,
+    UntrustedPlace,
+)
+from stateshift.spark.checkpoint.migrating import entries, layout_encoder
+from stateshift.spark.checkpoint.migrating.backfill import Backfill
+from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
+from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.checkpoint.migrating.record import RECORD, CopyRecord
+from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows
+from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
+from stateshift.state.storage.files import Folder
+
+KEY = fields(k="string", l="string")
+
+
+def statuses(report):
+    return Counter(str(one.status) for one in report.checks)
+
+
+def failed(report):
+    """What the checks say that failed."""
+    return "; ".join(f"{one.where}: {one.detail}" for one in report.checks if one.status == "failed")
+
+
+def dropped(rows):
+    return rows[1:]
+
+
+def added(rows):
+    partition, key, value = rows[0]
+    return [*rows, (partition, key | {"l": "never"}, value)]
+
+
+def moved(rows):
+    partition, key, value = rows[0]
+    return [(1 - partition, key, value), *rows[1:]]
+
+
+@pytest.mark.parametrize("name", ["aggregation", "rocksdb"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (dropped, "it is missing"),
+        (added, "{'k': .*'l': 'never'}: it should not be there"),
+        (altered, "{'k': .*}: its value is another one"),
+        (moved, "{'k': .*}: it is in partition"),
+    ],
+)
+def test_a_planted_damage_is_found_and_its_key_is_named(tmp_path, name, change, said):
+    copy = with_a_note(name, tmp_path)
+    assert {"ok": 3} == statuses(verify_checkpoint(copy))
+    rewrite(copy, lambda rows: rows)
+    assert {"ok": 3} == statuses(verify_checkpoint(copy))
+
+    rewrite(copy, change)
+    report = verify_checkpoint(copy)
+
+    assert ({"ok": 2, "failed": 1}, False) == (statuses(report), report.ok)
+    assert pc.match_substring_regex([failed(report)], said)[0].as_py(), failed(report)
+
+
+def test_a_fault_of_the_encoder_is_found_though_it_writes_the_same_again(tmp_path, monkeypatch):
+    """An encoder that writes 0 for each sum: encoding both sides would hide it."""
+
+    def faulty(column, of):
+        if "note" not in of.names:
+            return encode_rows(column, of)
+        columns = column.flatten()
+        zeros = pc.multiply(columns[0], pa.scalar(0, columns[0].type))
+        return encode_rows(pa.StructArray.from_arrays([zeros, *columns[1:]], fields=[*column.type]), of)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "encode_rows", faulty)
+        copy = with_a_note("aggregation", tmp_path)
+
+    assert "its value is another one" in failed(verify_checkpoint(copy))
+
+
+def test_a_fault_of_the_hash_of_partitions_is_found(tmp_path, monkeypatch):
+    like = copy_of("aggregation", tmp_path / "like", KEY[::-1], fields_in("aggregation")[1])
+    right = entries.partitions_of
+    renames = {"key.k": "key.k", "key.l": "key.l"}
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "partitions_of", lambda keys, of, count: 1 - right(keys, of, count))
+        patch.setattr(entries, "require_placed", lambda *_: None)
+        migrate_checkpoint(
+            place("aggregation"), tmp_path / "copy", like=like, changes={0: FieldChanges(renames=renames)}
+        )
+
+    assert "it is in partition" in failed(verify_checkpoint(tmp_path / "copy"))
+
+
+def _in_lists(found):
+    found["names"][1] = {"type": "struct", "fields": fields(n="decimal(20,0)", l="string")}
+
+
+@pytest.mark.parametrize("name", ["transform", "transform-avro"])
+def test_the_elements_of_lists_are_compared_in_their_order(tmp_path, monkeypatch, name):
+    probe = Probe.of(name, tmp_path / "probe").change(_in_lists)
+    migrate_checkpoint(place(name), tmp_path / "sound", like=probe.folder)
+    assert verify_checkpoint(tmp_path / "sound").ok
+    encode = layout_encoder.LayoutEncoder.encode
+
+    def turned(self, rows, of, **more):
+        found = encode(self, rows, of, **more)
+        return found[::-1] if of.names == ("n", "l") and of.fields[0].type.word == "decimal" else found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(layout_encoder.LayoutEncoder, "encode", turned)
+        migrate_checkpoint(place(name), tmp_path / "copy", like=probe.folder)
+
+    assert ", names: " in failed(verify_checkpoint(tmp_path / "copy"))
+
+
+def test_keys_that_became_equal_are_merged_again(tmp_path):
+    value = fields(sum="long")
+    like = copy_of("aggregation", tmp_path / "like", KEY[:1], value)
+    migrate_checkpoint(
+        place("aggregation"), tmp_path / "copy", like=like,
+        changes={0: FieldChanges(merges={"value.sum": "sum"}, renames={"value.sum": "value.sum"})},
+    )  # fmt: skip
+    assert {"ok": 3} == statuses(verify_checkpoint(tmp_path / "copy"))
+
+    rewrite(tmp_path / "copy", altered)
+
+    assert "its value is another one" in failed(verify_checkpoint(tmp_path / "copy"))
+
+
+def test_what_functions_and_data_frames_made_is_unproven_and_all_else_is_compared(tmp_path):
+    key, value = fields_in("aggregation")
+    like = copy_of("aggregation", tmp_path / "like", key, [*value, *fields(rows="long")])
+    rows = Backfill(pa.table({"k": ["x"], "l": ["a"], "n": [3]}), "n", is_complete=False)
+    changes = FieldChanges(fills={"value.rows": rows}, converters={"value.sum": lambda old: pc.add(old, 1)})
+    migrate_checkpoint(place("aggregation"), tmp_path / "copy", like=like, changes={0: changes})
+
+    report = verify_checkpoint(tmp_path / "copy")
+
+    assert {"ok": 3, "unproven": 2} == statuses(report)
+    unproven = [one.detail for one in report.checks if one.status == "unproven"]
+    assert "value.sum is not compared: it is of the function" in unproven[0]
+    assert "value.rows is not compared: it is of column 'n' of a DataFrame" == unproven[1]
+
+    rewrite(tmp_path / "copy", lambda rows: [(at, key, value | {"max": -1.5}) for at, key, value in rows])
+    assert "its value is another one" in failed(verify_checkpoint(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("is_equal", [True, False])
+def test_keys_that_a_function_made_must_lie_in_their_partitions(tmp_path, is_equal):
+    key, value = fields_in("aggregation")
+    like = copy_of("aggregation", tmp_path / "like", key, value)
+    function = (lambda old: pa.array(["same"] * len(old))) if is_equal else pc.utf8_upper
+    rules = {f"value.{name}": "sum" for name in ("sum", "max", "count", "sum#2", "count#2")}
+    changes = FieldChanges(converters={"key.k": function, "key.l": function}, merges=rules)
+    report = migrate_checkpoint(place("aggregation"), tmp_path / "copy", like=like, changes={0: changes})
+    assert is_equal is (report.stores[0].merged > 0)
+
+    assert verify_checkpoint(tmp_path / "copy").ok
+    rewrite(tmp_path / "copy", moved)
+    assert "belong to others" in failed(verify_checkpoint(tmp_path / "copy"))
+
+
+class TestWhatIsComparedWhenTime:
+    """Queries go on, files go away."""
+
+    @pytest.fixture
+    def copy(self, tmp_path):
+        shutil.copytree(place("aggregation"), tmp_path / "old")
+        key, value = fields_in("aggregation")
+        like = copy_of("aggregation", tmp_path / "like", key, [*value, *fields(note="string")])
+        changes = {0: FieldChanges(fills={"value.note": None})}
+        migrate_checkpoint(tmp_path / "old", tmp_path / "copy", like=like, changes=changes)
+        return tmp_path / "copy"
+
+    @pytest.mark.parametrize("name", ["old", "copy"])
+    def test_has_passed_the_batch_that_was_copied_is(self, tmp_path, copy, name):
+        for log in ("offsets", "commits"):
+            shutil.copy(tmp_path / name / log / "2", tmp_path / name / log / "3")
+
+        report = verify_checkpoint(copy)
+
+        assert report.ok
+        assert "has gone on to batch 3: batch 2 is compared" in report.checks[0].detail
+
+    @pytest.mark.parametrize("name", ["old", "copy"])
+    @pytest.mark.parametrize("gone", ["commits/2", "state/0/1/3.*"])
+    def test_deleted_the_batch_that_is_an_error_with_advice(self, tmp_path, copy, name, gone):
+        for log in ("offsets", "commits"):
+            shutil.copy(tmp_path / name / log / "2", tmp_path / name / log / "3")
+        for file in (tmp_path / name).glob(gone):
+            file.unlink()
+
+        with pytest.raises(SavepointNotFound, match="minBatchesToRetain"):
+            verify_checkpoint(copy)
+
+    def test_exchanged_the_source_that_is_an_error(self, tmp_path, copy):
+        (tmp_path / "old" / "metadata").write_text('{"id": "00000000-0000-0000-0000-000000000000"}')
+
+        with pytest.raises(CorruptFile, match="is the checkpoint of query 0000"):
+            verify_checkpoint(copy)
+
+    def test_lost_a_file_of_the_copy_that_is_a_failed_check(self, copy):
+        for file in copy.glob("state/0/1/3.*"):
+            file.unlink()
+
+        assert "missing" in failed(verify_checkpoint(copy))
+
+    def test_altered_the_offsets_of_the_copy_that_is_a_failed_check(self, copy):
+        (copy / "offsets" / "2").write_text(
+            (copy / "offsets" / "2").read_text().replace('"logOffset":2', '"logOffset":9')
+        )
+
+        assert "batch 2: offsets/2 differs" in failed(verify_checkpoint(copy))
+
+
+class TestTheRecord:
+    @pytest.fixture
+    def copy(self, tmp_path):
+        migrate_checkpoint(place("aggregation"), tmp_path / "copy", like=place("aggregation"))
+        return tmp_path / "copy"
+
+    def test_that_is_missing_is_said_with_what_to_do(self, copy):
+        (copy / RECORD).unlink()
+
+        with pytest.raises(DeclarationError, match="an earlier release of stateshift made it"):
+            verify_checkpoint(copy)
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda said: said | {"batch": 1},
+            lambda said: said | {"operators": 5},
+            lambda said: [said],
+            lambda said: said | {"seal": None},
+        ],
+    )
+    def test_that_was_edited_is_refused(self, copy, damage):
+        said = json.loads((copy / RECORD).read_text())
+        (copy / RECORD).write_text(json.dumps(damage(said)))
+
+        with pytest.raises(CorruptFile):
+            verify_checkpoint(copy)
+
+    def test_that_names_another_store_contacts_nobody(self, copy):
+        said = CopyRecord.read(Folder.at(copy))
+        (copy / RECORD).unlink()
+        attrs.evolve(said, source="s3://elsewhere/c?endpoint_override=evil.example").write(Folder.at(copy))
+
+        with pytest.raises(UntrustedPlace):
+            verify_checkpoint(copy)
+
+    def test_has_no_options_of_a_store(self, copy):
+        assert "?" not in json.loads((copy / RECORD).read_text())["source"]
+
+    def test_of_an_unfinished_copy_is_not_asked_for(self, copy):
+        (copy / "metadata").write_text(f"{UNFINISHED}\n{{}}\n")
+
+        with pytest.raises(MigrationFailed, match="unfinished"):
+            verify_checkpoint(copy)
