@@ -53,7 +53,7 @@ def refuse(place: str | None, command: str) -> None:
     if is_spark(place):
         raise UnsupportedFormat(
             f"stateshift {command} does not take checkpoints of Spark queries yet",
-            advice="inspect, export, diff, snapshot and migrate do: stateshift inspect spark:CHECKPOINT",
+            advice="inspect, export, diff, snapshot, migrate and verify do: stateshift inspect spark:CHECKPOINT",
             savepoint=place,
             checkpoint=place,
         )

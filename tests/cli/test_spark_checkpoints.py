@@ -125,7 +125,6 @@ def test_an_option_that_does_not_apply_is_refused(run):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["verify"],
         ["check", "--job", "accounts_v1:job"],
         ["plan", "--job", "accounts_v1:job"],
         ["init"],

@@ -5,6 +5,7 @@ import re
 from stateshift.compat.gate import recorded_text, stamps
 from stateshift.compat.testing import golden
 from stateshift.spark.checkpoint import gate
+from stateshift.spark.checkpoint.migrating import record
 from stateshift.state.migration import plan_file
 from stateshift.state.savepoint import keyed_stream, metadata, operator_stream
 from stateshift.state.storage import lineage
@@ -26,6 +27,7 @@ def test_the_versions_of_files_are_those_of_the_code(root):
         "snapshots and revisions of a history": (1, recorded_text.VERSION),
         "stamps of a history": (1, stamps.VERSION),
         "descriptions of Spark queries": (gate.VERSION, gate.VERSION),
+        "`_stateshift-copy.json` in a copy of a Spark checkpoint": (record.VERSION, record.VERSION),
         "plan files": (plan_file.VERSION, plan_file.VERSION),
         "golden files of tests": (golden.VERSION, golden.VERSION),
     }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .report import StoreReport
 
 RECORD = "_stateshift-copy.json"
-_FORM, _VERSION = "stateshift-checkpoint-copy", 1
+_FORM, VERSION = "stateshift-checkpoint-copy", 1
 
 
 @attrs.frozen
@@ -139,7 +139,7 @@ class CopyRecord:
 
     def write(self, folder: Folder) -> None:
         """Write the record into a copy."""
-        folder.write_last(RECORD, print_sealed(_FORM, _VERSION, plain(self)).encode())
+        folder.write_last(RECORD, print_sealed(_FORM, VERSION, plain(self)).encode())
 
     @classmethod
     def read(cls, folder: Folder) -> CopyRecord:
@@ -161,8 +161,8 @@ class CopyRecord:
             )
         with located(file=f"{folder.place}/{RECORD}"):
             document, _, version = open_document(folder.read(RECORD), _FORM)
-            if version != _VERSION:
-                raise unsupported(_FORM, version, _VERSION)
+            if version != VERSION:
+                raise unsupported(_FORM, version, VERSION)
             said = {name: value for name, value in document.items() if name != SEAL}
             if document.get(SEAL) != seal_of(said):
                 raise CorruptFile(
