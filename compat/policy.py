@@ -5,7 +5,7 @@ Source: compatibility rules, section 1 ("Policies may turn any flag into an erro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import attrs
 
@@ -40,12 +40,11 @@ class Policy:
     Attributes:
         forbid: The flags that turn a finding into a refusal; `Policy(forbid=Flag)` forbids all.
         allow_empty: The new states that may start empty, each by its name, or as `UID/STATE` (rule STATE-7).
-        accepted_by: How a caller who set no policy accepts what this one, a default, forbids; "": the caller set it.
     """
 
     forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
     allow_empty: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    accepted_by: str = attrs.field(default="", eq=False, repr=False)
+    accepted_by: ClassVar[str] = ""  # how a caller who set no policy accepts what a default one forbids
 
     def __bool__(self) -> bool:
         return bool(self.forbid or self.allow_empty)

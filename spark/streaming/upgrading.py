@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -39,10 +39,15 @@ if TYPE_CHECKING:
 _QUERY = "the query"
 REFUSE, MIGRATE, LAZY = HOW = ("refuse", "migrate", "lazy")
 
-_BY_DEFAULT = Policy(
-    forbid={Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY}, accepted_by="pass options=MigrationOptions() to start"
-)
-UPGRADING = attrs.evolve(RESTORING, policy=_BY_DEFAULT)
+
+@attrs.frozen
+class _ByDefault(Policy):
+    """The policy of a start for which no options are given."""
+
+    accepted_by: ClassVar[str] = "pass options=MigrationOptions() to start"
+
+
+UPGRADING = attrs.evolve(RESTORING, policy=_ByDefault(forbid={Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY}))
 """The options of a start by default: what a migration, or the way back, would lose is refused."""
 
 _MIGRATE_ADVICE = (

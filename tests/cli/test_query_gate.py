@@ -68,8 +68,8 @@ def test_a_query_is_described_once_and_checked_against_that(run, write):
     files = ["state_history/queries/clicks.json", "state_history/queries/seen.json"]
     assert first.stdout.splitlines() == [f"written: {file}" for file in files]
     assert second.stdout.splitlines() == [f"unchanged: {file}" for file in files]
-    assert unchanged.stdout.startswith("start: 2 of 2 queries can go on")
-    assert changed.stdout.startswith("migrate: 1 of 2 queries can go on")
+    assert unchanged.stdout.startswith("start: every query can go on")
+    assert changed.stdout.startswith("migrate: the state of 1 of 2 queries in production must be rewritten")
     assert re.search(r"migrate +\$\.value\.sum +sum\(n\) -> sum\(w\)", changed.stdout)
     assert "drift: query clicks differs from state_history/queries/clicks.json" in accepted.stderr
     assert alike.status == 0

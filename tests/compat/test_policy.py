@@ -161,3 +161,20 @@ def test_where_a_converter_decides_nothing_is_flagged_that_only_the_rules_would_
 
     assert Decision.REFUSE is decision()
     assert Decision.MIGRATE is decision(converter=lambda account: after(account.cents // 100))
+
+
+class OfAStart(Policy):
+    """A policy that its caller did not set."""
+
+    accepted_by = "pass options=MigrationOptions() to start"
+
+
+def test_what_a_default_policy_refuses_is_not_called_a_policy_of_the_caller():
+    long, double = (Job([Operator("op", key=str, states=[ValueStateDescriptor("n", of)])]) for of in (int, float))
+    report = check(long.describe(), double.describe(), policy=OfAStart({Flag.LOSSY}))
+
+    text = "\n".join(explain.text_lines(report))
+
+    assert "not accepted by default: lossy" in text.splitlines()[0]
+    assert "accept it: pass options=MigrationOptions() to start" in text
+    assert "forbid" not in text.replace("(forbidden)", "")
