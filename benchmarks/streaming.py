@@ -1,18 +1,21 @@
 """Keyed state on Spark streaming: ours beside Spark's own aggregation and `transformWithState`.
 
-    python -m benchmarks.streaming [--rows 1000000] [--keys 100000] [--batches 4] [--ways native,ours] [--json]
+    python -m benchmarks.streaming [--rows 1000000] [--keys 100000] [--batches 4] [--ways native,ours] [--rounds 1]
 
 Word count: each batch has `rows` rows with one of `keys` words. Every way is a query of its own in a process of its
 own, with two partitions on two cores. The figure is the CPU time of the whole process tree (JVM and workers) for a
-batch: the median of all batches but the first, with the wall time beside it. The ways whose names begin with `small-`
-are the same with 100 rows in each of 40 batches, of which the first half only warms up. At the end the time of an
-access of state in a function, above that of the serializer, in this process.
+batch: the median of all batches but the first, with the wall time beside it. Each round runs all ways in turn. The
+results that the sink gets in a batch are counted, and ways are compared with those that have as many. The ways whose
+names begin with `small-` are the same with 100 rows in each of 40 batches, of which the first half only warms up. At
+the end the time of an access of state in a function, and that of its serializer alone, in this process.
 
-    native      groupBy("word").count(): no Python
-    ours        a KeyedProcessFunction with a ValueState, RocksDB, no output for each row
-    each        the same with one result for each row, as in Flink
+    native      groupBy("word").count(): no Python; one result for each key of a batch
+    ours        a KeyedProcessFunction with a ValueState, RocksDB; one result for each key of a batch, by a timer
+    tws         transformWithState with the row API: one get, one update and one result for each key of a batch
+    silent      ours without timers and results
+    native-silent, tws-silent   those of Spark without results
+    each        ours with one result for each row, as in Flink, and without timers
     record      five fields of a class as the state, one result for each row
-    tws         transformWithState with the row API: one get and one update for each key
     tws-record  the same with a struct of five fields
 """
 
@@ -34,7 +37,10 @@ import attrs
 
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 
-WAYS = ("native", "ours", "each", "record", "tws", "tws-record", "small-native", "small-ours", "small-tws")
+WAYS = (
+    "native", "ours", "tws", "native-silent", "silent", "tws-silent", "each", "record", "tws-record",
+    "small-native", "small-ours", "small-tws",
+)  # fmt: skip
 SMALL = "small-"
 SMALL_ROWS, SMALL_BATCHES = 100, 40
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -66,6 +72,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=1, help="how often all ways run")
     parser.add_argument("--ways", default=",".join(WAYS), help="the ways to measure, with commas between")
     parser.add_argument("--way", help=argparse.SUPPRESS)
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
@@ -77,21 +84,20 @@ def main() -> int:
     with scratch_folder() as folder:
         write_input(folder / "input", arguments.rows, arguments.keys, arguments.batches)
         write_input(folder / "small-input", SMALL_ROWS, SMALL_ROWS, SMALL_BATCHES)
-        found = {}
-        for way in arguments.ways.split(","):
-            found[way] = _in_process(way, folder, arguments)
-            print(way, found[way], file=sys.stderr)
-    rows = []
-    for way, batches in found.items():
-        later = batches[SMALL_BATCHES // 2 if way.startswith(SMALL) else 1 :] or batches
-        cpu, wall = (statistics.median(batch[part] for batch in later) for part in ("cpu", "wall"))
-        rows.append({"way": way, "cpu_s": round(cpu, 3), "wall_s": round(wall, 3)})
-    base = {row["way"]: row["cpu_s"] for row in rows}
+        found: dict[str, list[dict[str, float]]] = {way: [] for way in arguments.ways.split(",")}
+        for _ in range(arguments.rounds):
+            for way, measured in found.items():
+                batches = _in_process(way, folder, arguments)
+                print(way, batches, file=sys.stderr)
+                measured.extend(batches[SMALL_BATCHES // 2 if way.startswith(SMALL) else 1 :] or batches)
+    rows: list[dict[str, Any]] = []
+    for way, measured in found.items():
+        cpu, wall, results = (statistics.median(one[part] for one in measured) for part in ("cpu", "wall", "results"))
+        rows.append({"way": way, "results": int(results), "cpu_s": round(cpu, 3), "wall_s": round(wall, 3)})
     for row in rows:
-        small = SMALL if row["way"].startswith(SMALL) else ""
-        for other in ("native", "tws", "tws-record"):
-            of = base.get(small + other)
-            row[f"of_{other}"] = round(row["cpu_s"] / of, 2) if of else None
+        for other in ("native", "tws"):
+            of = next((one for one in rows if _is_base(one, row, other)), None)
+            row[f"of_{other}"] = round(row["cpu_s"] / of["cpu_s"], 2) if of else None
     access = {name: round(us, 2) for name, us in accesses().items()}
     shown = {**facts(), "rows": arguments.rows, "keys": arguments.keys}
     if arguments.json:
@@ -99,12 +105,19 @@ def main() -> int:
     else:
         print(*(f"{name} {value}" for name, value in shown.items()), sep=", ")
         print_table("Word count, a batch", list(rows[0]), [[str(value) for value in row.values()] for row in rows])
-        print("value and update of a key in the cache, above the serializer, us each:", told(access))
+        print("value and update of a key in the cache, us of an access:", told(access))
     return 0
 
 
+def _is_base(one: dict[str, Any], row: dict[str, Any], way: str) -> bool:
+    """Whether a row of the table is of a way of Spark with as many results, and so to be compared with another."""
+    small = row["way"].startswith(SMALL)
+    names = {SMALL + way} if small else {way, f"{way}-silent", f"{way}-record"}
+    return one["way"] in names and one["results"] == row["results"]
+
+
 def accesses(count: int = 100_000) -> dict[str, float]:
-    """Return the CPU microseconds of `value` and of `update` above the serializer, for a key of this batch."""
+    """Return the CPU microseconds of `value` and of `update` for a key of this batch, and of the serializer alone."""
     from stateshift import EmbeddedRocksDBStateBackend, ValueStateDescriptor, serializer_for
     from stateshift.serializers.views import DataInputView, DataOutputView
 
@@ -126,7 +139,8 @@ def accesses(count: int = 100_000) -> dict[str, float]:
             serializer.deserialize(DataInputView(data))
             serializer.serialize(value, target)
             target.taken()
-        found[name] = (ours - (time.thread_time() - begin)) / count / 2 * 1e6
+        alone = time.thread_time() - begin
+        found |= {name: ours / count / 2 * 1e6, f"{name}, serializer alone": alone / count / 2 * 1e6}
         backend.dispose()
     return found
 
@@ -167,13 +181,18 @@ def run(way: str, folder: Path, batches: int) -> list[dict[str, float]]:
     given = str(folder / ("small-input" if way.startswith(SMALL) else "input") / "rows")
     rows = spark.readStream.schema("word string").option("maxFilesPerTrigger", 2).parquet(given)
     way = way.removeprefix(SMALL)
-    seen = [(cpu_of_tree(os.getpid()), time.perf_counter())]
+    seen = [(cpu_of_tree(os.getpid()), time.perf_counter(), 0)]
 
     def note(df: Any, _: int) -> None:
-        df.write.format("noop").mode("overwrite").save()
-        seen.append((cpu_of_tree(os.getpid()), time.perf_counter()))
+        from pyspark.sql import Observation, functions
 
-    if way in {"ours", "each", "record"}:
+        counted = Observation()
+        df.observe(counted, functions.count(functions.lit(1)).alias("results")).write.format("noop").mode(
+            "overwrite"
+        ).save()
+        seen.append((cpu_of_tree(os.getpid()), time.perf_counter(), counted.get["results"]))
+
+    if way in _FUNCTIONS:
         from stateshift.spark import StreamJob
 
         job = StreamJob(f"{place}-state", f"{place}-checkpoint", slots=2)
@@ -186,14 +205,20 @@ def run(way: str, folder: Path, batches: int) -> list[dict[str, float]]:
     if query.exception() is not None:
         raise RuntimeError(str(query.exception()))
     pairs = islice(pairwise(seen), batches)
-    return [{"cpu": after[0] - before[0], "wall": after[1] - before[1]} for before, after in pairs]
+    return [{"cpu": after[0] - before[0], "wall": after[1] - before[1], "results": after[2]} for before, after in pairs]
 
 
 def _plain(way: str, rows: Any) -> Any:
     if way == "native":
         return rows.groupBy("word").count()
-    processor, schema = (Counter(), "word string, count long") if way == "tws" else (Recorder(), "word string, n long")
-    return rows.groupBy("word").transformWithState(processor, schema, "update", "none")
+    if way == "native-silent":
+        return rows.groupBy("word").count().where("count < 0")
+    processor, schema = {
+        "tws": (Counter, "word string, count long"),
+        "tws-silent": (Silent, "word string, count long"),
+        "tws-record": (Recorder, "word string, n long"),
+    }[way]
+    return rows.groupBy("word").transformWithState(processor(), schema, "update", "none")
 
 
 @attrs.frozen
@@ -217,6 +242,15 @@ def _functions() -> tuple[dict[str, Any], dict[str, Any]]:
         def process_element(self, value: str, ctx: Any) -> Any:
             self.count.update(self.count.value() + 1)
 
+    class OfKeys(Count):
+        def process_element(self, value: str, ctx: Any) -> Any:
+            self.count.update(self.count.value() + 1)
+            timers = ctx.timer_service()
+            timers.register_processing_time_timer(timers.current_processing_time())
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Iterator[int]:
+            yield self.count.value()
+
     class Each(Count):
         def process_element(self, value: str, ctx: Any) -> Iterator[int]:
             count = self.count.value() + 1
@@ -234,13 +268,14 @@ def _functions() -> tuple[dict[str, Any], dict[str, Any]]:
             self.record.update(after)
             yield after
 
-    return {"ours": Count, "each": Each, "record": Records}, {"ours": int, "each": int, "record": Record}
+    functions = {"ours": OfKeys, "silent": Count, "each": Each, "record": Records}
+    return functions, {"ours": int, "silent": int, "each": int, "record": Record}
 
 
 _FUNCTIONS, _OUTPUTS = _functions()
 
 
-def _processors() -> tuple[Any, Any]:
+def _processors() -> tuple[Any, Any, Any]:
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -256,6 +291,12 @@ def _processors() -> tuple[Any, Any]:
         def close(self) -> None:
             pass
 
+    class Silent(Counter):
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803 - Spark's
+            for _ in super().handleInputRows(key, rows, timerValues):
+                pass
+            return iter(())
+
     class Recorder(Counter):
         def init(self, handle: Any) -> None:
             schema = "word string, count long, first long, total double, even boolean"
@@ -268,13 +309,13 @@ def _processors() -> tuple[Any, Any]:
                 yield Row(word=key[0], n=found[1])
             self.count.update(found)
 
-    return Counter, Recorder
+    return Counter, Silent, Recorder
 
 
 try:
-    Counter, Recorder = _processors()
+    Counter, Silent, Recorder = _processors()
 except ImportError:  # without Spark only the help is shown
-    Counter = Recorder = None
+    Counter = Silent = Recorder = None
 
 
 if __name__ == "__main__":

@@ -1,33 +1,40 @@
 """Shipping of user modules (the job, converters, fallback readers) to the workers of a session.
 
-Installed modules are there already. Others are sent by value, inside what is sent to a task; files named by
-`--py-files` are distributed by Spark.
+Modules in the library folders of the interpreter are there already, as stateshift itself. Others are sent by value,
+inside what is sent to a task; files named by `--py-files` are distributed by Spark. Where only this process may have a
+module (PYTHONPATH, an editable install, `--py-files` of spark-submit), a worker is asked whether it has the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
+import site
 import subprocess
 import sys
-from contextlib import contextmanager
+import sysconfig
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ..serializers.errors import StateShiftError
 from .connect import is_connect
 from .session import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
     from .session import Driver
 
 _KINDS = (".py", ".zip", ".egg", ".whl")
+_ON_WORKERS = sys.stdlib_module_names | {"__main__", "pyspark", "py4j", __name__.partition(".")[0]}
+"""Modules that are not sent: a worker runs with them, and cloudpickle always sends the script by value."""
 _FIND = """
 import importlib.util, json, sys
 def find(name):
@@ -49,8 +56,8 @@ def ship_modules(
 ) -> tuple[str, ...]:
     """Make modules usable in the tasks of a session.
 
-    A module that a fresh interpreter would not find is sent by value, together with every loaded module that was found
-    in the same folder: a job imports the helpers beside it. Later changes of a loaded module are not seen.
+    A module that workers do not have is sent by value, together with every loaded module that was found in the same
+    folder: a job imports the helpers beside it. Later changes of a loaded module are not seen.
 
     Args:
         session: The session of the workers.
@@ -63,21 +70,25 @@ def ship_modules(
     Raises:
         StateShiftError: A file is missing or of another type.
     """
-    return send_by_value(modules, hand_out(session, py_files))
+    return send_by_value(modules, hand_out(session, py_files), session)
 
 
-def send_by_value(modules: Iterable[ModuleType], handed_out: set[Path]) -> tuple[str, ...]:
+def send_by_value(
+    modules: Iterable[ModuleType], handed_out: set[Path], session: Driver | None = None
+) -> tuple[str, ...]:
     """Send modules, and those beside them, by value; as `ship_modules`.
 
     Args:
         modules: The modules that tasks will use.
         handed_out: The files that the workers have, from `hand_out`.
+        session: The session of the workers. None: they cannot be asked, and a folder on PYTHONPATH is taken for one of
+            theirs only if packages are installed in it.
     """
     from pyspark import cloudpickle  # pyspark pickles with its own copy, which has its own registry
 
     folders = {folder for module in modules if (folder := _folder(_top(module))) is not None} - handed_out
     beside = [module for name, module in list(sys.modules.items()) if "." not in name and _folder(module) in folders]
-    shipped = [module for module in _not_installed(beside) if _file(module) not in handed_out]
+    shipped = [module for module in _not_installed(beside, session) if _file(module) not in handed_out]
     for module in shipped:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return tuple(sorted(module.__name__ for module in shipped))
@@ -126,9 +137,7 @@ def _file(module: ModuleType) -> Path | None:
 
 def _folder(module: ModuleType) -> Path | None:
     """Return the folder (or zip file) on the path with a top-level module; None if it need not be sent."""
-    if (
-        module.__name__ == "__main__" or module.__name__ in sys.stdlib_module_names
-    ):  # the script is always sent by value
+    if module.__name__ in _ON_WORKERS:
         return None
     paths = list(getattr(module, "__path__", ()))
     if paths:
@@ -137,16 +146,110 @@ def _folder(module: ModuleType) -> Path | None:
     return None if file is None else file.parent
 
 
-def _not_installed(modules: list[ModuleType]) -> list[ModuleType]:
-    """Return the modules that a worker does not find by itself; a fresh interpreter is asked where they are."""
-    names = [module.__name__ for module in modules]
-    if not names:
-        return []
-    answer = subprocess.run([sys.executable, "-P", "-c", _FIND, *names], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
-    found = {
-        name: {str(Path(place).resolve()) for place in places} for name, places in json.loads(answer.stdout).items()
-    }
-    return [module for module in modules if not _places(module) & found[module.__name__]]
+def _not_installed(modules: list[ModuleType], session: Driver | None) -> list[ModuleType]:
+    """Return the modules that a worker does not find by itself."""
+    found, libraries = _found_afresh(modules), _libraries()
+    elsewhere, unsure = [], []
+    for module in modules:
+        places = _places(module) & found.get(module.__name__, set())
+        if not places:
+            elsewhere.append(module)
+        elif not any(Path(place).is_relative_to(folder) for place in places for folder in libraries):
+            unsure.append(module)
+    there = _on_a_worker(session, unsure) if session else {one.__name__ for one in unsure if _has_packages(one)}
+    return elsewhere + [module for module in unsure if module.__name__ not in there]
+
+
+def _found_afresh(modules: list[ModuleType]) -> dict[str, set[str]]:
+    """Return where a fresh interpreter finds modules: without what this process has added to its path."""
+    if not modules:
+        return {}
+    command = [sys.executable, "-P", "-c", _FIND, *(module.__name__ for module in modules)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
+    found = json.loads(answer.stdout)
+    return {name: {str(Path(place).resolve()) for place in places} for name, places in found.items()}
+
+
+def _libraries() -> set[Path]:
+    """Return the folders into which packages are installed for all programs of this interpreter."""
+    folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    return {Path(folder).resolve() for folder in folders if Path(folder).name.endswith("-packages")}
+
+
+def _has_packages(module: ModuleType) -> bool:
+    """Whether packages are installed beside a module."""
+    folder = _folder(module)
+    return folder is not None and next(folder.glob("*.dist-info"), None) is not None
+
+
+_answers: WeakKeyDictionary[Driver, dict[frozenset[tuple[str, str]], bool]] = WeakKeyDictionary()
+
+
+def _on_a_worker(session: Driver, modules: list[ModuleType]) -> set[str]:
+    """Return the names of the modules that a worker has with the same contents; an answer holds for the session."""
+    known = _answers.setdefault(session, {})
+    asked = {module.__name__: _digests(module) for module in modules}
+    if new := {name: digests for name, digests in asked.items() if digests not in known}:
+        there: list[str] = []
+        with suppress(Exception):  # the work that follows tells what is wrong with the workers
+            there = _in_a_task(session, _search(new))
+        known |= {digests: name in there for name, digests in new.items()}
+    return {name for name, digests in asked.items() if known[digests]}
+
+
+def _in_a_task(session: Any, search: Callable[[], list[str]]) -> list[str]:
+    """Return what a function returns in a task."""
+
+    def rows(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        yield from (pa.RecordBatch.from_pydict({"name": pa.array(search(), pa.string())}) for _ in batches)
+
+    if is_connect(session):
+        return [row[0] for row in session.range(0, 1, 1, 1).mapInArrow(rows, "name string").collect()]
+    found: list[str] = session.sparkContext.parallelize([None], 1).mapPartitions(lambda _: search()).collect()
+    return found
+
+
+def _digests(module: ModuleType) -> frozenset[tuple[str, str]]:
+    """Return the loaded files of a module, by their paths below the folder on the path, with their digests."""
+    top, found = _folder(module), set[tuple[str, str]]()
+    for name, one in list(sys.modules.items()):
+        file = _file(one) if name.partition(".")[0] == module.__name__ else None
+        if file is not None and top is not None and file.is_relative_to(top):
+            with suppress(OSError, AttributeError):  # what cannot be read is not compared
+                data = one.__loader__.get_data(one.__file__)  # type: ignore[union-attr]
+                found.add((str(file.relative_to(top)), hashlib.sha256(data).hexdigest()))
+    return frozenset(found)
+
+
+def _search(wanted: dict[str, frozenset[tuple[str, str]]]) -> Callable[[], list[str]]:
+    """Return a function that gives the names of those modules that its process has with the same contents.
+
+    It is sent by value, so it works where a worker has nothing but Python.
+    """
+
+    def has(name: str, digests: frozenset[tuple[str, str]]) -> bool:
+        from hashlib import sha256
+        from importlib.util import find_spec
+        from os.path import dirname, join  # a file in an archive is no path
+
+        spec = find_spec(name)
+        if spec is None or spec.origin is None or not digests:
+            return False
+        top = dirname(dirname(spec.origin) if spec.submodule_search_locations else spec.origin)  # noqa: PTH120
+        read: Any = spec.loader.get_data  # type: ignore[union-attr]
+        return all(sha256(read(join(top, file))).hexdigest() == digest for file, digest in digests)  # noqa: PTH118
+
+    def search() -> list[str]:
+        there = []
+        for name, digests in wanted.items():
+            with suppress(Exception):  # a file that is not there, or another kind of loader
+                if has(name, digests):
+                    there.append(name)
+        return there
+
+    return search
 
 
 def _places(module: ModuleType) -> set[str]:
@@ -166,7 +269,7 @@ def shipped(spark: Driver, work: object, py_files: Iterable[str | Path] = ()) ->
     try:
         handed_out = hand_out(spark, py_files)
         while new := modules_of(work) - seen:
-            send_by_value([sys.modules[name] for name in sorted(new) if name in sys.modules], handed_out)
+            send_by_value([sys.modules[name] for name in sorted(new) if name in sys.modules], handed_out, spark)
             seen |= new
         yield
     finally:

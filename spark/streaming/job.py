@@ -220,7 +220,7 @@ class StreamJob:
             options: The options of the check and the migration: states to rename or drop, the policy, trust. By default
                 what would lose fields or digits is refused; `MigrationOptions()` accepts it.
             available_now: Whether the query ends when it has processed all rows that are there now, as with
-                `trigger(availableNow=True)`. With that trigger alone it would not end, because Spark wakes the slots.
+                `trigger(availableNow=True)` of the writer, which says the same. Any other trigger of it is replaced.
             from_savepoint: A savepoint or checkpoint that a new query begins with: of Flink, of `bootstrap`, or of
                 another query. Its state is copied, or migrated, into the state directory. Once the query has begun, it
                 goes on from its own state, and neither this savepoint nor the edits among the options count.

@@ -70,8 +70,13 @@ class Start:
         self._carriers: dict[str, str] = {}  # in the order in which Spark numbers operators
 
     def query(self, *, available_now: bool) -> StreamingQuery:
-        """Check, decide on the epoch, and start the query; the state directory is claimed until it ends."""
-        return self._query(available_now=available_now)
+        """Check, decide on the epoch, and start the query; the state directory is claimed until it ends.
+
+        Args:
+            available_now: Whether it ends when it has processed all present rows; the trigger of the writer says so,
+                too.
+        """
+        return self._query(available_now=available_now or self._writer.ends_when_done)
 
     def drain(self) -> None:
         """Finish the batch that the query was stopped in, if there is one, and end event time in a batch of its own."""

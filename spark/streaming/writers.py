@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _CHECKPOINT = "checkpointLocation"
+_AVAILABLE_NOW = "AvailableNowTrigger"
 _FILES = {"parquet", "orc", "json", "csv", "text", "avro"}
 _SINK_LOG, _COMPACT_INTERVAL = "_spark_metadata", "spark.sql.streaming.fileSink.log.compactInterval"
 
@@ -46,6 +47,11 @@ class QueryWriter:
     def results(self) -> DataFrame:
         """The DataFrame that is written."""
         return self.writer._df  # noqa: SLF001 - as above
+
+    @property
+    def ends_when_done(self) -> bool:
+        """Whether its own trigger ends the query when all present rows are processed."""
+        return str(_private(self.writer, "trigger")).startswith(_AVAILABLE_NOW)
 
     def require_unset(self) -> None:
         """Refuse another checkpoint or output mode than those of the job: they would be replaced without a word.

@@ -91,3 +91,27 @@ def test_a_file_of_another_kind_is_refused(spark, tmp_path):
 
     with pytest.raises(StateShiftError, match=r"job\.txt cannot be sent to the workers"):
         ship_modules(spark, [], [tmp_path / "job.txt"])
+
+
+@pytest.mark.parametrize("path", ["{folder}", "."])
+def test_a_module_that_only_the_driver_has_on_its_pythonpath_is_shipped(spark, load, users_folder, monkeypatch, path):
+    """The driver's PYTHONPATH is not that of the workers, and a relative one is another folder there."""
+    monkeypatch.chdir(users_folder)
+    monkeypatch.setenv("PYTHONPATH", path.format(folder=users_folder))
+    job = load("job_on_path", job_on_path="def grow(x):\n    return x + 1\n")
+
+    assert ship_modules(spark, [job]) == ("job_on_path",)
+    assert spark.sparkContext.parallelize([1], 1).map(job.grow).collect() == [2]
+
+
+def test_a_module_that_a_worker_has_as_it_is_here_is_not_shipped(spark, load, users_folder, monkeypatch, tmp_path):
+    """So it is with `--py-files` of spark-submit, which puts them on the driver's PYTHONPATH."""
+    monkeypatch.setenv("PYTHONPATH", str(users_folder))
+    sources = {"job_on_both": "ONE = 1\n", "job_changed": "ONE = 1\n"}
+    jobs = [load(name, **{name: source}) for name, source in sources.items()]
+    with zipfile.ZipFile(tmp_path / "jobs.zip", "w") as archive:
+        archive.writestr("job_on_both.py", "ONE = 1\n")
+        archive.writestr("job_changed.py", "ONE = 2\n")
+    spark.sparkContext.addPyFile(str(tmp_path / "jobs.zip"))
+
+    assert ship_modules(spark, jobs) == ("job_changed",)

@@ -125,9 +125,10 @@ def test_side_outputs_are_written_by_one_query(query):
             assert {"large": ["user", "amount"], "a name": ["value"]} == columns
 
     job = visits.job()
-    running = job.start(metered(job, visits).writeStream.foreachBatch(write), available_now=True)
-    running.awaitTermination()
+    writer = metered(job, visits).writeStream.foreachBatch(write).trigger(availableNow=True)
+    running = job.start(writer)  # the trigger of the writer says that it ends
 
+    assert running.awaitTermination(120)
     assert [
         (0, ["user", "total"], [("ann", 1), ("bob", 200)], {"large": [("bob", 200)], "a name": [("bob",)]})
     ] == written
