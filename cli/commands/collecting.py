@@ -11,7 +11,7 @@ from ...compat.structuring import fields_of, plain
 from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status
-from ..options import allow_root_option, common_options, open_state_directory
+from ..options import NOT_COMPARED, allow_root_option, common_options, open_state_directory
 from ..output import Column, Line, Table, print_json, print_styled
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def command(state_dir: str, *, dry_run: bool, older_than: float, with_json: bool
     directory = open_state_directory(state_dir)
     found = collect(directory, older_than_h=older_than, dry_run=dry_run)
     if with_json:
-        told = fields_of(found, "oldest bytes=size_bytes young unknown") | {"deleted": plain(found.deleted)}
+        told = fields_of(found, "oldest bytes=size_bytes young unknown unproven?") | {"deleted": plain(found.deleted)}
         print_json({"state_dir": directory.folder.place, "dry_run": dry_run, **told})
     else:
         print_styled(_blocks(directory.folder.place, found, older_than, dry_run=dry_run))
@@ -77,6 +77,8 @@ def _blocks(place: str, found: Collected, hours: float, *, dry_run: bool) -> Ite
     yield [(f"  kept: the state after batch {found.oldest} and after each later one", "")]
     if found.young:
         yield [(f"  {many(found.young, 'file')} that nothing needs: newer than {hours:g} hours, and kept", "")]
+    if found.unproven:
+        yield [(f"  {NOT_COMPARED}: {found.unproven}", "yellow")]
     if found.unknown:
         names = some(found.unknown, most=FEW, whole="--json", between=" and ")
         yield [(f"  not of stateshift, and left alone: {names}", "yellow")]

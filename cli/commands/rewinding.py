@@ -10,7 +10,7 @@ from ...compat.structuring import fields_of
 from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status
-from ..options import allow_root_option, allowed_roots, common_options
+from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options
 from ..output import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def command(
         state_dir, new_state_dir, checkpoint, to_epoch=to_epoch, to_batch=to_batch, allow_roots=allowed_roots()
     )
     if with_json:
-        print_json(fields_of(found, "state_dir checkpoint batch epoch again files bytes=size_bytes"))
+        print_json(fields_of(found, "state_dir checkpoint batch epoch again files bytes=size_bytes unproven?"))
     else:
         print_lines(_lines(found))
     return Status.DONE
@@ -71,6 +71,8 @@ def _lines(found: Rewound) -> Iterator[str]:
     yield f"copied: the query as it was after batch {found.batch}, in epoch {found.epoch}"
     yield f"  state       {found.state_dir}: {many(found.files, 'file')}, {size_text(found.size_bytes)}"
     yield f"  checkpoint  {found.checkpoint}"
+    if found.unproven:
+        yield f"  {NOT_COMPARED}: {found.unproven}"
     yield ""
     if found.again is None:
         yield "no batch was written since then"

@@ -113,7 +113,11 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
 }
 """The functions that read an option from the fields of the options, in the order of the file."""
 
-_WRITE: dict[str, Callable[[Any], Any]] = {"edits": _edits_data, "repartition": _repartition_data}
+_WRITE: dict[str, Callable[[Any], Any]] = {
+    "edits": _edits_data,
+    "repartition": _repartition_data,
+    "policy": lambda policy: fields_of(policy, "forbid allow_empty"),
+}
 """The functions that return an option as plain data, unless that is simply its value."""
 
 

@@ -74,12 +74,14 @@ class Collected:
         oldest: The first batch whose state is kept.
         young: How many files nothing needs are too new to be deleted.
         unknown: The names of files that are not of this package; they are left alone.
+        unproven: Why what is needed was not compared with what the engine has committed; "": it was.
     """
 
     deleted: tuple[Garbage, ...]
     oldest: int
     young: int
     unknown: tuple[str, ...]
+    unproven: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -122,7 +124,7 @@ def collect(directory: StateDirectory, *, older_than_h: float, dry_run: bool = F
         for name in sorted({one.name.rpartition("/")[0] for one in deleted}):
             if _BASE.fullmatch(name):
                 directory.folder.folder(name).delete_empty()
-    return Collected(tuple(deleted), needs.oldest, young, tuple(unknown))
+    return Collected(tuple(deleted), needs.oldest, young, tuple(unknown), needs.unproven)
 
 
 class Needs:
@@ -138,14 +140,17 @@ class Needs:
         tokens: The names of the starts of the query.
         bases: The numbers of the epochs whose savepoints are needed.
         without_base: The epoch in use that does not need its savepoint any more; None: there is none.
+        unproven: Why this was not compared with what the engine has committed; "": it was.
     """
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
         self._dead = set(dead_holds(directory.folder))
         last = committed_batch(directory)
-        with suppress(AttemptsUndecided):  # all attempts are kept then
-            committed_manifests(directory, last)  # where something is missing, what it names is not taken for garbage
+        try:  # where something is missing, what it names is not taken for garbage
+            self.unproven = committed_manifests(directory, last).unproven
+        except AttemptsUndecided as error:  # all attempts are kept then
+            self.unproven = error.what
         self._written = Written.in_directory(directory)
         runs = self._written.runs
         retained = runs[-1].retained if runs else 0

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..savepoint.metadata import SavepointMetadata
     from ..savepoint.reader import AllowedRoot
     from .directory import Epoch
-    from .manifest import Manifest
+    from .committed import Committed
 
 _OF_BATCH = re.compile(r"(?:offsets|commits|state/.+/_metadata/v\d+)/(\d+)")
 _OF_VERSION = re.compile(r"state/\d+/\d+/(?:[^/]+/)?(\d+)(?:_[^./]+)?\.(?:delta|snapshot|zip|changelog)")
@@ -65,6 +65,7 @@ class Rewound:
         again: The first and the last batch that the first query has planned since then; None: there is none.
         files: How many files of state it has.
         size_bytes: Their size.
+        unproven: Why the state was not compared with what the engine has committed; "": it was.
     """
 
     state_dir: str
@@ -74,6 +75,7 @@ class Rewound:
     again: tuple[int, int] | None
     files: int
     size_bytes: int
+    unproven: str = ""
 
 
 @attrs.frozen
@@ -136,14 +138,14 @@ def rewind(
         past = _Past(directory)
         past.require_no_sources()
         batch = past.chosen(to_epoch, to_batch)
-        epoch, metadata = past.state_after(batch)
+        epoch, metadata, unproven = past.state_after(batch)
         count, size = _copy_state(directory, new, metadata, epoch, batch)
         _copy_checkpoint(source, target, batch)
         new.write_facts()
         write_note(target, CheckpointNote(new.id, new.folder.place, target.place))
         planned = max(past.last, last_planned(source) or 0)
     again = (batch + 1, planned) if planned > batch else None
-    return Rewound(new.folder.place, target.place, batch, epoch.number, again, count, size)
+    return Rewound(new.folder.place, target.place, batch, epoch.number, again, count, size, unproven)
 
 
 def _require_empty(state: Folder, checkpoint: Folder, sources: tuple[Folder, Folder]) -> None:
@@ -216,16 +218,16 @@ class _Past:
             raise DeclarationError(f"no batch of epoch {wanted} is known", advice=self._advice(), written=_NOTHING)
         return max(one.last for one in self._stretches if one.epoch == wanted)
 
-    def state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata]:
-        """Return the epoch of a batch, and the state after it.
+    def state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata, str]:
+        """Return the epoch of a batch, the state after it, and why that was not compared with what was committed.
 
         Raises:
             SavepointNotFound: It is not there any more, or only Spark knows which attempt was committed.
         """
         try:
-            epoch, metadata, manifests = self._state_after(batch)
-            require_intact(self._directory, manifests)
-            return epoch, metadata
+            epoch, metadata, committed = self._state_after(batch)
+            require_intact(self._directory, committed.manifests)
+            return epoch, metadata, committed.unproven
         except AttemptsUndecided:
             raise
         except SavepointNotFound as error:
@@ -235,7 +237,7 @@ class _Past:
                 written=_NOTHING,
             ) from error
 
-    def _state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata, tuple[Manifest, ...]]:
+    def _state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata, Committed]:
         for number in (batch - 1, batch) if batch else (batch,):  # Spark reads both when it starts
             offsets(self._checkpoint, number)
         if not self._checkpoint.exists(f"commits/{batch}"):
@@ -253,7 +255,7 @@ class _Past:
             raise SavepointNotFound("manifests of some slots were deleted")
         metadata = self._directory.savepoint(manifests, epoch, batch).metadata
         require_files(metadata.streams, self._directory.folder)
-        return epoch, metadata, manifests
+        return epoch, metadata, committed
 
     def _advice(self) -> str:
         """Say which batches there are to go back to."""

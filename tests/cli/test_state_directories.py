@@ -42,6 +42,18 @@ def test_inspect_shows_batch_epoch_and_position(run, engine, tmp_path):
     assert data["position"]["offsets"].splitlines()[-1] == '{"read":1}'
 
 
+def test_rewind_and_gc_say_what_was_not_compared_with_what_spark_has_committed(run, engine, tmp_path):
+    why = f"not compared with what Spark has committed: the checkpoint {engine.checkpoint} has no state of Spark"
+    commands = (
+        ["gc", tmp_path / "state", "--dry-run"],
+        ["rewind", tmp_path / "state", tmp_path / "new", "--checkpoint", tmp_path / "back", "--to-batch", "1"],
+    )
+    for command in commands:
+        told = run(*command)
+        assert (0, True) == (told.status, why in told.stdout), told
+    assert why.endswith(run(*commands[0], "--json").data["unproven"])
+
+
 @pytest.mark.usefixtures("engine")
 def test_a_state_directory_is_read_like_a_savepoint(run, tmp_path):
     place = tmp_path / "state"
