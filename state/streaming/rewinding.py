@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from ..savepoint.metadata import SavepointMetadata
     from ..savepoint.reader import AllowedRoot
-    from .directory import Epoch
     from .committed import Committed
+    from .directory import Epoch
 
 _OF_BATCH = re.compile(r"(?:offsets|commits|state/.+/_metadata/v\d+)/(\d+)")
 _OF_VERSION = re.compile(r"state/\d+/\d+/(?:[^/]+/)?(\d+)(?:_[^./]+)?\.(?:delta|snapshot|zip|changelog)")
