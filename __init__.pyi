@@ -26,6 +26,7 @@ from .serializers.errors import CompatibilityCheckError as CompatibilityCheckErr
 from .serializers.errors import CorruptFile as CorruptFile
 from .serializers.errors import CorruptSavepoint as CorruptSavepoint
 from .serializers.errors import DeclarationError as DeclarationError
+from .serializers.errors import FunctionFailed as FunctionFailed
 from .serializers.errors import IncompatibleState as IncompatibleState
 from .serializers.errors import JobNotFound as JobNotFound
 from .serializers.errors import LibraryNotFound as LibraryNotFound

@@ -351,5 +351,9 @@ class MigrationFailed(StateShiftError, RuntimeError):
     """A run ended without a result: nothing was published, and nothing was written to the source."""
 
 
+class FunctionFailed(StateShiftError, RuntimeError):
+    """A function of the user raised an error, which is the cause of this one."""
+
+
 class SourceChanged(MigrationFailed):
     """The savepoint that a run reads has changed since the run began."""

@@ -17,10 +17,10 @@ from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.registry import registry
 from stateshift.spark.streaming import runs, slot_runs
-from stateshift.spark.streaming.building import key_serializer, output_hint
+from stateshift.spark.streaming.building import _side_serializers, key_serializer, output_hint
 from stateshift.spark.streaming.elements import ElementReader, ResultWriter
 from stateshift.spark.streaming.grouping import slot_groups
-from stateshift.spark.streaming.packing import Blob, Packing, packed, unpacked
+from stateshift.spark.streaming.packing import Blob, Packing, unpacked
 from stateshift.spark.streaming.runs import RunFacts
 from stateshift.spark.streaming.slot_runs import SlotRunner
 from stateshift.spark.worker import Settings, dumped
@@ -58,7 +58,7 @@ class Batches:
 
     def __init__(self, place, function, backend, *, schema, key, element=None, timestamp="", delay_ms=0, slots=2,
                  key_groups=8, uid="operator", output=None, side=(), retained=100, idle_ms=None, inputs=1,
-                 before=None, base="", blob_bytes=1 << 20, as_spark=False, **of_epoch):  # fmt: skip
+                 before=None, base="", blob_bytes=1 << 20, as_spark=False, on_error="fail", **of_epoch):  # fmt: skip
         self.checkpoint = place.parent / f"{place.name}-checkpoint"
         self.directory = (
             StateDirectory.open(Folder.at(place)) if (place / "epochs").exists()
@@ -88,13 +88,21 @@ class Batches:
         reader.check(self.schema)
         spec = InputSpec(delay_ms if timestamp else None, idle_ms)
         self.packing = [
-            Packing(self.run, self.settings, index, keys, key, timestamp, to_all=False, blob_bytes=blob_bytes)
+            Packing(
+                self.run,
+                self.settings,
+                index,
+                keys,
+                key,
+                timestamp,
+                to_all=False,
+                blob_bytes=blob_bytes,
+                tolerates=on_error != "fail",
+            )
             for index in range(inputs)
         ]
-        writer = ResultWriter(
-            serializer_for(output_hint(function, output)), {tag.tag_id: serializer_for(tag.type_info) for tag in side}
-        )
-        self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, backend)
+        writer = ResultWriter(serializer_for(output_hint(function, output)), _side_serializers(side, on_error))
+        self.spec = OperatorSpec(uid, dumped(function), keys, (spec,) * inputs, backend, on_error=on_error)
         self.runner = SlotRunner(self.run, self.settings, self.spec, (reader,) * inputs, writer)
 
     def batch(self, *inputs, now_ms=0, commits=True, only=None, drains=False, rows_at_once=1_000_000):
@@ -133,7 +141,7 @@ class Batches:
             if answer.manifest is not None:
                 written[group] = answer.manifest
                 self.wakes[group] = Manifest.from_bytes(answer.manifest).wake_ms
-            results += [row for rows in answer.rows for part in unpacked(packed([rows])) for row in part.to_pylist()]
+            results += [row for rows in answer.results for part in unpacked(rows) for row in part.to_pylist()]
         self.written = written
         if commits:
             self.committed.update(written)

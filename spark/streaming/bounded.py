@@ -35,7 +35,6 @@ from ..placing import partitioned_by
 from ..watching import run_watched
 from ..worker import Settings, loaded
 from .bounded_slots import PLACE, BoundedSlots, Placing, SlotResult, StoredResults, column_of, reached
-from .packing import Packing
 
 if TYPE_CHECKING:
     import os
@@ -119,9 +118,7 @@ class BoundedOperator:
         from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
         one, plan = self.inputs[index], self.plan
-        packing = Packing(
-            plan.run, settings, index, one.key, one.key_columns, one.timestamp, one.to_all, plan.blob_bytes
-        )
+        packing = plan.packing(one, index, settings, tolerates=self.work.spec.tolerates)
         kinds = {"slot": IntegerType(), "rank": IntegerType()}
         fields = [StructField(name, kinds.get(name, LongType())) for name in PLACE]
         schema = StructType([*fields, StructField(column_of(index), one.df.schema)])
@@ -217,6 +214,11 @@ def _publish(claim: Claim, processed: Sequence[_Processed], position: Any, *, dr
         "watermarks": {one.operator.work.spec.uid: one.watermarks for one in processed},
         "drained": drained,
     }
+    tolerating = [one for one in processed if one.operator.work.spec.tolerates]
+    if tolerating:
+        facts["errors"] = {
+            one.operator.work.spec.uid: sum(slot.errors for slot in one.by_slot.values()) for one in tolerating
+        }
     counts = [count for one in snapshots for count in one.counts()]
     commit.publish(SavepointMetadata.new(tuple(stored)), job="a bounded run", states=counts, position=facts)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
@@ -21,6 +21,7 @@ from ...state.streaming.slot import SlotTask
 from ..worker import dumped
 from .packing import milliseconds, packed, task_number, unpacked
 from .slot_runs import function_failed, register_all
+from .tolerating import tolerant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,6 +98,7 @@ class SlotResult:
         snapshot: Its state; files have the names of the attempt.
         streams: The files of the state, by these names.
         watermarks: The event time of each input before the last watermark.
+        errors: The errors that were passed over.
     """
 
     slot: int
@@ -104,6 +106,7 @@ class SlotResult:
     snapshot: SubtaskSnapshot
     streams: dict[str, StoredBytes]
     watermarks: tuple[int, ...]
+    errors: int
 
 
 @attrs.frozen
@@ -155,12 +158,12 @@ class BoundedSlots:
             finally:
                 task.close()
             output.sync()
-        yield SlotResult(slot, name, snapshot, commit.streams, watermarks)
+        yield SlotResult(slot, name, snapshot, commit.streams, watermarks, task.errors)
 
     def _run(self, task: _Task, batches: Iterable[pa.RecordBatch]) -> tuple[int, ...]:
         highest: list[int | None] = [None] * len(self.work.readers)
         for batch in batches:
-            parts = list(self._elements(batch))
+            parts = list(self._elements(batch, task))
             for part in parts:
                 highest[part.index] = _highest(part, highest[part.index])
             if self.work.spec.in_order:
@@ -171,12 +174,13 @@ class BoundedSlots:
         task.process((), highest, self.now_ms, drains=self.drains)
         return task.watermarks
 
-    def _elements(self, batch: pa.RecordBatch) -> Iterator[Elements]:
+    def _elements(self, batch: pa.RecordBatch, task: SlotTask) -> Iterator[Elements]:
         for index in self.order:
             rows = batch.column(column_of(index))
             if own := len(rows) - rows.null_count:
                 rows = rows if own == len(rows) else rows.drop_null()
-                yield self.work.readers[index].read(index, pa.RecordBatch.from_struct_array(rows))
+                reader = tolerant(self.work.readers[index], task)
+                yield reader.read(index, pa.RecordBatch.from_struct_array(rows))
 
 
 class _Task(SlotTask):
@@ -185,15 +189,11 @@ class _Task(SlotTask):
     def __init__(self, work: Work, slot: int, slots: int, max_parallelism: int, output: FileOutput) -> None:
         super().__init__(work.spec, slot, slots, max_parallelism)
         self._writer, self._output = work.writer, output
-
-    def _collect(self, value: Any, timestamp: int | None) -> None:
-        super()._collect(value, timestamp)
-        if len(self.results) >= _RESULTS:
-            self.flush()
+        self.write_results(self.flush, _RESULTS)
 
     def flush(self) -> None:
         """Write the results so far."""
-        if self.results or self.side_results:
+        while self.results or self.side_results:  # a result that was not of its type may have become another one
             rows = packed([self._writer.rows_of(self)])
             self._output.write(len(rows).to_bytes(_LENGTH_BYTES, "big"))
             self._output.write(rows)

@@ -13,13 +13,15 @@ from ...serializers.hints import serializer_for
 from ...serializers.registry import registry
 from ...state.columnar.inferred import inferred_serializer
 from ...state.columnar.live_values import field_names
+from ...state.runtime.output_tag import OutputTag
 from ...state.runtime.windows.windowed_stream import WindowOperation
+from ...state.streaming.failures import FailedElement, check_policy
 from ...state.streaming.slot import OperatorSpec
 from ..in_arrow import arrow_schema
 from ..shipping import shipped
 from ..worker import Settings, dumped
 from .carriers import Unpacking, carried, chosen
-from .elements import ElementReader, ResultWriter
+from .elements import ElementReader, ResultWriter, numbered_columns
 from .measuring import measured
 from .packing import BLOBS, Packing
 from .slot_runs import SlotRunner
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ...serializers.serializer import TypeSerializer
-    from ...state.runtime.output_tag import OutputTag
+    from ...state.streaming.failures import ErrorPolicy
     from ...state.streaming.slot import InputSpec
     from ...state.task.subtask import BackendFactory
     from .runs import RunFacts
@@ -79,9 +81,15 @@ class Input:
         return reader
 
     def _columns(self, element: TypeSerializer[Any]) -> tuple[str, ...]:
-        """Return the columns of the fields of the elements, or else the only column besides that of the time stamps."""
+        """Return the columns of the fields of the elements, or else the only column besides that of the time stamps.
+
+        The fields of a tuple are columns where its parts are, as results of an operator have them.
+        """
         if fields := field_names(element):
             return tuple(name for name in self.schema.names if name in fields)
+        numbered = numbered_columns(element)
+        if numbered and set(numbered) <= set(self.schema.names):
+            return numbered
         others = tuple(name for name in self.schema.names if name != self.timestamp)
         names = others or tuple(self.schema.names)
         if len(names) > 1:
@@ -153,23 +161,26 @@ class Plan:
         side_outputs: Sequence[OutputTag],
         *,
         in_order: bool,
+        on_error: ErrorPolicy,
     ) -> Work:
         """Return what the tasks of an operator get.
 
         Raises:
             DeclarationError: The types of elements or results are not known, or do not fit the columns.
         """
+        check_policy(on_error)
         spark = inputs[0].df.sparkSession
         settings = Settings.of(spark)
         readers = tuple(one.reader(function, index) for index, one in enumerate(inputs))
         writer = ResultWriter(
             serializer_for(output_hint(function, output_type)),
-            {tag.tag_id: serializer_for(_tag_hint(tag)) for tag in side_outputs},
+            _side_serializers(side_outputs, on_error),
         )
+        writer.check()
         specs = tuple(attrs.evolve(one.spec, has_keys=one.key is not None) for one in inputs)
         own = tuple((kind, serializer_for(kind)) for kind in registry.python_types())
         with shipped(spark, (function, readers, writer, settings.additions, own)):
-            spec = OperatorSpec(uid, dumped(function), inputs[0].key, specs, self.backend, in_order)
+            spec = OperatorSpec(uid, dumped(function), inputs[0].key, specs, self.backend, in_order, on_error)
         return Work(spec, readers, writer, settings, own, function)
 
     def results(
@@ -188,7 +199,7 @@ class Plan:
 
         with work.shipped(inputs[0].df.sparkSession):
             runner = SlotRunner(self.run, work.settings, work.spec, work.readers, work.writer, work.serializers)
-            blobs = [self._packed(one, index, work.settings) for index, one in enumerate(inputs)]
+            blobs = [self._packed(one, index, work) for index, one in enumerate(inputs)]
             rows = reduce(DataFrame.unionByName, blobs)
             if carrier is None:
                 carrier, packed = chosen(rows, runner, self.output_mode, is_first=is_first)
@@ -198,11 +209,20 @@ class Plan:
                 Unpacking(), from_arrow_schema(work.writer.schema)
             )
 
-    def _packed(self, one: Input, index: int, settings: Settings) -> DataFrame:
-        packing = Packing(
-            self.run, settings, index, one.key, one.key_columns, one.timestamp, one.to_all, self.blob_bytes
-        )
-        return one.df.mapInArrow(packing, BLOBS)
+    def _packed(self, one: Input, index: int, work: Work) -> DataFrame:
+        return one.df.mapInArrow(self.packing(one, index, work.settings, tolerates=work.spec.tolerates), BLOBS)
+
+    def packing(self, one: Input, index: int, settings: Settings, *, tolerates: bool) -> Packing:
+        """Return what packs the rows of an input of an operator.
+
+        Args:
+            one: The input.
+            index: Its number.
+            settings: The settings of the workers.
+            tolerates: Whether the operator goes on when an element cannot be processed.
+        """
+        of_key = one.key, one.key_columns, one.timestamp
+        return Packing(self.run, settings, index, *of_key, one.to_all, self.blob_bytes, tolerates)
 
 
 def key_serializer(schema: pa.Schema, columns: tuple[str, ...], key_type: Any) -> TypeSerializer[Any]:
@@ -272,6 +292,17 @@ def output_hint(function: Any, output_type: Any) -> Any:
         f"the type of the results of {type(function).__name__} is not known",
         advice="annotate what it returns, such as -> Iterator[Balance], or pass output_type",
     )
+
+
+def _side_serializers(side_outputs: Sequence[OutputTag], on_error: ErrorPolicy) -> dict[str, TypeSerializer[Any]]:
+    """Return the serializers of the side outputs, by the names of their tags."""
+    hints = [(tag.tag_id, _tag_hint(tag)) for tag in side_outputs]
+    if isinstance(on_error, OutputTag):
+        hints.append((on_error.tag_id, FailedElement))
+    twice = next((name for number, (name, _) in enumerate(hints) if name in dict(hints[:number])), None)
+    if twice is not None:
+        raise DeclarationError(f"there are two side outputs with the name {twice!r}", advice="use a name for each")
+    return {name: serializer_for(hint) for name, hint in hints}
 
 
 def _tag_hint(tag: OutputTag) -> Any:

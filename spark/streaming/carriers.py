@@ -17,6 +17,7 @@ import attrs
 
 from ..session import require_libraries
 from .packing import Blob, unpacked
+from .results import MANY_ROWS
 from .runs import local_property
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame, SparkSession
 
-    from .slot_runs import SlotRunner
+    from .slot_runs import Answer, SlotRunner
 
 APPLY_IN_PANDAS, TRANSFORM = "apply_in_pandas_with_state", "transform_with_state"
 VARIABLE = "stateshift_manifest"
@@ -36,6 +37,8 @@ CARRIERS = (APPLY_IN_PANDAS, TRANSFORM)
 
 _POOL = "STATESHIFT_WORKERS"
 """An environment variable that nothing reads: it tells Spark's pools of workers apart."""
+_HANDED_BYTES = 8 << 20
+"""How many bytes of results Spark gets in one piece."""
 _ROWS = "rows binary, metrics string"
 _STATE = "manifest binary"
 
@@ -87,7 +90,7 @@ def carried(blobs: DataFrame, runner: SlotRunner, carrier: str, output_mode: str
     from .processor import SlotProcessor
 
     with _workers_of_slots(blobs.sparkSession):
-        return grouped.transformWithState(SlotProcessor(runner), _ROWS, mode, "ProcessingTime")
+        return grouped.transformWithStateInPandas(SlotProcessor(runner), _ROWS, mode, "ProcessingTime")
 
 
 @contextmanager
@@ -107,26 +110,44 @@ def _workers_of_slots(spark: SparkSession) -> Iterator[None]:
 
 def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
     def process(key: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
-        import pandas as pd  # type: ignore[import-untyped]
-
         stored = bytes(state.get[0]) if state.exists else None
         now_ms = state.getCurrentProcessingTimeMs()
-        blobs = (
-            Blob(int(index), int(origin), None if pd.isna(highest) else int(highest), bytes(rows))
-            for frame in frames
-            for index, origin, highest, rows in zip(
-                frame["input"], frame["origin"], frame["highest_ms"], frame["rows"], strict=True
-            )
-        )
-        answer = runner(int(key[0]), stored, blobs, now_ms, batch_number())
+        answer = runner(int(key[0]), stored, blobs_of(frames), now_ms, batch_number())
         if answer.manifest is not None:
             state.update((answer.manifest,))
         if answer.is_current:
             state.setTimeoutDuration(1)
-        for row in answer.packed():
-            yield pd.DataFrame([row])
+        yield from frames_of(answer, MANY_ROWS)
 
     return process
+
+
+def blobs_of(frames: Iterable[Any]) -> Iterator[Blob]:
+    """Yield the packed rows that Spark has in DataFrames of pandas."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    for frame in frames:
+        columns = (frame[name] for name in ("input", "origin", "highest_ms", "rows"))
+        for index, origin, highest, rows in zip(*columns, strict=True):
+            yield Blob(int(index), int(origin), None if pd.isna(highest) else int(highest), bytes(rows))
+
+
+def frames_of(answer: Answer, many: int) -> Iterator[Any]:
+    """Yield the results of a slot as DataFrames of pandas.
+
+    Args:
+        answer: What the slot has returned.
+        many: How many empty rows follow some pieces, so that Spark takes these.
+    """
+    import pandas as pd
+
+    size = 0
+    for row in answer.packed():
+        if size >= _HANDED_BYTES and many:
+            yield pd.DataFrame({"rows": [None] * many, "metrics": None})
+            size = 0
+        yield pd.DataFrame([row])
+        size += len(row["rows"])
 
 
 def batch_number() -> int:
@@ -140,5 +161,5 @@ class Unpacking:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for rows in batch.column(0):
+            for rows in batch.column(0).drop_null():
                 yield from unpacked(rows.as_py())

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, located, shown
+from ...serializers.rows.serializers import RowSerializer
 from ...state.columnar.column_types import mismatches
 from ...state.columnar.encoded_keys import encoded_keys, key_column
 from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
@@ -129,7 +131,7 @@ class ElementReader:
 
     def _column(self, batch: pa.RecordBatch) -> pa.Array:
         columns = [batch.column(name) for name in self.columns]
-        if not field_names(self.element):
+        if not field_names(self.element) and self.columns != numbered_columns(self.element):
             return columns[0]
         return pa.StructArray.from_arrays(columns, names=list(self.columns))
 
@@ -151,6 +153,16 @@ class ElementReader:
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         return key_column(self.key, [batch.column(name) for name in self.key_columns])  # type: ignore[arg-type]
+
+
+def numbered_columns(serializer: TypeSerializer[Any]) -> tuple[str, ...]:
+    """Return the columns of the results of a tuple, or of a row without names, as the next operator finds them."""
+    if isinstance(serializer, OptionalSerializer):
+        return numbered_columns(serializer.value)
+    if not isinstance(serializer, TupleSerializer | RowSerializer) or field_names(serializer):
+        return ()
+    kind = result_kind(serializer)
+    return tuple(field.name for field in kind) if pa.types.is_struct(kind) else ()
 
 
 def _numbered(column: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -192,6 +204,36 @@ class ResultWriter:
             fields += [pa.field(name, result_kind(serializer)) for name, serializer in self.side.items()]
         return pa.schema(fields)
 
+    def check(self) -> None:
+        """Raise `DeclarationError` if two columns have one name: Spark does not tell upper from lower case."""
+        if not self.side:
+            return
+        main = {field.name.casefold(): field.name for field in self._main_fields()}
+        if TAG in main:
+            raise DeclarationError(
+                f"the results have a field {main[TAG]!r}, the name of the column with the names of side outputs",
+                advice="give the field another name, or leave out the side outputs",
+            )
+        known: dict[str, str] = {}
+        for name in self.side:
+            if name.casefold() in main:
+                raise DeclarationError(
+                    f"the side output {name!r} has the name of a column of the main output, and both are columns of one"
+                    f" DataFrame; that has the columns {', '.join(main.values())}",
+                    advice="give the tag another name",
+                )
+            if name.casefold() == TAG:
+                raise DeclarationError(
+                    f"a side output cannot have the name {name!r}: that column says which output a row is for",
+                    advice="give the tag another name",
+                )
+            if (other := known.setdefault(name.casefold(), name)) != name:
+                raise DeclarationError(
+                    f"the side outputs {other!r} and {name!r} differ in upper and lower case alone, which Spark does"
+                    " not tell apart",
+                    advice="give one of the tags another name",
+                )
+
     def _main_fields(self) -> list[pa.Field]:
         kind = result_kind(self.output)
         if pa.types.is_struct(kind):
@@ -201,6 +243,9 @@ class ResultWriter:
     def rows_of(self, task: SlotTask) -> pa.RecordBatch:
         """Return the rows of a task's results since the last call.
 
+        Where the task tolerates errors, a result that is not of the declared type is left out; what the task makes of
+        that is a further result.
+
         Raises:
             ValueNotConvertible: A result is not of the declared type; it has the key and the element of the result.
         """
@@ -209,13 +254,25 @@ class ResultWriter:
         try:
             return self.write(results, side)
         except StateShiftError:
-            for of_one, (_, index, key, element) in chain(
+            good: tuple[list[Any], list[tuple[OutputTag, Any]]] = [], []
+            for of_one, origin in chain(
                 zip((([one], []) for one in results), origins, strict=True),
                 zip((([], [one]) for one in side), side_origins, strict=True),
             ):
-                with located(key=shown(key), element="a timer" if index < 0 else shown(element)):
-                    self.write(*of_one)
-            raise
+                _, index, key, element = origin
+                try:
+                    with located(key=shown(key), element="a timer" if index < 0 else shown(element)):
+                        self.write(*of_one)
+                except ValueNotConvertible as error:
+                    if not task.tolerates:
+                        raise
+                    task.pass_over(error, origin)
+                else:
+                    good[0].extend(of_one[0])
+                    good[1].extend(of_one[1])
+            if not task.tolerates:
+                raise
+            return self.write(*good)
 
     def write(self, results: Sequence[Any], side: Sequence[tuple[OutputTag, Any]]) -> pa.RecordBatch:
         """Return the rows of some results.

@@ -34,6 +34,7 @@ from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
 from ...state.streaming.commit_log import last_planned
 from ...state.streaming.directory import STREAM_FILE, StateDirectory
+from ...state.streaming.failures import FAIL
 from ...state.streaming.slot import InputSpec
 from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from ...state.runtime.output_tag import OutputTag
     from ...state.runtime.sources import SourceFunction
     from ...state.savepoint.reader import Savepoint
+    from ...state.streaming.failures import ErrorPolicy
     from ...state.streaming.slot import OperatorSpec
 
 _DEFAULTS = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": True}
@@ -293,7 +295,8 @@ class StreamJob:
             DeclarationError: The inputs are streams, or the position is not JSON-serializable.
             TargetExists: The folder of the savepoint is not empty, or another bounded run of the state directory goes
                 on.
-            MigrationFailed: A function failed, or Spark gave up.
+            FunctionFailed: A function raised an error, which is the cause of this one.
+            MigrationFailed: Spark gave up.
         """
         return run_bounded(
             list(self.bounded.values()), writers, savepoint, position=position, drain=drain, progress=progress
@@ -308,6 +311,7 @@ class StreamJob:
         side_outputs: Sequence[OutputTag],
         *,
         in_order: bool,
+        on_error: ErrorPolicy,
     ) -> DataFrame:
         """Return the results of a new operator; streams call it."""
         static = {one.df.isStreaming for one in inputs} | ({False} if self.bounded else set())
@@ -317,7 +321,7 @@ class StreamJob:
                 advice="read all inputs as streams (spark.readStream), or all as static DataFrames (spark.read)",
             )
         self._require_new(uid)
-        work = self.plan.work(inputs, function, uid, output_type, side_outputs, in_order=in_order)
+        work = self.plan.work(inputs, function, uid, output_type, side_outputs, in_order=in_order, on_error=on_error)
         if False in static:
             slots = self.slots or inputs[0].df.sparkSession.sparkContext.defaultParallelism
             key_groups = self.max_parallelism or DEFAULT_KEY_GROUPS
@@ -364,6 +368,7 @@ class _Stream:
         output_type: Any = None,
         side_outputs: Sequence[OutputTag] = (),
         in_order: bool = True,
+        on_error: ErrorPolicy = FAIL,
     ) -> DataFrame:
         """Return the results of a function as a DataFrame: a streaming one where the inputs are streams.
 
@@ -375,12 +380,19 @@ class _Stream:
             side_outputs: The tags of the side outputs, which have type hints. Their rows are in the same DataFrame,
                 with the name of the tag in the column `side_output` and the value in a column of that name.
             in_order: Whether the rows of a batch are processed in the order of their time stamps.
+            on_error: What becomes of an element or timer at which the function raises an error, of a row that is no
+                element, of one without a key, and of a result that is not of its type. "fail": the query ends. "skip":
+                it goes on without them. An `OutputTag` without a type: they also go to the side output of that name, as
+                `FailedElement`. What the function did before the error stays done. The functions of windows always
+                fail. The figure `errors` of the metrics counts them.
 
         Raises:
             DeclarationError: The types of elements or results are not known, or do not fit the columns; or Spark does
-                not allow another operator.
+                not allow another operator; or the outputs do not have names of their own.
         """
-        return self._job.add_operator(self._inputs, function, uid, output_type, side_outputs, in_order=in_order)
+        return self._job.add_operator(
+            self._inputs, function, uid, output_type, side_outputs, in_order=in_order, on_error=on_error
+        )
 
 
 class DataStream(_Stream):

@@ -19,6 +19,7 @@ _SUMS = {
     "rows": "bigint",
     "late_rows": "bigint",
     "timers": "bigint",
+    "errors": "bigint",
     "results": "bigint",
     "checkpoint_bytes": "bigint",
     "state_bytes": "bigint",

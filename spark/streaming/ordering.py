@@ -17,9 +17,13 @@ from .packing import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import TypeAlias
 
     from ...state.streaming.slot import Elements
     from .elements import ElementReader
+    from .tolerating import ToleratingReader
+
+    Reader: TypeAlias = ElementReader | ToleratingReader
 
 HELD_BYTES = 32 << 20
 """How many bytes of the rows of a slot are held at a time."""
@@ -28,7 +32,7 @@ _ROWS = 512
 
 
 def in_order(
-    parts: Iterable[tuple[int, pa.RecordBatch]], readers: Sequence[ElementReader], most_bytes: int = HELD_BYTES
+    parts: Iterable[tuple[int, pa.RecordBatch]], readers: Sequence[Reader], most_bytes: int = HELD_BYTES
 ) -> list[Iterator[Elements]]:
     """Return the elements of some rows as several sequences, each in the order of its time stamps.
 
@@ -50,11 +54,11 @@ def in_order(
     return [_elements(index, batches, readers[index]) for index, batches in found]
 
 
-def _elements(index: int, batches: Iterable[pa.RecordBatch], reader: ElementReader) -> Iterator[Elements]:
+def _elements(index: int, batches: Iterable[pa.RecordBatch], reader: Reader) -> Iterator[Elements]:
     return (reader.read(index, rows) for rows in batches)
 
 
-def _sorted(batches: list[pa.RecordBatch], reader: ElementReader) -> Iterator[pa.RecordBatch]:
+def _sorted(batches: list[pa.RecordBatch], reader: Reader) -> Iterator[pa.RecordBatch]:
     """Yield rows by their time stamps, those without one first; where these are equal, in the order they have."""
     table = pa.Table.from_batches(batches)
     batches.clear()

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.errors import ValueNotConvertible
 from ...state.columnar.encoded_keys import encoded_keys, key_column
 from .grouping import LANES, lanes_of
+from .tolerating import key_error, without_bad_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -69,6 +69,7 @@ class Packing:
         time_column: The column of the time stamps; "": there is none.
         to_all: Whether every slot gets every row: the input is broadcast.
         blob_bytes: The size at which a blob ends.
+        tolerates: Whether rows without a key travel, too: the operator goes on without them.
     """
 
     run: RunFacts
@@ -79,6 +80,7 @@ class Packing:
     time_column: str
     to_all: bool
     blob_bytes: int
+    tolerates: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         self.settings.begin()
@@ -121,12 +123,15 @@ class Packing:
         if self.key is None:
             yield origin % slots, batch
             return
-        for name in self.key_columns:
-            if batch.column(name).null_count:
-                raise ValueNotConvertible(
-                    f"there is a null in the key column {name!r}, but a key cannot be null",
-                    advice=f'remove such rows: .dropna(subset=["{name}"])',
-                )
+        if slots == 1 and self.tolerates:
+            yield 0, batch
+            return
+        if self.tolerates:
+            batch, without = without_bad_keys(batch, self.key, self.key_columns)
+            if without.num_rows:
+                yield origin % slots, without
+        elif (error := key_error(batch, self.key_columns)) is not None:
+            raise error
         if slots == 1:
             yield 0, batch
             return

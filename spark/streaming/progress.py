@@ -63,10 +63,11 @@ def progress_lines(progress: StreamingQueryProgress) -> list[str]:
 def _told(row: Row) -> str:
     late = f" ({row['late_rows']:,} late)" if row["late_rows"] else ""
     timers = f" and {row['timers']:,} timers" if row["timers"] else ""
+    errors = f", {row['errors']:,} errors passed over" if row["errors"] else ""
     times = " + ".join(f"{name} {row[f'{name}_ms']:.0f}" for name in ("open", "process", "snapshot"))
     own = "".join(f", {name} {value:,}" for name, value in sorted(row["metrics"].items()))
     return (
-        f"{row['rows']:,} rows{late}{timers} -> {row['results']:,} results"
+        f"{row['rows']:,} rows{late}{timers} -> {row['results']:,} results{errors}"
         f", {row['slots']} slots ({row['opened_slots']} opened)"
         f", {times} ms"
         f", wrote {size_text(row['checkpoint_bytes'])} of {size_text(row['state_bytes'])}{own}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ...serializers.errors import MigrationFailed, StateShiftError, cause_text, located
+from ...serializers.errors import FunctionFailed, MigrationFailed, StateShiftError, cause_text, located
 from ...serializers.registry import registry
 from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ...state.streaming.directory import with_places
@@ -31,7 +31,9 @@ from ...state.task.subtask import StoredOperator
 from .grouping import slot_of_lane
 from .lanes import keep, kept
 from .ordering import HELD_BYTES, in_order
-from .packing import Blob, packed, unpacked
+from .packing import Blob, unpacked
+from .results import Results
+from .tolerating import tolerant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
 _PACKAGE = f"{__name__.partition('.')[0]}."
 _GROUPED_BYTES = 8 << 20
 """How many bytes of rows are ordered by their keys at a time."""
-_MOST_RESULTS = 50_000
-"""How many results of a slot wait to become rows."""
+_MOST_RESULTS = 10_000
+"""How many results of a slot wait to become rows, which take less memory."""
 _M_MMAP_THRESHOLD = -3
 _LIVE: dict[tuple[str, str, int], tuple[Run, SlotTask]] = {}
 """The tasks of this process, with the run that they are of; by directory, operator and slot."""
@@ -58,23 +60,23 @@ class Answer:
 
     Attributes:
         manifest: Its manifest; None: what Spark has holds on.
-        rows: The rows of its results.
+        results: The rows of its results.
         is_current: Whether the slot is one of the present epoch, which Spark calls in the next batch even without rows:
             a timer may be due then, or event time may end.
         metrics: What was measured; None: the slot did not run.
     """
 
     manifest: bytes | None
-    rows: Sequence[pa.RecordBatch] = ()
+    results: Iterable[bytes] = ()
     is_current: bool = True
     metrics: SlotMetrics | None = None
 
     def packed(self) -> Iterator[dict[str, Any]]:
         """Yield the rows that Spark gets; the first one has the metrics."""
-        if self.metrics is not None:
-            metrics = self.metrics.to_json()
-            for number, rows in enumerate([[one] for one in self.rows] or [[]]):
-                yield {"rows": packed(rows), "metrics": None if number else metrics}
+        metrics = None if self.metrics is None else self.metrics.to_json()
+        for rows in self.results:
+            yield {"rows": rows, "metrics": metrics}
+            metrics = None
 
 
 @attrs.frozen
@@ -144,34 +146,35 @@ class SlotRunner:
         self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int, opened: Opened
     ) -> Answer:
         highest: list[int | None] = [None] * len(self.readers)
-        parts, rows = _parts(blobs, highest), list[pa.RecordBatch]()
+        parts, waiting = _parts(blobs, highest), Results()
+        readers: Sequence[Any] = [tolerant(reader, task) for reader in self.readers]
         read = results = 0
 
         def write() -> None:
             nonlocal results
-            results += len(task.results) + len(task.side_results)
-            rows.append(self.writer.rows_of(task))
+            while task.results or task.side_results:  # one that was not of its type may have become another one
+                rows = self.writer.rows_of(task)
+                results += rows.num_rows
+                waiting.add(rows)
 
         def watched(sequence: Iterable[Elements]) -> Iterator[Elements]:
-            """Yield the same; what becomes of them are rows soon, which take less memory."""
             nonlocal read
             for elements in sequence:
-                if len(task.results) + len(task.side_results) >= _MOST_RESULTS:
-                    write()
                 read += len(elements.values)
                 yield elements
 
+        task.write_results(write, _MOST_RESULTS)
         drains = run.drains == batch
-        if self.spec.in_order and any(reader.time_column for reader in self.readers):
-            ordered = [watched(one) for one in in_order(parts, self.readers)]
+        if self.spec.in_order and any(reader.time_column for reader in readers):
+            ordered = [watched(one) for one in in_order(parts, readers)]
             task.process((), highest, now_ms, ordered, drains=drains)
         else:
             # Their order is by chance, but for elements of a key from one place: so those of a key come together.
             of_state = task.key, run.max_parallelism
-            elements = (self.readers[index].read_by_key(index, some, *of_state) for index, some in _together(parts))
+            elements = (readers[index].read_by_key(index, some, *of_state) for index, some in _together(parts))
             task.process(watched(elements), highest, now_ms, drains=drains)
-        if task.results or task.side_results:
-            write()
+        write()
+        task.write_results(None)
         processed_s = time.perf_counter()
         directory, files_before = run.directory, task.files
         manifest = task.checkpoint(
@@ -187,12 +190,13 @@ class SlotRunner:
         directory.record(manifest, data)
         task.keep(manifest)
         files, inline = manifest.files(), manifest.inline_bytes
-        late, timers, own = task.measured()
+        late, timers, errors, own = task.measured()
         metrics = SlotMetrics(
             opened_slots=int(opened.is_new),
             rows=read,
             late_rows=late,
             timers=timers,
+            errors=errors,
             results=results,
             checkpoint_bytes=inline + sum(size for name, size in files.items() if name not in files_before),
             state_bytes=inline + sum(files.values()),
@@ -202,7 +206,7 @@ class SlotRunner:
             watermark_ms=manifest.watermark if MIN_WATERMARK < manifest.watermark < MAX_WATERMARK else None,
             own=own,
         )
-        return Answer(data, rows, metrics=metrics)
+        return Answer(data, waiting, metrics=metrics)
 
     def _place(self, run: Run, slot: int) -> tuple[str, str, int]:
         return run.directory.id, self.spec.uid, slot
@@ -261,7 +265,7 @@ class Opened:
     ended_s: float
 
 
-def function_failed(error: Exception, task: SlotTask) -> MigrationFailed:
+def function_failed(error: Exception, task: SlotTask) -> FunctionFailed:
     """Return the error for one of a user's function: what it was raised at, and where in the code of the user."""
     where = ", ".join(getattr(error, "__notes__", ()))
     frames = [
@@ -274,7 +278,7 @@ def function_failed(error: Exception, task: SlotTask) -> MigrationFailed:
     hint = ""
     if isinstance(error, TypeError) and not task.has_event_time:
         hint = "; its elements have no time stamps: if it needs them, name their column: stream(df, timestamp=…)"
-    return MigrationFailed(
+    return FunctionFailed(
         f"{where}: the function failed with {cause_text(error)}",
         details=(f"  {line}" for line in "".join(traceback.format_list(frames)).splitlines()),
         advice=f"correct it, and run it again: this attempt has left no trace{hint}",

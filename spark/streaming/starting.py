@@ -22,6 +22,7 @@ from .epochs import PARTITIONS, EpochChoice
 from .measuring import observed
 from .owning import owned, require_key_groups, settled
 from .releasing import await_release, release_at_end
+from .results import MANY_ROWS
 from .stored import Stored
 from .taken_offsets import TakenOffsets, source_kinds
 from .upgrading import HOW, Judgement, require_openable
@@ -37,11 +38,15 @@ if TYPE_CHECKING:
 
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
 _BATCH_BYTES, _MOST_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", 16 << 20
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-_ONE_PLACE = "use its results once: foreachBatch with split_outputs writes several outputs of one query"
+_ONE_PLACE = (
+    "use its results once: let the function yield all that is wanted, with side outputs, and write them with"
+    " foreachBatch and split_outputs"
+)
 
 
 class Start:
@@ -186,6 +191,8 @@ class Start:
         java: Any = self._spark._jsparkSession  # noqa: SLF001 - it reads sizes of all spellings
         if java.sessionState().conf().arrowMaxBytesPerBatch() > _MOST_BATCH_BYTES:
             settings[_BATCH_BYTES] = str(_MOST_BATCH_BYTES)  # blobs are held by a worker twice: as Arrow and as bytes
+        if not 0 < java.sessionState().conf().arrowMaxRecordsPerBatch() <= MANY_ROWS:
+            settings[_BATCH_ROWS] = str(MANY_ROWS)  # else results are never many for Spark
         if TRANSFORM in self._job.carriers.values() and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
             settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
         return settings
@@ -194,6 +201,22 @@ class Start:
         """Refuse what Spark would refuse, before anything is written."""
         self._writer.require_unset()
         results = self._writer.results
+        places = list(observed(results))
+        times = Counter(places)
+        for uid in self._job.operators:
+            if times[uid] > 1:
+                raise DeclarationError(
+                    f"the results of the operator {uid!r} are used {times[uid]} times in the query: Spark would run it"
+                    " as often, and its state belongs to one",
+                    advice=_ONE_PLACE,
+                    written="Nothing was written.",
+                )
+            if not times[uid]:
+                raise DeclarationError(
+                    f"the operator {uid!r} is not in the query",
+                    advice="write its results, too; or leave it out of the job",
+                    written="Nothing was written.",
+                )
         error = refusal(results, self._job.plan.output_mode)
         if error is not None:
             first = next((uid for uid, carrier in self._job.carriers.items() if carrier == APPLY_IN_PANDAS), None)
@@ -203,16 +226,6 @@ class Start:
                 advice=f"change the query or its output_mode{others}",
                 written="Nothing was written.",
             ) from error
-        places = list(observed(results))
-        times = Counter(places)
-        for uid in self._job.operators:
-            if times[uid] != 1:
-                how = f"is {times[uid]} times in the query" if times[uid] else "is not in the query"
-                raise DeclarationError(
-                    f"the operator {uid!r} {how}, and its state belongs to one",
-                    advice=_ONE_PLACE if times[uid] else "write its results, too; or leave it out of the job",
-                    written="Nothing was written.",
-                )
         self._carriers = {uid: self._job.carriers[uid] for uid in places if uid in self._job.carriers}
 
     def _beginning(self, directory: StateDirectory | None) -> Beginning | None:

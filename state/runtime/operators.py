@@ -59,6 +59,10 @@ class StreamOperator(ABC):
         output: Takes the results.
         times: The current times, which the operator moves on.
         inputs: The number of its inputs.
+
+    Attributes:
+        element: The element that is being processed, or `NO_ELEMENT`.
+        failed: Takes an error of the function at an element or timer: it raises it, or the operator goes on.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class StreamOperator(ABC):
         self.output = output
         self.times = times
         self.element: Any = NO_ELEMENT
+        self.failed: Callable[[Exception], None] = _raise
         self._watermarks = [MIN_WATERMARK] * inputs
         self._services: list[InternalTimerService] = []
 
@@ -89,7 +94,14 @@ class StreamOperator(ABC):
         """
         if self.backend is None:
             return None
-        service = InternalTimerService(self.backend, self.times, name, namespace, on_timer)
+        service = InternalTimerService(
+            self.backend,
+            self.times,
+            name,
+            namespace,
+            on_timer,
+            lambda error: self.failed(error),  # noqa: PLW0108 - it is set later
+        )
         self._services.append(service)
         return service
 
@@ -221,9 +233,12 @@ class FunctionOperator(StreamOperator):
     def process_element(self, value: Any, timestamp: int | None = None, index: int = 0) -> None:
         step, context = self._inputs[index]
         context.current_timestamp = timestamp
-        results = step(value, context)
-        if results is not None:
-            self.output.emit(results, timestamp)
+        try:
+            results = step(value, context)
+            if results is not None:
+                self.output.emit(results, timestamp)
+        except Exception as error:  # noqa: BLE001 - of the function
+            self.failed(error)
         for cleaner in self._cleaners:
             cleaner.step()
 
@@ -235,12 +250,18 @@ class FunctionOperator(StreamOperator):
         for key, group, data, count in runs:
             self.element = NO_ELEMENT
             backend.set_encoded_key(key, group, data)
-            for self.element, context.current_timestamp in islice(elements, count):
-                results = step(self.element, context)
-                if results is not None:
-                    emit(results, context.current_timestamp)
-                for cleaner in cleaners:
-                    cleaner.step()
+            of_key, is_done = islice(elements, count), False
+            while not is_done:  # again only after an error, with the elements that follow
+                try:
+                    for self.element, context.current_timestamp in of_key:
+                        results = step(self.element, context)
+                        if results is not None:
+                            emit(results, context.current_timestamp)
+                        for cleaner in cleaners:
+                            cleaner.step()
+                    is_done = True
+                except Exception as error:  # noqa: BLE001 - of the function
+                    self.failed(error)
         self.element = NO_ELEMENT
 
     def _on_timer(self, domain: TimeDomain, timestamp: int, _: Any) -> None:
@@ -248,6 +269,10 @@ class FunctionOperator(StreamOperator):
         context.current_timestamp, context.current_domain = timestamp, domain
         results = self.function.on_timer(timestamp, context)  # type: ignore[attr-defined]  # of a keyed function
         self.output.emit(results, timestamp if domain is TimeDomain.EVENT_TIME else None)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _steps(function: Function) -> tuple[tuple[Step, ...], tuple[type[contexts.BaseContext], ...]]:

@@ -20,6 +20,7 @@ class SlotMetrics:
         rows: The elements.
         late_rows: Those whose time stamps the watermark had reached before the batch.
         timers: The timers that fired.
+        errors: The errors that were passed over.
         results: The results, with those of side outputs.
         checkpoint_bytes: The size of what was written for the state after the batch.
         state_bytes: The size of the whole state.
@@ -34,6 +35,7 @@ class SlotMetrics:
     rows: int
     late_rows: int
     timers: int
+    errors: int
     results: int
     checkpoint_bytes: int
     state_bytes: int

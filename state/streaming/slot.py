@@ -21,24 +21,29 @@ import attrs
 
 from ...serializers.errors import StateShiftError, shown
 from ..runtime.metrics import MetricReporter
-from ..runtime.operators import NO_ELEMENT
+from ..runtime.operators import NO_ELEMENT, FunctionOperator
+from ..runtime.output_tag import OutputTag
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ..savepoint.redistribution import Share
 from ..storage.commit import Commit
 from ..task.function_subtask import FunctionSubtask
 from ..task.subtask import stored_subtask
+from .failures import FAIL, FailedElement, as_json, error_text, may_be_passed_over
 from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ...serializers.serializer import TypeSerializer
+    from ..backends.keyed_backend import KeyedStateBackend
     from ..runtime.metrics import Figure
     from ..runtime.operators import KeyRun
-    from ..runtime.output_tag import OutputTag
+    from ..runtime.output_tag import Output
+    from ..runtime.runtime_context import RuntimeContext
     from ..storage.files import Folder
     from ..task.subtask import BackendFactory, StoredOperator
+    from .failures import ErrorPolicy
 
 Origin: TypeAlias = tuple[int | None, int, Any, Any]
 """Time stamp, number of the input, key and element."""
@@ -73,6 +78,7 @@ class OperatorSpec:
         inputs: Its inputs.
         backend: Creates the keyed backends.
         in_order: Whether the elements of a batch are processed in the order of their time stamps.
+        on_error: What becomes of elements that cannot be processed.
     """
 
     uid: str
@@ -81,6 +87,12 @@ class OperatorSpec:
     inputs: tuple[InputSpec, ...]
     backend: BackendFactory
     in_order: bool = True
+    on_error: ErrorPolicy = FAIL
+
+    @property
+    def tolerates(self) -> bool:
+        """Whether the operator goes on when an element cannot be processed."""
+        return self.on_error != FAIL
 
 
 @attrs.frozen
@@ -133,6 +145,7 @@ class SlotTask(FunctionSubtask):
         origins: What each result of the main output is of: time stamp, input, key and element; a timer has a key only.
         side_origins: The same of side outputs.
         late: How many elements of the last batch were late.
+        errors: How many errors were passed over since the last call of `measured`.
     """
 
     def __init__(
@@ -157,9 +170,11 @@ class SlotTask(FunctionSubtask):
         self.side_results: list[tuple[OutputTag, Any]] = []
         self.origins: list[Origin] = []
         self.side_origins: list[Origin] = []
-        self.late = 0
+        self.late = self.errors = 0
         self._timers_before = 0
         self._reporter: MetricReporter | None = None
+        self._write: Callable[[], None] | None = None
+        self._most_results = 0
         self._reached_before = MIN_WATERMARK
         super().__init__(
             function or pickle.loads(spec.function),  # noqa: S301 - pickled by the driver of the query
@@ -177,13 +192,54 @@ class SlotTask(FunctionSubtask):
         """The serializer of the keys in the state: the declared one, or what it became by a restore."""
         return None if self._backend is None else self._backend.key
 
+    def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
+        super()._create(context, backend, output)
+        # Windows are left half changed by an error, and so cannot go on after it.
+        if self._spec.tolerates and isinstance(self._running, FunctionOperator):
+            self._running.failed = self.pass_over
+
+    @property
+    def tolerates(self) -> bool:
+        """Whether it goes on when an element cannot be processed."""
+        return self._spec.tolerates
+
+    def pass_over(self, error: Exception, origin: Origin | None = None) -> None:
+        """Go on after an error, as the policy of the operator says; what the function did before it, it has done.
+
+        Args:
+            error: The error, which is raised if it is not one of an element.
+            origin: What it was raised at; by default what is being processed.
+        """
+        if not may_be_passed_over(error):
+            raise error
+        self.errors += 1
+        if isinstance(self._spec.on_error, OutputTag):
+            _, index, key, element = origin or self._origin()
+            failed = FailedElement(
+                None if index < 0 else as_json(element), None if key is None else as_json(key), error_text(error)
+            )
+            self._collect_side(self._spec.on_error, failed, None)
+
+    def write_results(self, write: Callable[[], None] | None, most: int = 0) -> None:
+        """Say what takes the results when they are many, also while one element is processed.
+
+        Args:
+            write: Called to `take` them; None: they wait.
+            most: How many results of an output are many.
+        """
+        self._write, self._most_results = write, most
+
     def _collect(self, value: Any, timestamp: int | None) -> None:
         self.results.append(value)
         self.origins.append(self._origin())
+        if len(self.results) == self._most_results and self._write is not None:
+            self._write()
 
     def _collect_side(self, tag: OutputTag, value: Any, timestamp: int | None) -> None:
         self.side_results.append((tag, value))
         self.side_origins.append(self._origin())
+        if len(self.side_results) == self._most_results and self._write is not None:
+            self._write()
 
     def _origin(self) -> Origin:
         """Return what is being processed; -1 is the input of a timer."""
@@ -377,17 +433,17 @@ class SlotTask(FunctionSubtask):
         times = [time for time in silent if time > self._now_ms]
         return min(times if timer is None else [timer, *times], default=None)
 
-    def measured(self) -> tuple[int, int, tuple[Figure, ...]]:
-        """Return how many elements were late and how many timers fired since the last call, and the function's metrics.
+    def measured(self) -> tuple[int, int, int, tuple[Figure, ...]]:
+        """Return how many elements were late, timers fired and errors passed over, and the function's metrics.
 
-        Those are of the same interval, too.
+        All are of the interval since the last call.
         """
         running = self._running
         if self._reporter is None:
             self._reporter = MetricReporter(running.runtime_context.get_metrics_group())
-        late, timers = self.late, running.fired_timers - self._timers_before
-        self.late, self._timers_before = 0, running.fired_timers
-        return late, timers, tuple(self._reporter.report())
+        late, timers, errors = self.late, running.fired_timers - self._timers_before, self.errors
+        self.late, self.errors, self._timers_before = 0, 0, running.fired_timers
+        return late, timers, errors, tuple(self._reporter.report())
 
     def take(self) -> tuple[list[Any], list[tuple[OutputTag, Any]]]:
         """Return the results since the last call, and forget them and their origins."""

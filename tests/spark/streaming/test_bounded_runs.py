@@ -25,7 +25,7 @@ from stateshift import (
     ValueStateDescriptor,
     WindowedStream,
 )
-from stateshift.serializers.errors import MigrationFailed
+from stateshift.serializers.errors import FunctionFailed
 from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, TRANSFORM
 from stateshift.state.timers import USER_TIMERS, TimeDomain, queue_name
 
@@ -258,7 +258,7 @@ def test_a_function_that_fails_leaves_nothing(query, spark):
     job = names.job()
     results = job.stream(spark.createDataFrame([("ann", 1)], COLUMNS)).key_by("user").process(Fails(), uid="counts")
 
-    with pytest.raises(MigrationFailed, match=r"key 'ann', at the element Row.*ZeroDivisionError: not this one"):
+    with pytest.raises(FunctionFailed, match=r"key 'ann', at the element Row.*ZeroDivisionError: not this one"):
         job.run(saved(results, names.place), savepoint=names.place / "saved")
     assert [] == [path for path in names.place.iterdir() if path.name != "in"]
 

@@ -28,7 +28,7 @@ from stateshift import (
     ValueNotConvertible,
     ValueStateDescriptor,
 )
-from stateshift.serializers.errors import MigrationFailed
+from stateshift.serializers.errors import FunctionFailed
 from stateshift.serializers.hints import serializer_for
 from stateshift.spark.streaming import slot_runs
 from stateshift.spark.streaming.building import Input, output_hint
@@ -187,7 +187,7 @@ def test_after_an_exception_in_the_middle_of_a_batch_nothing_of_it_is_seen(tmp_p
     engine = Batches(tmp_path, Fails(), backend, schema=SCHEMA, key=("user",), element=Visit, side=[BIG], slots=1)
     engine.batch(visits(("ann", 1)))
 
-    with pytest.raises(MigrationFailed):
+    with pytest.raises(FunctionFailed):
         engine.batch(visits(("ann", 10), ("bob", -1)))
 
     assert [("ann", 3)] == main_results(engine.batch(visits(("ann", 2))))
@@ -195,7 +195,7 @@ def test_after_an_exception_in_the_middle_of_a_batch_nothing_of_it_is_seen(tmp_p
 
 def test_an_error_of_a_function_names_operator_key_and_element(tmp_path, backend):
     engine = Batches(tmp_path, Fails(), backend, schema=SCHEMA, key=("user",), element=Visit, side=[BIG])
-    with pytest.raises(MigrationFailed) as raised:
+    with pytest.raises(FunctionFailed) as raised:
         engine.batch(visits(("bob", -1)))
     first, *code = str(raised.value).splitlines()
     assert first == (
@@ -217,7 +217,7 @@ class Delays(Totals):
 
 def test_an_error_for_want_of_time_stamps_says_how_elements_get_them(tmp_path):
     engine = Batches(tmp_path, Delays(), BACKENDS["hashmap"], schema=SCHEMA, key=("user",), element=Visit)
-    with pytest.raises(MigrationFailed, match=r"unsupported operand(?s:.*)stream\(df, timestamp=…\)"):
+    with pytest.raises(FunctionFailed, match=r"unsupported operand(?s:.*)stream\(df, timestamp=…\)"):
         engine.batch(visits(("bob", 1)))
 
 
