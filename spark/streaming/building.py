@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from ...compat.description import Converter
     from ...serializers.serializer import TypeSerializer
     from ...state.streaming.failures import ErrorPolicy
     from ...state.streaming.slot import InputSpec
@@ -54,6 +55,7 @@ class Input:
         key: The serializer of its keys; None: it has none.
         key_columns: The columns of its keys.
         to_all: Whether every slot gets every row.
+        key_converter: Converts stored keys of another type.
     """
 
     df: DataFrame
@@ -63,6 +65,7 @@ class Input:
     key: TypeSerializer[Any] | None = None
     key_columns: tuple[str, ...] = ()
     to_all: bool = False
+    key_converter: Converter | None = None
 
     @property
     def schema(self) -> pa.Schema:

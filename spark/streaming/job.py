@@ -28,6 +28,7 @@ from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
+from ...state.descriptors import optional_converter
 from ...state.key_groups import check_parallelism
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ...compat.description import Converter
     from ...state.migration.options import MigrationOptions
     from ...state.progress import Progress
     from ...state.runtime.functions import Function
@@ -93,6 +95,7 @@ class StreamJob:
         sources: The sources so far, by uid.
         functions: The functions of all.
         carriers: How Spark calls the operators of a query.
+        key_converters: The converters of the keys of operators, where there are some.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class StreamJob:
         self.sources: dict[str, SourceSpec] = {}
         self.functions: dict[str, Function] = {}
         self.carriers: dict[str, str] = {}
+        self.key_converters: dict[str, Converter] = {}
         self._carrier = carrier
         self.token = uuid.uuid4().hex
         self.plan = Plan(
@@ -331,6 +335,8 @@ class StreamJob:
             carrier = self._carrier or self._carriers_before.get(uid)
             carrier, results = self.plan.results(inputs, work, carrier, is_first=not self.operators)
             self.operators[uid], self.carriers[uid] = work.spec, carrier
+            if (converter := inputs[0].key_converter) is not None:
+                self.key_converters[uid] = converter
         self.functions[uid] = function
         return results
 
@@ -398,19 +404,24 @@ class _Stream:
 class DataStream(_Stream):
     """A stream of elements. `StreamJob.stream` returns it."""
 
-    def key_by(self, *columns: str, key_type: Any = None) -> KeyedStream:
+    def key_by(
+        self, *columns: str, key_type: Any = None, key_converter: Callable[[Any], Any] | None = None
+    ) -> KeyedStream:
         """Return the stream with keys.
 
         Args:
             columns: The columns of the key; several make a tuple. For an expression, add a column to the DataFrame.
             key_type: The type hint or serializer of the keys; by default the one that the columns have.
+            key_converter: Makes a key of a stored one whose bytes are not valid for the present type. A start with
+                `on_incompatible="migrate"` calls it where the type has changed, and rewrites all keyed state of the
+                operator. Later starts do not call it.
 
         Raises:
             DeclarationError: There is no such column, or its type has no counterpart.
         """
         (only,) = self._inputs
-        key = key_serializer(only.schema, columns, key_type)
-        return KeyedStream(self._job, attrs.evolve(only, key=key, key_columns=columns))
+        key, converter = key_serializer(only.schema, columns, key_type), optional_converter(key_converter)
+        return KeyedStream(self._job, attrs.evolve(only, key=key, key_columns=columns, key_converter=converter))
 
     def broadcast(self) -> BroadcastStream:
         """Return the stream as one whose elements go to all slots of the stream that is connected with it."""

@@ -14,6 +14,7 @@ from ...compat.edits import Edits
 from ...compat.gate.recording import digest, from_json, to_json
 from ...compat.lazy_tables import state_in
 from ...compat.policy import Policy
+from ...compat.repartition import Repartition
 from ...serializers.compatibility import Decision, Flag, Verdict
 from ...serializers.errors import DeclarationError, StateShiftError, cause_text
 from ...state.backends.heap.backend import HashMapStateBackend
@@ -56,6 +57,10 @@ _MIGRATE_ADVICE = (
 )
 _LOSS_ADVICE = "change the types in one of the ways above; or pass options=MigrationOptions() to accept what is lost"
 _WAYS_ADVICE = "take one of the ways above, and start again"
+_KEY_ADVICE = (
+    "keep the type of the keys: key_by(…, key_type=…); or convert them: key_by(…, key_converter=…), with"
+    ' on_incompatible="migrate"'
+)
 _EDITS_ADVICE = '; edits are made by a migration: pass on_incompatible="migrate", too'
 _NOT_LAZY_ADVICE = 'pass on_incompatible="migrate"'
 
@@ -188,12 +193,23 @@ class Judgement:
         going_on = self._epoch.lazy.get(uid, {})
         check = RestoreCheck(before.origin, stored, key, options, program=_QUERY)
         try:
-            _probe(spec, self._job.functions[spec.uid], check)
+            try:
+                _probe(spec, self._job.functions[spec.uid], check)
+            except RestoreRefused as refused:
+                converter = self._job.key_converters.get(uid)
+                if converter is None or not _is_key_refused(refused):
+                    raise
+                repartition = self.options.repartition or Repartition()
+                self.options, options = (attrs.evolve(one, repartition=repartition) for one in (self.options, options))
+                check = RestoreCheck(before.origin, stored, key, options, program=_QUERY, key_converter=converter)
+                _probe(spec, self._job.functions[spec.uid], check)
         except RestoreRefused as refused:
             if refused.report.decision is Decision.REFUSE:
-                accepts = self.options is UPGRADING and refused.report.verdict is not Verdict.INCOMPATIBLE
+                accepts = self.options.policy is UPGRADING.policy and refused.report.verdict is not Verdict.INCOMPATIBLE
                 edits = _EDITS_ADVICE if "parse_edits(" in refused.what and self._how != MIGRATE else ""
                 refused.advice = _LOSS_ADVICE if accepts else _WAYS_ADVICE + edits
+                if _is_key_refused(refused):
+                    refused.advice = _KEY_ADVICE
                 raise
             if self._how == REFUSE:
                 refused.advice = _MIGRATE_ADVICE
@@ -327,6 +343,11 @@ def write_beginning(
     types, options = next(iter(judgement.migrations), (None, judgement.options))
     migrate(place, directory.base(name).place, types, options, session=session)
     return _history(directory, name)
+
+
+def _is_key_refused(refused: RestoreRefused) -> bool:
+    """Whether the keys have another type, and nothing converts them."""
+    return any(one.key is not None and one.key.decision is Decision.REFUSE for one in refused.report.operators)
 
 
 def _history(directory: StateDirectory, name: str) -> tuple[dict[str, Any], ...]:

@@ -32,7 +32,7 @@ from .lazy_forms import Layout
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ...compat.description import StateDescription
+    from ...compat.description import Converter, StateDescription
     from ...compat.plan import StatePlan
     from ...compat.repartition import Repartition
     from ...compat.report import CheckReport, RoleReport, StateReport
@@ -82,6 +82,8 @@ class RestoreCheck:
         options: Edits, policy and target, as for a migration.
         lazy: The names of keyed states that are migrated lazily where they need a migration; True: all. A mapping has
             for each the name of its present table, which all subtasks have in common (`Layout`).
+        program: The program, in words.
+        key_converter: Converts a stored key whose bytes are not valid for the new type, as that of `Operator`.
 
     Attributes:
         layouts: The tables of the states that have several, or get them, because they are migrated lazily.
@@ -96,13 +98,14 @@ class RestoreCheck:
         options: MigrationOptions = RESTORING,
         lazy: bool | Collection[str] = (),  # noqa: FBT001 - as in the harness
         program: str = "the program",
+        key_converter: Converter | None = None,
     ) -> None:
         self._options, self._lazy, self._now = options, lazy, options.reference_time or now()
         self._program = program
         self._unedited = JobDescription(origin, (stored,))
         self._old = options.edits.apply(self._unedited)
         (self._stored,) = self._old.operators
-        self._key = None if key is None else SerializerDescription.of(key)
+        self._key = None if key is None else SerializerDescription.of(key, converter=key_converter)
         self._states: dict[tuple[str, str], StateDescription] = {}
         self._not_lazy: dict[str, str] = {}
         self._is_over = False

@@ -148,3 +148,37 @@ def test_two_upgrades_and_both_ways_back(query, carrier, accounts, tmp_path):
     assert finals <= set(of_batches(accounts, 1, [*BATCHES, [("ann", 100)]], query, tmp_path / "first"))
     assert sum(map(len, BATCHES[1:])) + 1 == len(again)
     assert live.results() == sorted([*so_far, now], key=repr)
+
+
+def digits(key):
+    return int(key.removeprefix("user-"))
+
+
+@pytest.mark.slow
+def test_a_key_of_another_type_is_converted_once(query, load):
+    live, module = query(COLUMNS), load("prices_by_number", prices_by_number=PRICES.format(converter=""))
+
+    def build(*, by_number, **options):
+        def built(job, query):
+            frame = query.frame()
+            if by_number:
+                frame = frame.selectExpr("int(substr(user, 6)) as user", "amount")
+            stream = job.stream(frame).key_by("user", **options)
+            results = stream.process(module.Prices(), uid="prices", output_type=tuple[int if by_number else str, int])
+            return results.selectExpr("string(f0) as f0", "f1")
+
+        return built
+
+    live.feed(("user-7", 1), ("user-12", 2))
+    live.run(build(by_number=False))
+    live.feed(("user-7", 10), ("user-12", 20))
+    with pytest.raises(RestoreRefused, match=r"key_by\(…, key_converter=…\)"):
+        live.run(build(by_number=True), on_incompatible="migrate")
+    with pytest.raises(RestoreRefused, match='on_incompatible="migrate"'):
+        live.run(build(by_number=True, key_converter=digits))
+    live.run(build(by_number=True, key_converter=digits), on_incompatible="migrate")
+    live.feed(("user-7", 100))
+    live.run(build(by_number=True, key_converter=digits), on_incompatible="migrate")
+
+    assert [("12", 22), ("7", 11), ("7", 111), ("user-12", 2), ("user-7", 1)] == live.results()
+    assert 1 == len(live.directory.last_epoch.history)
