@@ -124,8 +124,8 @@ PLACES = {
         StateShiftError CorruptSavepoint CorruptFile SavepointNotFound UnsupportedFormat UnknownSnapshot
         SnapshotVersionError IncompatibleState NothingInCommon StateNotFound CompatibilityCheckError
         OldReaderUnavailable DeclarationError JobNotFound LibraryNotFound PlanChanged TargetExists UntrustedCode
-        UserCodeFailed UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed SourceChanged StorageFailed
-        NoSpaceLeft redact_values
+        UserCodeFailed UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed FunctionFailed SourceChanged
+        StorageFailed NoSpaceLeft redact_values
         """,
     ),
 }
