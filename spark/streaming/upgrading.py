@@ -52,9 +52,9 @@ UPGRADING = attrs.evolve(RESTORING, policy=_ByDefault(forbid={Flag.DROPS, Flag.P
 """The options of a start by default: what a migration, or the way back, would lose is refused."""
 
 _MIGRATE_ADVICE = (
-    'pass on_incompatible="migrate" to start: a Spark job then migrates the state, and the query goes on where it'
-    ' stood; or "lazy": each value is then migrated when it is written'
+    'pass on_incompatible="migrate" to start: a Spark job then migrates the state, and the query goes on where it stood'
 )
+_LAZY_ADVICE = '; or "lazy": each value is then migrated when it is written'
 _LOSS_ADVICE = "change the types in one of the ways above; or pass options=MigrationOptions() to accept what is lost"
 _WAYS_ADVICE = "take one of the ways above, and start again"
 _KEY_ADVICE = (
@@ -212,7 +212,8 @@ class Judgement:
                     refused.advice = _KEY_ADVICE
                 raise
             if self._how == REFUSE:
-                refused.advice = _MIGRATE_ADVICE
+                is_rekeyed = any(one.key and one.key.decision is Decision.MIGRATE for one in refused.report.operators)
+                refused.advice = _MIGRATE_ADVICE if is_rekeyed else _MIGRATE_ADVICE + _LAZY_ADVICE
                 raise
             if self._how == MIGRATE:
                 self._is_migrated = True

@@ -155,12 +155,19 @@ def test_an_operator_is_in_its_query_once(query, carrier):
         results = metered(job, query)
         return results.where("total > 1").union(results.where("total <= 1"))
 
+    def joined(job, query):
+        results = metered(job, query)
+        return results.join(results.select("user"), "user")
+
     def without(job, query):
         metered(job, query)
         return query.frame()
 
-    with pytest.raises(DeclarationError, match=r"Spark refuses|'totals' is 2 times in the query.*\n.*split_outputs"):
-        visits.run(twice)
+    for build in (twice, joined):
+        with pytest.raises(
+            DeclarationError, match=r"results of the operator 'totals' are used 2 times.*\n.*split_outputs"
+        ):
+            visits.run(build)
     with pytest.raises(DeclarationError, match=r"'totals' is not in the query"):
         visits.run(without)
     assert not (visits.place / "state").exists()
