@@ -90,7 +90,7 @@ def carried(blobs: DataFrame, runner: SlotRunner, carrier: str, output_mode: str
     from .processor import SlotProcessor
 
     with _workers_of_slots(blobs.sparkSession):
-        return grouped.transformWithStateInPandas(SlotProcessor(runner), _ROWS, mode, "ProcessingTime")
+        return grouped.transformWithState(SlotProcessor(runner), _ROWS, mode, "ProcessingTime")
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
             state.update((answer.manifest,))
         if answer.is_current:
             state.setTimeoutDuration(1)
-        yield from frames_of(answer, MANY_ROWS)
+        yield from frames_of(answer)
 
     return process
 
@@ -132,19 +132,14 @@ def blobs_of(frames: Iterable[Any]) -> Iterator[Blob]:
             yield Blob(int(index), int(origin), None if pd.isna(highest) else int(highest), bytes(rows))
 
 
-def frames_of(answer: Answer, many: int) -> Iterator[Any]:
-    """Yield the results of a slot as DataFrames of pandas.
-
-    Args:
-        answer: What the slot has returned.
-        many: How many empty rows follow some pieces, so that Spark takes these.
-    """
+def frames_of(answer: Answer) -> Iterator[Any]:
+    """Yield the results of a slot as DataFrames of pandas; some are of empty rows, so that Spark takes those before."""
     import pandas as pd
 
     size = 0
     for row in answer.packed():
-        if size >= _HANDED_BYTES and many:
-            yield pd.DataFrame({"rows": [None] * many, "metrics": None})
+        if size >= _HANDED_BYTES:
+            yield pd.DataFrame({"rows": [None] * MANY_ROWS, "metrics": None})
             size = 0
         yield pd.DataFrame([row])
         size += len(row["rows"])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from .carriers import VARIABLE, batch_number, blobs_of, frames_of
+from .carriers import VARIABLE, batch_number
+from .packing import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .packing import Blob
     from .slot_runs import SlotRunner
 
 
@@ -34,7 +35,8 @@ class SlotProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803 - Spark's
         """Process the blobs of a slot."""
         self._called.add(int(key[0]))
-        return self._process(key, blobs_of(rows), timerValues.getCurrentProcessingTimeInMs())
+        blobs = (Blob(row["input"], row["origin"], row["highest_ms"], bytes(row["rows"])) for row in rows)
+        return self._process(key, blobs, timerValues.getCurrentProcessingTimeInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803 - Spark's
         """Wake a slot; one that had rows in this batch has done all that was due."""
@@ -52,4 +54,5 @@ class SlotProcessor(StatefulProcessor):
             self._manifest.update((answer.manifest,))
         if answer.is_current:
             self._handle.registerTimer(now_ms + 1)
-        yield from frames_of(answer, 0)  # Spark takes each by itself
+        for row in answer.packed():
+            yield Row(**row)

@@ -4,7 +4,8 @@ They wait until the state is written, since only then it is certain that there a
 and else in a temporary file.
 
 Spark takes rows of a worker until they are many, and hands them to Java in one piece. A row of ours is a piece of many
-results, so Java would get all of a batch at once. Therefore empty rows follow each piece, which make it many for Spark.
+results, so Java would get all of a batch at once. Therefore, with `applyInPandasWithState`, empty rows follow large
+pieces, and make them many for Spark. With `transformWithState` Spark takes all results of a slot in one piece.
 Source: `worker.py` of pyspark 4.3, at SQL_GROUPED_MAP_PANDAS_UDF_WITH_STATE.
 """
 
