@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.avro.aliases import with_aliases
+from ..serializers.avro.rules import same_name
+from ..serializers.avro.schema import parse
+from ..serializers.avro.serializers import AvroSerializer
 from ..serializers.enums.serializers import EnumSerializer
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import DescribedRecordSerializer
@@ -19,6 +23,7 @@ from ..serializers.serializer import DECLARED, IDENTITY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ..serializers.avro.schema import Node
     from ..serializers.declared import Facts
     from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
 
@@ -87,6 +92,12 @@ def _follow(here: Any, later: Sequence[Any], path: str, facts: Facts) -> None:
     elif isinstance(here, EnumSerializer):
         if all(isinstance(other, EnumSerializer) for other in later):
             _follow_enum(here, later, path, facts)
+    elif isinstance(here, AvroSerializer):
+        if all(isinstance(other, AvroSerializer) for other in later):
+            found: dict[tuple[str, str], list[str]] = {}
+            _follow_node(parse(here.schema), [parse(other.schema) for other in later], found)
+            if any(found.values()):
+                facts.setdefault(path, {})["read_as"] = with_aliases(here.schema, found)
     elif attrs.has(type(here)) and all(type(other) is type(here) for other in later):
         _follow_parts(here, later, path, facts)
 
@@ -150,6 +161,48 @@ def _follow_name(here: Any, later: Sequence[Any], path: str, facts: Facts) -> bo
     if name not in {here.name, here.python_name, *here.aliases}:
         facts.setdefault(path, {})["aliases"] = [*here.aliases, name]
     return True
+
+
+def _follow_node(here: Node, later: Sequence[Node], found: dict[tuple[str, str], list[str]]) -> None:
+    """Collect the aliases of a type of an Avro schema and of all that is within it; each named type once."""
+    if any(other.type != here.type for other in later) or (here.name, "") in found:
+        return
+    if here.type in {"array", "map"}:
+        _follow_node(here.inner, [other.inner for other in later], found)
+    elif here.type == "union":
+        for branch in here.branches:
+            chain = [branch]
+            for other in later:
+                chain += _goes_on(chain[-1], other)
+            if len(chain) == len(later) + 1:
+                _follow_node(branch, chain[1:], found)
+    elif here.name:
+        before = here
+        for other in later:
+            if not same_name(before, other):
+                return
+            before = other
+        is_known = later[-1].short_name == here.short_name or later[-1].name in here.aliases
+        found[here.name, ""] = [] if is_known else [later[-1].name]
+        names = [field.name for field in here.fields]
+        steps = [{field.name: field.aliases for field in other.fields} for other in later]
+        for field in here.fields:
+            became = _became(field.name, names, steps)
+            if not became:
+                continue
+            if became[-1] not in {*names, *field.aliases}:
+                found[here.name, field.name] = [became[-1]]
+            nodes = [
+                next(one.node for one in other.fields if one.name == name)
+                for other, name in zip(later, became, strict=True)
+            ]
+            _follow_node(field.node, nodes, found)
+
+
+def _goes_on(branch: Node, union: Node) -> list[Node]:
+    """Return the branch of a later union that goes on from one, if there is just one."""
+    alike = [one for one in union.branches if one.type == branch.type and (not one.name or same_name(branch, one))]
+    return alike if len(alike) == 1 else []
 
 
 def _became(name: str, names: Iterable[str], steps: Sequence[Mapping[str, Sequence[str]]]) -> list[str]:

@@ -15,7 +15,7 @@ from ..compatibility import CompatibilityResult, Verdict, worst
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError
 from ..flink.avro import AvroSerializerSnapshot
 from ..registry import register_snapshot
-from ..serializer import TypeSerializer, incompatible, unrelated
+from ..serializer import DECLARED, TypeSerializer, incompatible, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
 from ..type_variables import V
 from . import classes as avro_classes
@@ -97,6 +97,8 @@ class AvroSerializer(TypeSerializer[V]):
     Args:
         schema: JSON text, or the same as dicts and lists, or the name of a primitive type.
         python_class: An attrs class, dataclass or named tuple with the record's fields; None: dicts.
+        read_as: The schema with the aliases by which stored values are read, where a history has more of them than the
+            schema; "": it has all.
 
     Raises:
         DeclarationError: It is not a schema, a default does not fit its field, or the class does not fit the schema.
@@ -104,6 +106,7 @@ class AvroSerializer(TypeSerializer[V]):
 
     schema: str = attrs.field(converter=schema_text)
     python_class: type[V] | None = None
+    read_as: str = attrs.field(default="", eq=False, repr=False, kw_only=True, metadata=DECLARED)
 
     @classmethod
     def of(cls, python_class: type[C]) -> AvroSerializer[C]:
@@ -164,10 +167,17 @@ class AvroSerializer(TypeSerializer[V]):
         came_back = avro_classes.came_back(self.schema, cls) if cls is not None else ()
         if snapshot.schema == self.schema and not came_back:
             return CompatibilityResult.compatible()
-        findings = came_back + avro_rules.resolve(parse(snapshot.schema), self._node)
+        own = self.read_as or self.schema
+        findings = came_back + avro_rules.resolve(parse(snapshot.schema), parse(own))
         verdict = worst([finding.verdict for finding in findings])
+        if self.read_as and verdict is Verdict.COMPATIBLE:  # the bytes stay, under the schema that knows no later name
+            return CompatibilityResult.compatible_after_reconfiguration(
+                AvroSerializer(self.schema, self.python_class),
+                *findings,
+                conversion=AvroConversion(snapshot.schema, own),
+            )
         # Even if the bytes stay valid, something around the value may migrate, which needs new field names.
-        conversion = None if verdict is Verdict.INCOMPATIBLE else AvroConversion(snapshot.schema, self.schema)
+        conversion = None if verdict is Verdict.INCOMPATIBLE else AvroConversion(snapshot.schema, own)
         return CompatibilityResult(verdict, findings, conversion=conversion)
 
 

@@ -63,3 +63,53 @@ def test_a_state_that_no_revision_has_written_goes_back_as_its_types_say(run, st
 
     assert 1 == ran.status
     assert "REC-11" in ran.stderr
+
+
+AVRO = """
+from stateshift import AvroSerializer, Job, ListStateDescriptor, Operator, ValueStateDescriptor
+
+cents = {{"name": "{cents}", "type": "long", {more}}}
+line = {{"type": "record", "name": "{line}", "aliases": {lines}, "fields": [cents]}}
+schema = {{"type": "record", "name": "Account", "namespace": "shop", "fields": [
+    {{"name": "{total}", "type": "long", "default": 5, "aliases": {totals}}},
+    {{"name": "lines", "type": {{"type": "array", "items": ["null", line]}}}},
+]}}
+job = Job([Operator("o", key=int, states=[
+    ValueStateDescriptor("v", AvroSerializer(schema)), ListStateDescriptor("l", AvroSerializer(schema)),
+])])
+"""
+NAMES = {
+    1: {"line": "Line", "lines": [], "cents": "cents", "more": '"default": 7', "total": "total", "totals": []},
+    2: {
+        "line": "Row", "lines": ["shop.Line"], "cents": "amount", "more": '"default": 7, "aliases": ["cents"]',
+        "total": "amount", "totals": ["total"],
+    },
+    3: {
+        "line": "Entry", "lines": ["shop.Row"], "cents": "sum", "more": '"default": 7, "aliases": ["amount"]',
+        "total": "sum", "totals": ["amount"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("revision", "name"), [("0001", ("total", "cents")), ("0002", ("amount", "amount"))])
+def test_renamed_fields_and_records_of_avro_schemas_keep_their_values(run, tmp_path, monkeypatch, revision, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "pyproject.toml").write_text("[tool.stateshift]\n", encoding="utf-8")
+    for version, names in NAMES.items():
+        (tmp_path / f"avro_shop_{version}.py").write_text(AVRO.format(**names), encoding="utf-8")
+        assert 0 == run("snapshot", "--job", f"avro_shop_{version}:job", "-m", f"v{version}").status
+    with SavepointWriter(tmp_path / "sp", importlib.import_module("avro_shop_3").job) as writer:
+        for number, state in enumerate(("v", "l")):
+            value = {"sum": 42 + number, "lines": [{"sum": 44 + number}, None]}
+            writer.put("o", state, 1, [value] if state == "l" else value)
+
+    ran = run("migrate", "sp", "back", "--downgrade", revision)
+
+    assert 0 == ran.status, ran.stderr
+    shown = run("export", "back").stdout
+    assert all(f'"{name[0]}": {number}' in shown for number in (42, 43)), shown
+    assert all(f'"{name[1]}": {number}' in shown for number in (44, 45)), shown
+    types = run("inspect", "back", "--json").stdout
+    assert "shop.Entry" not in types
+    assert 0 == run("check", "back", "--job", f"avro_shop_{int(revision)}:job").status
