@@ -354,17 +354,22 @@ def matched(
     pairs: list[tuple[QueryOperator, QueryOperator]] = []
 
     def pair(of: Callable[[QueryOperator], object], *, unique: bool = False) -> None:
-        for becomes in list(open_new):
-            found = [was for was in left if was.kind == becomes.kind and of(was) == of(becomes)]
-            others = [one for one in open_new if one.kind == becomes.kind and of(one) == of(becomes)]
+        sides: list[dict[tuple[str, object], list[QueryOperator]]] = [{}, {}]
+        for side, operators in zip(sides, (left, open_new), strict=True):
+            for one in operators:
+                side.setdefault((one.kind, of(one)), []).append(one)
+        for alike, others in sides[1].items():
+            found = sides[0].get(alike, [])
             if len(found) == 1 and (len(others) == 1 or not unique):
-                pairs.append((found[0], becomes))
-                left.remove(found[0])
-                open_new.remove(becomes)
+                pairs.append((found[0], others[0]))
+        paired = {id(one) for both in pairs for one in both}
+        for operators in (left, open_new):
+            operators[:] = [one for one in operators if id(one) not in paired]
 
     if all(one.is_planned for one in old):
-        pair(lambda one: (one.number, *_identity(one)))
-        pair(_identity, unique=True)
+        known = {id(one): _identity(one) for one in (*old, *new)}
+        pair(lambda one: (one.number, *known[id(one)]))
+        pair(lambda one: known[id(one)], unique=True)
     pair(lambda one: (one.number, one.keys))
     pair(lambda one: one.keys, unique=True)
     pair(lambda one: one.number)

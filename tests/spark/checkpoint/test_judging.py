@@ -561,8 +561,8 @@ def test_the_contents_of_a_table_are_named_and_no_flag():
 
 
 def test_the_old_code_is_not_advised_where_it_was_given():
-    was = operator(7, "applyInPandasWithState", value={"a": "long", "b": "long"}, columns={"default": {}})
-    of_rows = operator(7, "stream-stream join", value={"a": "long", "b": "long"}, columns={"default": {}})
+    was = operator(7, "applyInPandasWithState", value={"a": "long", "b": "long"}, columns={})
+    of_rows = operator(7, "stream-stream join", value={"a": "long", "b": "long"}, columns={})
     for one in (was, of_rows):
         stores = {"default": StoreSchema(struct(k="string"), struct(a="long", c="long"))}
         now = attrs.evolve(one, stores=stores, columns={"default": {"key.k": "k"}})
