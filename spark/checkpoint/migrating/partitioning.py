@@ -59,7 +59,7 @@ def require_placed(keys: pa.StructArray, of: SparkType, partitions: int, partiti
             "keys do not lie in the partitions that Spark's hash has for them, so that it is not known where changed"
             " keys belong",
             advice="keep the keys as they are; a Spark before 3.3 may have placed them by fewer columns, and processors"
-            " of pandas store a null of a key as the text NaN",
+            " of pandas store a null of a key as the text NaN with pandas 3",
         )
 
 
