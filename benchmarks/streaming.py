@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -58,11 +59,11 @@ def cpu_of_tree(root: int) -> float:
                 continue
             parents[int(entry.name)] = int(fields[1])
             used[int(entry.name)] = sum(map(int, fields[11:15]))  # with the ended children of each
-    total, wanted = 0, {root}
-    for process in sorted(parents):
-        if process in wanted or parents[process] in wanted:
-            wanted.add(process)
-            total += used[process]
+    total, waiting = 0, [root]
+    while waiting:  # a child may have a smaller number than its parent: numbers are used again
+        process = waiting.pop()
+        total += used.get(process, 0)
+        waiting += [child for child, parent in parents.items() if parent == process]
     return total / _TICKS
 
 
@@ -149,6 +150,8 @@ def _in_process(way: str, folder: Path, arguments: argparse.Namespace) -> list[d
     command = [sys.executable, "-m", "benchmarks.streaming", "--way", way, "--place", str(folder)]
     command += ["--batches", str(arguments.batches)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    for kept in ("state", "checkpoint"):
+        shutil.rmtree(folder / f"{way}-{kept}", ignore_errors=True)  # the next round begins anew
     found: list[dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -56,7 +56,7 @@ def progress_lines(progress: StreamingQueryProgress) -> list[str]:
     return [
         f"batch {progress.batchId} in {whole_s:.1f} s  {uid}: {_told(row)}"
         for uid, row in sorted(progress.observedMetrics.items())
-        if {"slots", "state_bytes"} <= set(row.asDict()) and row["slots"]
+        if {"slots", "state_bytes"} <= set(row.asDict()) and row["process_ms"]  # a batch in which no slot ran has none
     ]
 
 

@@ -63,7 +63,7 @@ class Answer:
         results: The rows of its results.
         is_current: Whether the slot is one of the present epoch, which Spark calls in the next batch even without rows:
             a timer may be due then, or event time may end.
-        metrics: What was measured; None: the slot did not run.
+        metrics: What was measured; None: nothing, or in this batch already.
     """
 
     manifest: bytes | None
@@ -124,8 +124,12 @@ class SlotRunner:
             before = None  # the copy begins an epoch of its own
         if before is not None and before.epoch == run.epoch.number:
             is_due = before.wake_ms is not None and before.wake_ms <= now_ms
-            if before.batch == batch or (first is None and not is_due and run.drains != batch):
-                return Answer(None)  # it has run in this batch because it had rows, or there is nothing to do
+            if before.batch == batch:
+                return Answer(None)  # it has run in this batch because it had rows
+            # At its first call in a run it runs without rows, too: its types may have got other names, and a state has
+            # one description in all slots.
+            if first is None and not is_due and run.drains != batch and before.run == run.number:
+                return Answer(None, (b"",), metrics=_idle(before))
         arrived = arriving if first is None else chain((first,), arriving)
         with located(operator=self.spec.uid):
             began_s = time.perf_counter()
@@ -199,11 +203,11 @@ class SlotRunner:
             errors=errors,
             results=results,
             checkpoint_bytes=inline + sum(size for name, size in files.items() if name not in files_before),
-            state_bytes=inline + sum(files.values()),
+            state_bytes=_state_bytes(manifest),
             open_ms=_milliseconds(opened.began_s, opened.ended_s),
             process_ms=_milliseconds(opened.ended_s, processed_s),
             snapshot_ms=_milliseconds(processed_s, time.perf_counter()),
-            watermark_ms=manifest.watermark if MIN_WATERMARK < manifest.watermark < MAX_WATERMARK else None,
+            watermark_ms=_watermark_ms(manifest),
             own=own,
         )
         return Answer(data, waiting, metrics=metrics)
@@ -283,6 +287,19 @@ def function_failed(error: Exception, task: SlotTask) -> FunctionFailed:
         details=(f"  {line}" for line in "".join(traceback.format_list(frames)).splitlines()),
         advice=f"correct it, and run it again: this attempt has left no trace{hint}",
     )
+
+
+def _idle(manifest: Manifest) -> SlotMetrics:
+    """Return the metrics of a slot that does not run in a batch: what holds of its state goes on to hold."""
+    return SlotMetrics(state_bytes=_state_bytes(manifest), watermark_ms=_watermark_ms(manifest))
+
+
+def _state_bytes(manifest: Manifest) -> int:
+    return manifest.inline_bytes + sum(manifest.files().values())
+
+
+def _watermark_ms(manifest: Manifest) -> int | None:
+    return manifest.watermark if MIN_WATERMARK < manifest.watermark < MAX_WATERMARK else None
 
 
 def _milliseconds(began_s: float, ended_s: float) -> float:

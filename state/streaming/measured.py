@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class SlotMetrics:
-    """What a slot did in a batch.
+    """What a slot did in a batch; one that did nothing has its size and its event time.
 
     Attributes:
         opened_slots: 1 if the state was opened for this batch; 0 if it was still open in its process.
@@ -31,19 +31,19 @@ class SlotMetrics:
         own: The figures of the function's metrics.
     """
 
-    opened_slots: int
-    rows: int
-    late_rows: int
-    timers: int
-    errors: int
-    results: int
-    checkpoint_bytes: int
+    opened_slots: int = 0
+    rows: int = 0
+    late_rows: int = 0
+    timers: int = 0
+    errors: int = 0
+    results: int = 0
+    checkpoint_bytes: int = 0
     state_bytes: int
-    open_ms: float
-    process_ms: float
-    snapshot_ms: float
+    open_ms: float = 0.0
+    process_ms: float = 0.0
+    snapshot_ms: float = 0.0
     watermark_ms: int | None
-    own: tuple[Figure, ...]
+    own: tuple[Figure, ...] = ()
 
     def to_json(self) -> str:
         """Return the metrics as a JSON object."""

@@ -283,6 +283,30 @@ def test_what_slots_did_in_a_batch_is_measured(tmp_path, backend, in_order):
     assert all(is_whole) == (backend is HashMapStateBackend)
 
 
+def test_a_batch_in_which_slots_do_nothing_has_their_size_and_event_time(tmp_path, backend):
+    """A gauge that is made of these figures does not fall between batches with rows."""
+    engine = windowed(tmp_path, backend)
+    engine.batch([at("ann", 1), at("bob", 5), at("cy", 9)])
+    before = [(one.state_bytes, one.watermark_ms) for one in engine.measured]
+
+    assert [] == engine.batch(only=engine.groups)
+    assert before == [(one.state_bytes, one.watermark_ms) for one in engine.measured]
+    assert [0, 0, 0] == sums(engine, "rows", "checkpoint_bytes", "opened_slots")
+    assert {} == engine.written
+
+
+def test_every_slot_runs_at_its_first_call_after_a_start(tmp_path, backend):
+    """Names in a type may be others than before: all slots describe it alike after a batch, whatever woke one."""
+    engine = windowed(tmp_path, backend)
+    engine.batch([at("ann", 1)])
+    started_again = windowed(tmp_path, backend, before=engine)
+
+    started_again.batch(only=engine.groups)
+    assert sorted(engine.groups) == sorted(started_again.written)
+    started_again.batch(only=engine.groups)
+    assert {} == started_again.written
+
+
 def sums(engine, *names):
     return [sum(getattr(one, name) for one in engine.measured) for name in names]
 
