@@ -18,6 +18,7 @@ import attrs
 
 from ..serializers.errors import StateShiftError
 from ..serializers.escaping import encodable_json, json_text, log_line, one_line
+from .folding import folded, folded_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-_LEAST_WIDTH = 80
+_LEAST_WIDTH, _PIPED_WIDTH = 80, 100
 _NAME_WIDTH = 48
 _ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 
@@ -187,6 +188,27 @@ def print_styled(blocks: Iterable[Line | Table]) -> None:
     with writing():
         for block in blocks:
             console.print(_folded(block) if isinstance(block, Table) else _indented(block))
+
+
+def print_folded(lines: Iterable[Line]) -> None:
+    """Print lines as `print_styled`, a long one as several short ones, of which a command can be copied."""
+    width = line_width()
+    if not is_terminal():
+        print_lines(one for line in lines for one in folded_text("".join(text for text, _ in line), width))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=_stdout(), highlight=False)
+    with writing():
+        for text in map(_text, lines):
+            for lead, start, end, tail in folded(text.plain, width):
+                console.print(Text.assemble(lead, text[start:end], tail), soft_wrap=True)
+
+
+def line_width() -> int:
+    """Return the maximum length of a line of a report: the width of the terminal, else 100."""
+    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH) if is_terminal() else _PIPED_WIDTH
 
 
 def _plain_lines(block: Line | Table) -> list[str]:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from ..serializers.compatibility import Decision
 from ..serializers.wording import many
 from .failures import Status
-from .output import Line, Table, print_json, print_lines, print_notice, print_styled
+from .output import Line, print_folded, print_json, print_lines, print_notice
 from .spark_queries import STYLES, operator_blocks, planning_session
 from .whole_files import OutputFile, says_format
 
@@ -72,7 +72,7 @@ def check_queries(
         data = [{"name": one.name, "drift": one.drift or None} | report_data(one.report) for one in found.checks]
         print_json({"decision": str(found.decision), "queries": data, "exit_status": int(status)})
         return status
-    print_styled(_blocks(found))
+    print_folded(_blocks(found))
     if status is Status.DRIFT:
         print_notice(*(f"drift: query {one.name} {one.drift}" for one in found.checks if one.drift), f"  next: {_NEXT}")
     return status
@@ -111,7 +111,7 @@ def _status(found: QueryChecks, *, allow_migration: bool, allow_drift: bool) -> 
     return Status.DRIFT if any(one.drift for one in found.checks) and not allow_drift else Status.DONE
 
 
-def _blocks(found: QueryChecks) -> Iterator[Line | Table]:
+def _blocks(found: QueryChecks) -> Iterator[Line]:
     """Yield the reports as lines and tables."""
     concerned = sum(one.report.decision is found.decision for one in found.checks)
     queries = f"{concerned} of {many(len(found.checks), 'query', 'queries')}"

@@ -12,7 +12,7 @@ import click
 from ..serializers.compatibility import Decision
 from ..serializers.escaping import shell_word
 from .options import search_here
-from .output import Column, Line, Table, print_json, print_lines, print_styled
+from .output import Line, line_width, print_folded, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,11 +108,11 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
     if with_json:
         print_json(report_data(report) | {"exit_status": status})
     else:
-        print_styled(_blocks(report))
+        print_folded(_blocks(report))
         if report.next_command:
-            print_lines(["", f"next: {report.next_command}"])
+            print_folded([[], [(f"next: {report.next_command}", "")]])
         if options.require_recording and was is None and not report.is_recorded:
-            print_lines(["", "no recording says which query wrote the whole state (--require-recording)"])
+            print_folded([[], [("no recording says which query wrote the whole state (--require-recording)", "")]])
     return status
 
 
@@ -159,7 +159,7 @@ def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
         yield new, load_query(options.was, spark) if options.was else None
 
 
-def _blocks(report: QueryReport) -> Iterator[Line | Table]:
+def _blocks(report: QueryReport) -> Iterator[Line]:
     """Yield a report as lines and tables."""
     conditions = report.conditions()
     said = f", if {' and '.join(conditions)}" if conditions else f": {_HEADLINES[report.decision]}"
@@ -172,7 +172,7 @@ def _blocks(report: QueryReport) -> Iterator[Line | Table]:
     yield from operator_blocks(report)
 
 
-def operator_blocks(report: QueryReport) -> Iterator[Line | Table]:
+def operator_blocks(report: QueryReport) -> Iterator[Line]:
     """Yield what is found on each operator, and what is not compared."""
     from ..spark.checkpoint.wording import as_written
 
@@ -189,12 +189,7 @@ def _title(operator: OperatorVerdict) -> Line:
     return [(f"{name}: ", "bold"), (str(operator.decision), STYLES[operator.decision])]
 
 
-def _findings(operator: OperatorVerdict) -> Iterator[Table]:
-    from ..compat.explain import Differences
+def _findings(operator: OperatorVerdict) -> Iterator[Line]:
+    from ..compat.explain import Differences, difference_lines
 
-    rows: list[list[Line]] = []
-    for row in Differences.of(operator.shown).rows:
-        ways = [(f"ways out: {row.ways_out}", "dim")] if row.ways_out else []
-        rows.append([[(row.word, row.style)], [(row.path, "")], [(row.types, "")], [(row.reason, ""), *ways]])
-    if rows:
-        yield Table([Column("")] * 4, rows, 2)
+    yield from difference_lines(attrs.evolve(Differences.of(operator.shown), indent=2), line_width())

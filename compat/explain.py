@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from ..serializers.escaping import shell_word
 from ..serializers.wording import many
-from .condensing import FEW, Subject, as_there, condensed
+from .condensing import FEW, Subject, as_there, condensed, elsewhere, some
 from .description import StateKind
 from .in_python import in_python
 from .report import Status
@@ -35,6 +36,7 @@ MUST_DECLARE = "Flink restores it only if the operator declares its raw keyed st
 _WAYS = {Decision.START: "as they are", Decision.MIGRATE: "after migrate --downgrade", Decision.REFUSE: "not at all"}
 IF_NO_KEY_GROUPS = "if the job does not set its max parallelism"
 _WIDEST_COLUMN, _WORD = 44, len(Decision.MIGRATE)
+_MOST_ALIKE = 3
 
 
 def change(finding: Finding) -> str:
@@ -118,18 +120,28 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f"{_headline(report)}", "bold")))
     yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
     backs = None if report.decision is Decision.REFUSE else ways_back(report)
-    subjects = [subject for at in range(len(report.operators)) for subject in _subjects(at, report, backs)]
+    yield from _renames_first(report)
+    subjects = [
+        subject
+        for at in range(len(report.operators))
+        for subject in _subjects(at, report, backs, everything=everything)
+    ]
     is_whole = everything or len(subjects) <= FEW
     shown, fine = ({}, "") if is_whole else condensed(subjects)
     if is_whole:
-        first: dict[tuple[str, ...], str] = {}
+        alike: dict[tuple[str, ...], list[Subject[Words | Differences]]] = {}
         for subject in subjects:
             has_more = any(isinstance(block, Differences) and block.rows for block in subject.body)
-            stands_alone = everything or subject.is_fine or not has_more
-            where = "" if stands_alone else first.setdefault(subject.likeness, subject.place)
-            again = "" if where == subject.place else where
-            listed = attrs.evolve(subject, body=(_as_there(again, subject),)) if again else subject
-            shown.setdefault(subject.operator, []).append((listed, ""))
+            if not (everything or subject.is_fine or not has_more):
+                alike.setdefault(subject.likeness, []).append(subject)
+        for subject in subjects:
+            first, *others = alike.get(subject.likeness, [subject])
+            is_first = subject is first or subject not in others
+            listed = subject if is_first else attrs.evolve(subject, body=(_as_there(first.place, subject),))
+            places = [one.place for one in others] if len(others) >= _MOST_ALIKE else []
+            if is_first or not places:
+                told = elsewhere(places) if subject is first else ""
+                shown.setdefault(subject.operator, []).append((listed, told))
     for at, operator in enumerate(report.operators):
         notes = list(_operator_notes(operator, report.target))
         if not is_whole and not notes and at not in shown:
@@ -137,11 +149,11 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
         yield Words(0, ())
         yield _operator_line(operator)
         yield from notes
-        for subject, elsewhere in shown.get(at, ()):
+        for subject, others_too in shown.get(at, ()):
             yield subject.title
             yield from subject.body
-            if elsewhere:
-                yield Words(4, ((elsewhere, "dim"),))
+            if others_too:
+                yield Words(4, ((others_too, "dim"),))
     if fine:
         yield from (Words(0, ()), Words(0, ((fine, "dim"),)))
     if backs is not None and backs.states:
@@ -149,12 +161,23 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
         yield from _back_summary(backs, report.code)
 
 
+def _renames_first(report: CheckReport) -> Iterator[Words]:
+    """Yield the one option that answers several refusals."""
+    for operator in report.operators:
+        if len(answered := operator.started_by_mistake) > 1:
+            pair = shell_word(f"{operator.likely_uid}={operator.uid}")
+            told = f": if it is the same operator, it answers {len(answered)} of the {report.counts[Decision.REFUSE]}"
+            yield Words(2, ((f"first try --rename-uid {pair}", "bold"), (told, "")))
+
+
 def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
     """Return the line that refers to the report on another place."""
     return Words(4, ((as_there(place, subject.words), "dim"),))
 
 
-def _subjects(at: int, report: CheckReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:
+def _subjects(
+    at: int, report: CheckReport, backs: WaysBack | None, *, everything: bool
+) -> Iterator[Subject[Words | Differences]]:
     """Yield the reports on the key and on each state of an operator."""
     operator = report.operators[at]
     if operator.key_groups is not None:
@@ -173,7 +196,12 @@ def _subjects(at: int, report: CheckReport, backs: WaysBack | None) -> Iterator[
         )  # fmt: skip
         is_fine = key.decision is Decision.START and (scanned is None or scanned.is_fine)
         yield _made(at, f"the key of {operator.title}", told, is_fine=is_fine)
+    alike = () if everything else operator.started_by_mistake
+    if len(alike) > _MOST_ALIKE:
+        yield _made(at, operator.title, tuple(_of_all(operator, alike)), is_fine=False)
     for state in operator.states:
+        if len(alike) > _MOST_ALIKE and state in alike:
+            continue
         back = backs.of(operator, state) if backs else None
         scanned = report.scan_of(operator, state)
         shown_here = None if state.kind is StateKind.TIMERS else scanned  # timers are scanned with the key
@@ -183,6 +211,16 @@ def _subjects(at: int, report: CheckReport, backs: WaysBack | None) -> Iterator[
         yield _made(
             at, f"{operator.title}/{state.name}", lines, is_fine=is_fine, status="" if is_taken else state.status
         )
+
+
+def _of_all(operator: OperatorReport, states: tuple[StateReport, ...]) -> Iterator[Words | Differences]:
+    """Yield what is found on several states that would start empty for the same reason."""
+    first = states[0]
+    finding = next(one for one in first.result.findings if one.rule == "STATE-7")
+    each = f"if they are meant to start empty: --allow-empty {shell_word(f'{operator.uid}/STATE')} for each"
+    yield _subject(f"{len(states)} states", "", first.decision, first.result.verdict)
+    yield Words(4, ((some([state.name for state in states]), ""),))
+    yield Differences.of([attrs.evolve(finding, old="", new="", ways_out=(finding.ways_out[0], each))])
 
 
 def _scan_lines(scanned: ScannedState | None) -> Iterator[Words]:
@@ -372,18 +410,28 @@ def text_lines(report: CheckReport, *, everything: bool = False, python: bool = 
         if isinstance(block, Words):
             lines.append((" " * block.indent + "".join(text for text, _ in block.pieces)).rstrip())
         else:
-            lines.extend(_difference_lines(block, in_python if python else str))
+            told = difference_lines(block, None, worded=in_python if python else str)
+            lines.extend("".join(text for text, _ in line) for line in told)
     return lines
 
 
-def _difference_lines(block: Differences, worded: Callable[[str], str]) -> Iterator[str]:
+def difference_lines(
+    block: Differences, width: int | None, *, worded: Callable[[str], str] = str
+) -> Iterator[list[tuple[str, str]]]:
+    """Yield the differences as lines of text with styles: a reason that does not fit stands below, as ways out do."""
     rows = block.rows
     path, types = (
         min(max((len(cell) for cell in cells), default=0), _WIDEST_COLUMN)
         for cells in ([row.path for row in rows], [row.types for row in rows])
     )
     margin = " " * block.indent
+    below = f"{margin}{'':<{_WORD}}  "
     for row in rows:
-        yield f"{margin}{row.word:<{_WORD}}  {row.path:<{path}}  {row.types:<{types}}  {row.reason}"
+        head, what = f"{margin}{row.word:<{_WORD}}", f"  {row.path:<{path}}  {row.types:<{types}}"
+        if width is None or len(head) + len(what) + 2 + len(row.reason) <= width:
+            yield [(head, row.style), (f"{what}  {row.reason}", "")]
+        else:
+            yield [(head, row.style), (what.rstrip() if row.types else f"  {row.path}", "")]
+            yield [(f"{below}{row.reason}", "")]
         if row.ways_out:
-            yield f"{margin}{'':<{_WORD}}  ways out: {worded(row.ways_out)}"
+            yield [(f"{below}ways out: {worded(row.ways_out)}", "dim")]

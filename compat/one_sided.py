@@ -64,7 +64,7 @@ def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], 
         else state
         for state in report.states
     )
-    return attrs.evolve(report, states=tuple(states))
+    return attrs.evolve(report, states=tuple(states), likely_uid=title)
 
 
 def _stored_under_another_uid(report: OperatorReport, reports: Sequence[OperatorReport]) -> OperatorReport | None:

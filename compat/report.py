@@ -187,6 +187,7 @@ class OperatorReport:
         becomes: The operator on the new side; None for an orphaned one.
         max_parallelism: The new number of key groups, if it changes; else 0.
         key_groups: The check of the number of key groups, if there is anything to say of it (ROLE-6).
+        likely_uid: The uid or id of the stored operator that this new one probably is (rule STATE-7), or "".
         merges: The merge functions for the values of colliding keys, by state.
     """
 
@@ -203,6 +204,7 @@ class OperatorReport:
     max_parallelism: int = 0
     merges: tuple[tuple[str, Merge], ...] = ()
     key_groups: RoleReport | None = None
+    likely_uid: str = ""
 
     @property
     def is_rekeyed(self) -> bool:
@@ -219,6 +221,12 @@ class OperatorReport:
     def title(self) -> str:
         """The name for messages: the uid, else the id."""
         return self.uid or self.operator_id
+
+    @property
+    def started_by_mistake(self) -> tuple[StateReport, ...]:
+        """The states that would start empty because the uid is probably another one than the stored operator's."""
+        refused = (state for state in self.states if state.decision is Decision.REFUSE and self.likely_uid)
+        return tuple(one for one in refused if any(finding.rule == "STATE-7" for finding in one.result.findings))
 
     @property
     def is_another(self) -> bool:

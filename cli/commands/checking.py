@@ -24,7 +24,7 @@ from ..options import (
     target_option,
     trust_option,
 )
-from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_notice, print_styled
+from ..output import Line, line_width, print_folded, print_json, print_notice
 from ..progress import watched
 from ..query_gate import check_queries, queries_option
 from ..spark_checkpoints import is_spark, spark_is_meant
@@ -173,11 +173,10 @@ def command(
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
         return status
-    if is_terminal():
-        print_styled(map(_block, explain.blocks(report, everything=everything)))
-    else:
-        print_lines(explain.text_lines(report, everything=everything))
-    print_lines(["", *_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)])
+    print_folded(line for block in explain.blocks(report, everything=everything) for line in _lines(block))
+    print_folded(
+        [(line, "")] for line in ["", *_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)]
+    )
     return status
 
 
@@ -210,17 +209,14 @@ def _refuse_what_needs_a_savepoint() -> None:
             raise click.UsageError(f"{parameter.opts[0]} applies only to a savepoint; leave it out with --against")
 
 
-def _block(block: Words | Differences) -> Line | Table:
-    """Return a block of a report for the terminal: reasons beside their subjects, and ways out below them."""
-    from ...compat.explain import Words
+def _lines(block: Words | Differences) -> Iterator[Line]:
+    """Yield a block of a report for the terminal."""
+    from ...compat.explain import Words, difference_lines
 
     if isinstance(block, Words):
-        return [(" " * block.indent, ""), *block.pieces]
-    rows: list[list[Line]] = []
-    for row in block.rows:
-        ways = [(f"ways out: {row.ways_out}", "dim")] if row.ways_out else []
-        rows.append([[(row.word, row.style)], [(row.path, "")], [(row.types, "")], [(row.reason, ""), *ways]])
-    return Table([Column("")] * 4, rows, block.indent)
+        yield [(" " * block.indent, ""), *block.pieces]
+    else:
+        yield from difference_lines(block, line_width())
 
 
 def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[str]:

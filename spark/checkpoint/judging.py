@@ -520,7 +520,7 @@ def _store(store: str, was: QueryOperator, becomes: QueryOperator, *, is_by_posi
             "only one of both queries has the store: the format of its state, or its variables, changed",
             (
                 f"migrate a copy, without it: {MIGRATE} --drop-variable {was.number}:{shell_word(store)}",
-                f"or under its new name: {MIGRATE} --rename-field {was.number}:{shell_word(store)}=NEW_NAME", _NEW,
+                f"take it under its new name: {MIGRATE} --rename-field {was.number}:{shell_word(store)}=NEW_NAME", _NEW,
             ) if is_gone else (_NEW,),
         )  # fmt: skip
         return
@@ -653,7 +653,7 @@ class _Pair:
         ways = [f"start again from {value}: {MIGRATE} {option}"] if value else []
         if part == "value" and is_whole and (is_buffer or self.was.kind in _OF_VARIABLES):
             values = f'FieldChanges(fills={{"{said}": Backfill(history, "COLUMN")}})'
-            ways.append(f"or with the values of all history, in Python: migrate_checkpoint with {values}")
+            ways.append(f"with the values of all history, in Python: migrate_checkpoint with {values}")
         return tuple(ways)
 
     def _renamed(self, path: str) -> tuple[str, ...]:

@@ -33,8 +33,12 @@ NEXT = re.compile(r"^next: (?:.* then )?stateshift (migrate .*)$", re.MULTILINE)
 
 
 @pytest.fixture
-def run(capsys, tmp_path):
-    """`run("inspect", folder)`: a command of this process. A migration that it says is next is tried, as a dry run."""
+def run(capsys, tmp_path, monkeypatch):
+    """`run("inspect", folder)`: a command of this process. A migration that it says is next is tried, as a dry run.
+
+    Lines are wide, so that tests find sentences whole; `test_folding.py` is about short ones.
+    """
+    monkeypatch.setattr("stateshift.cli.output._PIPED_WIDTH", 2000)
     nowhere = str(tmp_path / "no" / "where")
 
     def once(*arguments):

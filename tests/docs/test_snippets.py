@@ -186,7 +186,7 @@ class Reader:
             asked = index + 1 < len(commands) and commands[index + 1][0] == "echo $?"
             allowed = {0, 1, 4} if MAY_REFUSE.match(command) else {0}
             assert asked or self.status in allowed, f"line {snippet.line}: {command} exits with {self.status}\n{told}"
-            for following in NEXT.findall(told):
+            for following in NEXT.findall(re.sub(r" \\\n +", " ", told)):
                 self.try_next(following)
 
     def try_next(self, command: str) -> None:
