@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.cli.folding import folded_text
+from stateshift.cli.output import print_folded
 from stateshift.serializers.escaping import shell_word
 
 JOB = """
@@ -134,3 +135,12 @@ def test_equal_findings_are_said_once_with_their_number(run, refused):
     assert 2 == ran.stdout.count("no conversion keeps the meaning")
     assert "the same at 12 other places: " in ran.stdout
     assert "and 7 more (--all lists them)" in ran.stdout
+
+
+@pytest.mark.parametrize("forged", ["::error::x", "##[error]x"])
+def test_no_line_of_a_divided_one_is_a_command_to_ci(capsys, forged):
+    for before in range(60, 110):
+        print_folded([[("  state ", ""), ("n" * before + f" {forged} and more words to go on", "")]])
+
+    shown = capsys.readouterr().out
+    assert not re.search(r"^\s*(::|##\[)", shown, re.MULTILINE)
