@@ -19,6 +19,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 from ....serializers.errors import (
     CorruptFile,
+    IncompatibleState,
     MigrationFailed,
     SavepointNotFound,
     StateShiftError,
@@ -32,9 +33,9 @@ from ....state.savepoint.reader import folder_at
 from ....state.savepoint.verify import Check, Outcome, VerifyReport
 from ....state.storage.roots import stored_place
 from ..checking import Known
-from ..checksums import read_checked
 from ..columns import path_of_values
 from ..json_values import json_values
+from ..logs import with_ids
 from ..query import describe_stored
 from ..reader import PREFIX, SparkCheckpoint
 from .conversion import not_repeated
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
     from ....state.savepoint.reader import AllowedRoot
     from ....state.storage.files import Folder
-    from ..logs import BatchLog
     from ..reader import SparkStore
     from ..spark_types import SparkType
     from .conversion import FieldChanges
@@ -133,8 +133,11 @@ def verify_checkpoint(
         drop_uncommitted=True,
         is_done=True,
     )
-    with located(savepoint=folder.place):
+    try:
         plan = plan_migration(source, new, Known(), said)
+    except IncompatibleState as error:
+        detail = "; ".join(["it is not the copy that its record describes", *map(str.strip, error.what.split("\n"))])
+        return VerifyReport(folder.place, (Check("structure", Outcome.FAILED, detail, RECORD),))
     return _Verifying(record, plan, found, progress).run()
 
 
@@ -286,21 +289,35 @@ class _Verifying:
         return VerifyReport(self.copy.place, tuple(checks))
 
     def _logs(self) -> Check:
-        """Compare what the copy says of its batches."""
+        """Compare the logs of the copy, up to the batch; Spark deletes old ones, so some may be missing later."""
         source, copy, batch = self.plan.source, self.copy, self.record.batch
+        has_gone_on = {source.log.planned, copy.log.planned} != {batch}
         problems = []
         if (source.log.query_id == copy.log.query_id) is self.record.has_new_id:
             problems.append(f"the query is {copy.log.query_id}, and that of the source {source.log.query_id}")
-        with located(savepoint=source.place):
-            offsets = read_checked(source.folder.folder("offsets"), str(batch))
-        if read_checked(copy.folder.folder("offsets"), str(batch)) != offsets:
-            problems.append(f"offsets/{batch} differs from that of the source")
-        expected: BatchLog = self.plan.log
-        if (expected.watermark_ms, expected.ids) != (copy.log.watermark_ms, copy.log.ids):
-            problems.append(f"commits/{batch} differs from what was planned: watermark, or ids of files")
+        there = {*copy.folder.names_below()}
+        for name in sorted(source.folder.names_below()):
+            if not self._is_compared(name, has_gone_on=has_gone_on):
+                continue
+            if name not in there:
+                problems += [f"{name} is missing"] * (not has_gone_on)
+                continue
+            expected = source.folder.read(name)
+            if name == f"commits/{batch}" and self.plan.log.ids != source.log.ids:
+                expected = with_ids(expected, self.plan.log.ids)
+            if copy.folder.read(name) != expected:
+                problems.append(f"{name} differs from that of the source")
         if problems:
-            return Check("logs", Outcome.FAILED, "; ".join(problems), f"batch {batch}")
+            shortened = [*problems[:_MOST_NAMED], "and others"] if len(problems) > _MOST_NAMED else problems
+            return Check("logs", Outcome.FAILED, "; ".join(shortened), f"batch {batch}")
         return Check("logs", Outcome.OK, "query, offsets and watermark are as planned", f"batch {batch}")
+
+    def _is_compared(self, name: str, *, has_gone_on: bool) -> bool:
+        """Whether a file of the source is a log that the copy has as it is."""
+        top, _, last = name.partition("/")
+        if top == "sources":
+            return not has_gone_on and not name.endswith(".crc") and "/." not in name
+        return top in {"offsets", "commits"} and last.isdigit() and int(last) <= self.record.batch
 
     def _tables(self) -> Iterator[_Table]:
         """Yield every store of the copy."""

@@ -186,6 +186,8 @@ class TestWhatIsComparedWhenTime:
     @pytest.fixture
     def copy(self, tmp_path):
         shutil.copytree(place("aggregation"), tmp_path / "old")
+        (tmp_path / "old" / "sources" / "0").mkdir(parents=True)
+        (tmp_path / "old" / "sources" / "0" / "1").write_text('v1\n{"path":"a"}')
         key, value = fields_in("aggregation")
         like = copy_of("aggregation", tmp_path / "like", key, [*value, *fields(note="string")])
         changes = {0: FieldChanges(fills={"value.note": None})}
@@ -225,12 +227,25 @@ class TestWhatIsComparedWhenTime:
 
         assert "missing" in failed(verify_checkpoint(copy))
 
-    def test_altered_the_offsets_of_the_copy_that_is_a_failed_check(self, copy):
-        (copy / "offsets" / "2").write_text(
-            (copy / "offsets" / "2").read_text().replace('"logOffset":2', '"logOffset":9')
-        )
+    @pytest.mark.parametrize("log", ["offsets/2", "offsets/1", "commits/2", "commits/0", "sources/0/1"])
+    @pytest.mark.parametrize("data", [b"v1\n{}", None])
+    def test_altered_a_log_of_the_copy_that_is_found(self, copy, log, data):
+        (copy / log).unlink()
+        if data is not None:
+            (copy / log).write_bytes(data)
 
-        assert "batch 2: offsets/2 differs" in failed(verify_checkpoint(copy))
+        if data is None and log.endswith("s/2"):
+            with pytest.raises(SavepointNotFound, match="no log of batch 2"):
+                verify_checkpoint(copy)
+        elif log == "offsets/2":
+            assert "it is not the copy that its record describes" in failed(verify_checkpoint(copy))  # nor its settings
+        else:
+            assert f"batch 2: {log} {'is missing' if data is None else 'differs'}" in failed(verify_checkpoint(copy))
+
+    def test_given_other_types_the_copy_is_none_of_the_migration(self, copy):
+        shutil.copy(place("aggregation-v1") / "state/0/0/_metadata/schema", copy / "state/0/0/_metadata/schema")
+
+        assert "it is not the copy that its record describes" in failed(verify_checkpoint(copy))
 
 
 class TestTheRecord:
