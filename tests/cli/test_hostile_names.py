@@ -90,7 +90,8 @@ def test_no_command_prints_a_forged_line(run, savepoint, tmp_path, name, where, 
     if where == "terminal":
         monkeypatch.setenv("COLUMNS", "400")
         monkeypatch.setenv("TERM", "xterm-256color")
-        monkeypatch.setattr(type(sys.stdout), "isatty", lambda stream: stream is sys.stdout, raising=False)
+        terminal = sys.stdout  # which a command replaces by stderr while it works
+        monkeypatch.setattr(type(terminal), "isatty", lambda stream: stream is terminal, raising=False)
     for status, arguments in commands(savepoint, tmp_path, name):
         ran = run(*arguments)
         assert status == ran.status, ran.stdout + ran.stderr
