@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
@@ -16,13 +17,17 @@ from .failures import Status
 from .options import search_here
 from .output import Column, Line, Table, print_json, print_styled
 from .spark_checkpoints import is_spark, spark_is_meant, time_text
-from .spark_queries import built
+from .spark_queries import built, query_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..spark.checkpoint.checking import Known
+    from ..spark.checkpoint.judging import QueryReport
     from ..spark.checkpoint.migrating.conversion import FieldChanges
+    from ..spark.checkpoint.migrating.new_side import NewSide
     from ..spark.checkpoint.migrating.report import CheckpointReport, StoreReport
+    from ..spark.checkpoint.reader import SparkCheckpoint
     from .spark_queries import QueryOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -182,6 +187,33 @@ def spark_change_options(function: F) -> F:
         return function(*args, spark_changes=changes, **rest)
 
     return cast("F", with_changes)
+
+
+def tried(report: QueryReport, opened: SparkCheckpoint, side: NewSide, known: Known) -> QueryReport:
+    """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
+    from ..spark.checkpoint.migrating.plan import Said, plan_migration
+    from ..spark.checkpoint.migrating.ways_out import WayOut
+
+    changes, accept = _typed(shlex.split(report.next_command))
+    try:
+        plan_migration(opened, side, known, Said(changes.of_fields(), changes.operators, accept))
+    except StateShiftError as error:
+        advice = error.advice.command if isinstance(error.advice, WayOut) else error.advice
+        asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))
+        return attrs.evolve(report, next_command="", next_asks=asks)
+    return report
+
+
+def _typed(words: list[str]) -> tuple[Any, ...]:
+    """Return what the options of a command say that migrates a checkpoint of Spark."""
+
+    @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+    @query_options
+    @spark_change_options
+    def read(*, of_query: QueryOptions, spark_changes: SparkChanges) -> tuple[Any, ...]:
+        return spark_changes, of_query.accept
+
+    return read.main(words, standalone_mode=False)  # type: ignore[no-any-return]
 
 
 def _parted(text: str) -> tuple[int, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
@@ -92,16 +92,20 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
     """
     if not options.query:
         raise click.UsageError("specify the new query of the checkpoint: --query MODULE:FUNCTION")
-    from ..spark.checkpoint.checking import compare
+    from ..spark.checkpoint.checking import compare, what_is_known
     from ..spark.checkpoint.judging import report_data
-    from ..spark.checkpoint.planning import UnstartedQuery
-    from ..spark.checkpoint.query import describe_under
+    from ..spark.checkpoint.migrating.new_side import new_side
+    from ..spark.checkpoint.query import describe_stored
     from ..spark.checkpoint.reader import SparkCheckpoint
+    from .spark_migration import tried
 
     opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
-    with built(options) as (new, was):
-        described = describe_under(UnstartedQuery.of(cast("DataFrame", new)), opened.log.last, f"query {options.query}")
-        report = compare(opened, described, was=was, accept=options.accept, policy=policy, said=_said(options))
+    with built(options) as (new, was), new_side(opened, None, new) as side:
+        described = attrs.evolve(side.query, origin=f"query {options.query}")
+        known = what_is_known(opened, describe_stored(opened), was)
+        report = compare(opened, described, known=known, accept=options.accept, policy=policy, said=_said(options))
+        if report.next_command:
+            report = tried(report, opened, side, known)
     status = report.exit_status(
         allow_migration=allow_migration, require_recording=options.require_recording and was is None
     )
@@ -111,6 +115,9 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
         print_folded(_blocks(report))
         if report.next_command:
             print_folded([[], [(f"next: {report.next_command}", "")]])
+        elif report.next_asks:
+            asks: list[Line] = [[(line, "")] for line in report.next_asks]
+            print_folded([[], [("a migration asks for more than the ways out have:", "")], *asks])
         if options.require_recording and was is None and not report.is_recorded:
             print_folded([[], [("no recording says which query wrote the whole state (--require-recording)", "")]])
     return status

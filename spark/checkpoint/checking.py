@@ -82,18 +82,20 @@ def compare(
     new: QueryDescription,
     *,
     was: DataFrame | DataStreamWriter | None = None,
+    known: Known | None = None,
     accept: tuple[str, ...] = (),
     policy: Policy = ACCEPT_ALL,
     said: str = "--query MODULE:FUNCTION",
 ) -> QueryReport:
     """Compare a query that is already described with a checkpoint; see `check_query`.
 
-    `said` are the options that name both queries, for commands in ways out.
+    `said` are the options that name both queries, for commands in ways out; `known` is what `what_is_known` returned,
+    if that was asked before.
     """
     stored = describe_stored(checkpoint)
     if checkpoint.log.committed is None:  # there is no state yet, whatever is planned
         return judge(*(attrs.evolve(one, operators=(), sources=()) for one in (stored, new)))
-    known = what_is_known(checkpoint, stored, was)
+    known = known or what_is_known(checkpoint, stored, was)
     places = (shell_word(f"spark:{checkpoint.place}{end}") for end in ("", "-migrated"))
     return judge(
         stored, new, known=known.query, accept=accept, policy=policy, is_recorded=known.is_recorded, gap=known.gap,

@@ -126,7 +126,9 @@ class QueryReport:
         source: From where the old query is known beyond the checkpoint, in words; "": it is not.
         is_recorded: Whether a recording says which query wrote all of the state.
         not_compared: What was not compared, a line each.
-        next_command: The migration that the findings need, as it can be run; "": none, or its author has more to say.
+        next_command: The migration with the first option that each finding names; "": there is none, or something is to
+            be said first that nobody else knows.
+        next_asks: What a trial of that command asked for beyond it, a line each; then there is no such command.
     """
 
     checkpoint: str
@@ -136,6 +138,7 @@ class QueryReport:
     is_recorded: bool = False
     not_compared: tuple[str, ...] = ()
     next_command: str = ""
+    next_asks: tuple[str, ...] = ()
 
     @property
     def decision(self) -> Decision:
@@ -269,15 +272,15 @@ def _not_recorded(new: QueryDescription, known: QueryDescription) -> Iterator[st
 
 
 def _next_command(verdicts: Iterable[OperatorVerdict], command: str) -> str:
-    """Return the migration with the first option that each finding names; "": one of them needs more."""
+    """Return the migration with the first option that each finding names; "": one of them is for its author to say."""
     options: list[str] = []
     for operator in verdicts:
         for finding in operator.findings:
             if finding.verdict is not _MIGRATE:
                 continue
-            is_merged = finding.rule == "SPK-4" and finding.path.startswith("$.key.")
             ways = [one for one in finding.ways_out if MIGRATE in one]
-            if not ways or (is_merged and operator.title.partition("(")[2] != "dropDuplicates)") or "#" in finding.path:
+            is_of_new_key = finding.rule == "SPK-11"  # one value for all stored keys
+            if not ways or is_of_new_key or any(one.startswith(Flag.POSSIBLE_RENAME) for one in finding.flags):
                 return ""
             options.append(ways[0].partition(MIGRATE)[2])
     return command + "".join(dict.fromkeys(options))
@@ -585,6 +588,8 @@ class _Pair:
                 finding, rule="SPK-6", verdict=_REFUSED, reason=UNSCALED,
                 ways_out=("keep the type of the old query", _NEW),
             )  # fmt: skip
+        if finding.rule == "SPK-4":
+            return self._gone(finding, path, known)
         if finding.rule != "SPK-3":
             return finding
         if is_key and self.was.kind == JOIN:
@@ -595,7 +600,10 @@ class _Pair:
             )  # fmt: skip
         finding = attrs.evolve(finding, ways_out=(*self._filled(path), "leave it out", _NEW))
         if is_key:
-            reason = "the field is new in the key, and no stored key has a value for it"
+            reason = (
+                "the field is new in the key, and no stored key has a value for it: with one for all of them, only rows"
+                " that have this value too find what is stored"
+            )
             finding = attrs.evolve(finding, rule="SPK-11", reason=reason)
         is_unclear = self.reading.is_silent and not self.reading.is_buffer(path)
         if is_unclear and path not in known:
@@ -606,6 +614,19 @@ class _Pair:
                 ways_out=(*self._renamed(path), *self._by_code(path), *finding.ways_out),
             )  # fmt: skip
         return attrs.evolve(finding, verdict=_REFUSED) if is_unclear and is_key else finding
+
+    def _gone(self, finding: Finding, path: str, known: Collection[str]) -> Finding:
+        """Return what is found on a field that is gone, and may be one that is new, if nobody says what both are."""
+        renamed = [one for one in finding.flags if one.startswith(Flag.POSSIBLE_RENAME)]
+        for flag in renamed:
+            now = f"{path.rpartition('.')[0]}.{flag.rpartition('->')[2]}"
+            if now in known or self.reading.is_buffer(now):
+                kept = tuple(one for one in finding.flags if one != flag)
+                return attrs.evolve(finding, flags=kept)
+            option = self._option("rename-field", self._path(path), self._path(now))
+            way = f"say that it is {now.rpartition('.')[2]!r} now: {MIGRATE} {option}"
+            finding = attrs.evolve(finding, ways_out=(way, *self._by_code(path), *finding.ways_out))
+        return finding
 
     def unclear(self, old: SparkType, new: SparkType, known: Collection[str]) -> dict[str, Finding]:
         """Return what is found on structs of which names and places say different things, by path."""
@@ -885,6 +906,8 @@ def report_data(report: QueryReport) -> dict[str, Any]:
         "is_recorded": report.is_recorded,
         "conditions": list(report.conditions()),
         "not_compared": list(report.not_compared),
+        "next_command": report.next_command or None,
+        "next_asks": list(report.next_asks),
         "operators": [
             {
                 "kind": (one.new or one.old).kind if one.new or one.old else None,  # type: ignore[union-attr]

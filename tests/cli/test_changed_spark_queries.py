@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+import shlex
 import shutil
 
 import pytest
 
 pytestmark = pytest.mark.slow
+
+NEXT = re.compile(r"next: stateshift (.*)")
 
 QUERIES = """
 from pathlib import Path
@@ -46,6 +50,19 @@ def unique_moved(spark):
 
 def unique_exchanged(spark):
     return rows(spark, "people").select(F.col("first").alias("last"), F.col("last").alias("first")).distinct()
+
+def counted(spark):
+    return rows(spark, "people").groupBy("k").agg(F.count("first"), F.sum(F.length("first")))
+
+def averaged(spark):
+    average = F.avg(F.length("first"))
+    return rows(spark, "people").groupBy("k").agg(F.count("first"), F.sum(F.length("first")), average, F.max("last"))
+
+def by_name(spark):
+    return rows(spark, "people").groupBy("k", "first").agg(F.max("last"), F.max("first"), F.count("last"))
+
+def by_less(spark):
+    return rows(spark, "people").groupBy("k").agg(F.max("last"), F.count("last"))
 """
 BEFORE = {"people": [("a", "Ada", "Lovelace")], "visits": [("z", None, None)]}
 AFTER = {"people": [("b", "Grace", "Hopper"), ("c", "Ada", "Lovelace")], "visits": [("a", None, None)]}
@@ -74,9 +91,9 @@ class Queries:
             ]
             (self.folder / source / f"{name}.json").write_text("\n".join(lines))
 
-    def run(self, name, checkpoint):
+    def run(self, name, checkpoint, mode="append"):
         found = []
-        query = getattr(self.module, name)(self.spark).writeStream
+        query = getattr(self.module, name)(self.spark).writeStream.outputMode(mode)
         query = query.foreachBatch(lambda frame, _: found.extend(map(tuple, frame.collect())))
         query.option("checkpointLocation", str(self.folder / checkpoint)).trigger(
             availableNow=True
@@ -126,3 +143,33 @@ def test_names_and_places_that_disagree_are_refused_until_somebody_says_which_is
     assert (by_code.status, by_word.status) == (0, 0), by_code.stderr + by_word.stderr
     assert [history, history] == [queries.run(name, copy) for copy in ("by-code", "by-word")]
     assert (queries.run(name, "alone") == history) is (status == 0)
+
+
+def test_the_next_command_is_one_that_a_migration_takes_as_it_stands(queries):
+    queries.feed("0", BEFORE)
+    queries.run("counted", "old", "update")
+
+    seen, known = queries.check("averaged"), queries.check("averaged", "--was", "queries:counted")
+    (command,) = NEXT.findall(known.stdout)
+    data = json.loads(queries.check("averaged", "--json").stdout)
+
+    assert (4, 4) == (seen.status, known.status), seen.stdout
+    assert [] == NEXT.findall(seen.stdout)
+    assert "a migration asks for more than the ways out have:" in seen.stdout
+    assert (None, True) == (data["next_command"], any("several fields are called" in one for one in data["next_asks"]))
+    assert 0 == queries.command(*shlex.split(command), "--dry-run").status
+
+
+def test_a_key_with_a_column_less_needs_a_rule_for_each_value_and_nothing_that_is_known(queries):
+    queries.feed("0", {"people": [("a", "Ada", "Lovelace"), ("a", "Grace", "Hopper"), ("b", "Ada", "Lovelace")]})
+    queries.run("by_name", "old", "update")
+    merges = ("--merge-field", "0:value.max=max", "--merge-field", "0:value.count=sum")
+
+    seen = queries.check("by_less", "--was", "queries:by_name")
+    migrated = queries.migrate("by_less", "copy", "--was", "queries:by_name", *merges)
+    queries.feed("1", {"people": [("a", "Alan", "Turing"), ("b", "Alan", "Turing")]})
+
+    assert (4, []) == (seen.status, NEXT.findall(seen.stdout))
+    assert "--merge-field 0:value." in seen.stdout
+    assert 0 == migrated.status, migrated.stderr
+    assert [("a", "Turing", 3), ("b", "Turing", 2)] == queries.run("by_less", "copy", "update")

@@ -53,11 +53,12 @@ def meaning_of(was: QueryOperator, becomes: QueryOperator, said: FieldChanges, a
     renames: dict[str, str] = {}
     problems: list[str] = []
     meant: list[str] = []
+    from_where = {*said.renames, *said.fills, *said.converters}  # how values are merged does not say it
     for store in becomes.stores:
         values = path_of_values(store, was.kind)
         for one in origins(store, was, becomes):
             path, source = (re.sub("^value", values, each) for each in (one.path, one.source))
-            if is_within(path, said.paths()):
+            if is_within(path, from_where):
                 continue
             if was.kind.startswith(TRANSFORM) and not path.startswith("key."):
                 continue  # variables pair by name, and their values come from the code of the processor

@@ -251,6 +251,33 @@ def test_ways_out_are_commands_with_the_option_that_a_finding_needs():
     )] == [way.partition(": ")[2] for way in of_names.ways_out[:2]]  # fmt: skip
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_may_be_a_rename_is_for_its_author_to_say_unless_the_old_code_does(is_known):
+    def join(**value):
+        schema = StoreSchema(struct(k="string"), struct(**value))
+        texts = {"key.k": "k", **{f"value.{name}": f"of {name}" for name in value}}
+        return query(QueryOperator(0, "stream-stream join", {"left-keyWithIndexToValue": schema},
+            columns={"left-keyWithIndexToValue": texts}, is_planned=True))  # fmt: skip
+
+    was, now = join(amount="double"), join(price="double", more="string")
+    report = judge(stored(was), now, known=was if is_known else None, command="migrate")
+    gone = next(one for one in report.findings() if one.rule == "SPK-4")
+    renames = [way for way in gone.ways_out if "--rename-field 0:left.value.amount=left.value.price" in way]
+
+    assert is_known is not any(one.startswith("possible_rename:") for one in gone.flags)
+    assert is_known is not bool(renames)
+    assert bool(report.next_command) is is_known
+
+
+def test_no_value_for_all_stored_keys_is_proposed():
+    was, now = (query(operator(key=key, columns={})) for key in ({"k": "string"}, {"k": "string", "c": "string"}))
+
+    report = judge(stored(was), now)
+
+    assert ("migrate", "") == (str(report.decision), report.next_command)
+    assert any("only rows that have this value too" in one.reason for one in report.findings())
+
+
 def test_paths_are_those_of_the_options_of_a_migration():
     def of(kind, store, value):
         schema = StoreSchema(struct(k="string"), struct(**value))
