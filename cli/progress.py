@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from ..state.progress import Progress
 
-_LOG_EVERY_S = 30.0
+_LOG_EVERY_S = 10.0
+_AT_ONCE = "starting Spark"
+"""The phase that is told at once: it takes seconds, in which nothing else is."""
 
 
 @contextmanager
@@ -32,7 +34,7 @@ def watched() -> Iterator[Callable[[Progress], None]]:
 
 
 def _now_and_then() -> Callable[[], bool]:
-    """Return a check whether a log line is due: never in a short run, every half minute in a long one."""
+    """Return a check whether a log line is due: never in a short run, every ten seconds in a long one."""
     last = time.monotonic()
 
     def is_due() -> bool:
@@ -47,18 +49,26 @@ def _now_and_then() -> Callable[[], bool]:
 
 def _logger() -> Callable[[Progress], None]:
     is_due = _now_and_then()
+    told = ""
 
     def show(progress: Progress) -> None:
-        if is_due():
-            how_far = ", ".join(filter(None, (f"{progress.done:,} of {progress.total:,} done", details(progress))))
-            print_notice(f"{progress.phase}: {how_far}")
+        nonlocal told
+        if progress.phase == _AT_ONCE != told or (progress.phase != _AT_ONCE and is_due()):
+            told = progress.phase
+            print_notice(f"{progress.phase}{_how_far(progress)}")
 
     return show
 
 
+def _how_far(progress: Progress) -> str:
+    """Return what stands behind the name of a phase; one of one says nothing."""
+    counted = f": {progress.done:,} of {progress.total:,} done" if progress.total > 1 else " …"
+    return ", ".join(filter(None, (counted, details(progress))))
+
+
 def details(progress: Progress) -> str:
     """Return what is known of entries, bytes, rate and remaining time, in words; "" if nothing is."""
-    if not progress.bytes_total or not progress.done:
+    if not progress.bytes_total or not progress.bytes_done:
         return ""
     parts = [many(progress.entries, "entry", "entries")] if progress.entries else []
     parts.append(f"{size_text(progress.bytes_done)} of {size_text(progress.bytes_total)}")
@@ -82,19 +92,20 @@ def _name_logger(what: str) -> Callable[[str], None]:
 @contextmanager
 def _bar() -> Iterator[Callable[[Progress], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    how_far = (TimeElapsedColumn(), TextColumn("{task.fields[details]}", markup=False))
-    with Bars(*columns, *how_far, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("reading", total=None, details="")
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    with Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("reading …", total=None)
 
         def show(progress: Progress) -> None:
-            bars.update(
-                task, description=progress.phase, completed=progress.done, total=progress.total,
-                details=details(progress),
-            )  # fmt: skip
+            """Show how far it is, in bytes where they are known: there may be one stream alone."""
+            done, total = progress.done, progress.total if progress.total > 1 else None
+            if progress.bytes_total:
+                done, total = progress.bytes_done, progress.bytes_total
+            told = f"{progress.phase}{_how_far(progress)}"
+            bars.update(task, description=told, completed=done, total=total)
 
         yield show
 

@@ -13,6 +13,7 @@ from ..serializers.compatibility import Decision
 from ..serializers.escaping import shell_word
 from .options import search_here
 from .output import Line, line_width, print_folded, print_json
+from .progress import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,8 +138,10 @@ def planning_session() -> Iterator[SparkSession]:
     What a worker raises arrives as an exception.
     """
     from ..spark.session import own_session
+    from ..state.progress import Progress
 
-    with own_session("local[1]") as spark:
+    with watched() as show, own_session("local[1]") as spark:
+        show(Progress("planning", 0, 1))
         java: Any = spark._jvm  # noqa: SLF001 - there is no public way
         system, stderr = java.java.lang.System, java.java.lang.System.err
         system.setErr(java.java.io.PrintStream(java.java.io.OutputStream.nullOutputStream()))
@@ -156,7 +159,8 @@ def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
         JobNotFound: A function cannot be imported, or fails.
     """
     if not options.query:
-        yield None, None
+        with watched():
+            yield None, None
         return
     from ..spark.checkpoint.checking import load_query
 

@@ -51,8 +51,8 @@ def steps(old: str, new: str, file: Path, started: float) -> int:
     pq.write_table(known, file)
 
     title("2. Bootstrap: the state of version 1 of the job, made from the flights on Spark")
-    spark = session()
     with watched() as progress:
+        spark = session()
         report = bootstrap(
             old,
             flights_v1.job,
@@ -66,7 +66,8 @@ def steps(old: str, new: str, file: Path, started: float) -> int:
     run("check", old, "--job", "flights_v2:job", expected=4)
 
     title("4. Migrate")
-    migrated = migrate(old, new, flights_v2.job, session=spark)
+    with watched() as progress:
+        migrated = migrate(old, new, flights_v2.job, session=spark, progress=progress)
     for count in migrated.states:
         say(f"  {count.operator:<9} {count.state:<14} {count.read:>8,} entries read, {count.written:>8,} written")
     say(f"{migrated.seconds:.1f} seconds")

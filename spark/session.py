@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 import attrs
 
 from ..serializers.errors import LibraryNotFound, MigrationFailed, StateShiftError
+from ..state.progress import Progress, report_progress
 from .interrupts import interrupts_kept
 from .java import java_home
 from .watching import java_has_ended
@@ -138,6 +139,7 @@ def _started(
     _check_master(master)
     settings = {"spark.master": master, "spark.app.name": app_name, **_settings(master, conf)}
     variables = _variables(master)
+    report_progress(Progress("starting Spark", 0, 1))
     # If interrupted, PySpark would leave the JVM behind that it has just launched.
     with _environment(variables), interrupts_kept() as interrupts:
         # Python 3.12 warns that the JVM is forked while a thread keeps the run's claim; the child only calls exec.

@@ -12,6 +12,7 @@ import attrs
 from xxhash import xxh3_128
 
 from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists, located
+from ....state.progress import Progress, report_progress
 from ....state.storage.source_guard import Read
 from ....state.storage.target_lock import claimed
 from ..checksums import open_checked, read_checked
@@ -61,8 +62,13 @@ class Copy:
             self._begin()
             try:
                 self._copy_logs()
-                reports = [one for together in self.plan.together for one in self._stores(together)]
-                for plan in self.plan.processors:
+                reports: list[StoreReport] = []
+                steps = len(self.plan.together) + len(self.plan.processors)
+                for done, together in enumerate(self.plan.together):
+                    report_progress(Progress("copying", done, steps))
+                    reports += self._stores(together)
+                for done, plan in enumerate(self.plan.processors, start=len(self.plan.together)):
+                    report_progress(Progress("copying", done, steps))
                     with located(operator=plan.number):
                         reports += VariableCopy(self.plan, plan, self.folder).run()
                 reports.sort(key=lambda one: one.operator)
