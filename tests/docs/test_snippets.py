@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-PROGRESS = re.compile(r"(starting Spark|planning|migrating|copying|publishing|writing|encoding|digests|streams|scanning)\b.*(done|…)|to do: .*")
+PHASES = "starting Spark|planning|migrating|copying|publishing|writing|encoding|digests|streams|scanning"
+PROGRESS = re.compile(rf"({PHASES})\b.*(done|…)|to do: .*")
 NOT_RUN_PREFIXES = (
     "git clone ",  # the reader's way to get what is already here
     "cd stateshift",  # a page starts in the clone
