@@ -314,8 +314,8 @@ def migrate_spark(
     from ..spark.checkpoint.migrating.ways_out import WayOut
     from ..spark.checkpoint.reader import SparkCheckpoint
 
-    SparkCheckpoint.open(source)  # before Spark, which takes seconds to start
-    with built(of_query) as (query, was):
+    last = SparkCheckpoint.open(source).log.last  # before Spark, which takes seconds to start
+    with built(of_query, last) as (query, was):
         try:
             report = migrate_checkpoint(
                 source,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from ..compat.policy import Policy
     from ..spark.checkpoint.judging import OperatorVerdict, QueryReport
+    from ..spark.checkpoint.logs import PlannedBatch
+    from ..spark.checkpoint.query import QueryDescription
 
     Query = DataFrame | DataStreamWriter
 
@@ -65,7 +67,8 @@ def query_options(function: F) -> F:
     )  # fmt: skip
     @click.option(
         "--was", default="", metavar="MODULE:FUNCTION",
-        help="The function that builds the query which wrote the checkpoint, from the old code.",
+        help="The function that builds the query which wrote the checkpoint, from the old code: also FILE.py:FUNCTION,"
+        " of another checkout. Or the file in state_history/queries that describes it.",
     )  # fmt: skip
     @click.option(
         "--accept", multiple=True, metavar="RULE",
@@ -101,7 +104,7 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
     from .spark_migration import tried
 
     opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
-    with built(options) as (new, was), new_side(opened, None, new) as side:
+    with built(options, opened.log.last) as (new, was), new_side(opened, None, new) as side:
         described = attrs.evolve(side.query, origin=f"query {options.query}")
         known = what_is_known(opened, describe_stored(opened), was)
         report = compare(opened, described, known=known, accept=options.accept, policy=policy, said=_said(options))
@@ -152,8 +155,10 @@ def planning_session() -> Iterator[SparkSession]:
 
 
 @contextmanager
-def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
-    """Build the new and the old query in a session of Spark, which ends with the `with` block; None: it is not named.
+def built(options: QueryOptions, last: PlannedBatch | None) -> Iterator[tuple[Query | None, QueryDescription | None]]:
+    """Build the new query in a session of Spark, which ends with the `with` block, and describe the old one.
+
+    None: it is not named. The old one is planned under the settings of the last batch of its checkpoint.
 
     Raises:
         JobNotFound: A function cannot be imported, or fails.
@@ -163,11 +168,12 @@ def built(options: QueryOptions) -> Iterator[tuple[Query | None, Query | None]]:
             yield None, None
         return
     from ..spark.checkpoint.checking import load_query
+    from ..spark.checkpoint.old_code import describe_old
 
     search_here()
     with planning_session() as spark:
-        new = load_query(options.query, spark)
-        yield new, load_query(options.was, spark) if options.was else None
+        was = describe_old(options.was, options.query, spark, last) if options.was else None
+        yield load_query(options.query, spark), was
 
 
 def _blocks(report: QueryReport) -> Iterator[Line]:

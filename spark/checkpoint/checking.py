@@ -24,7 +24,7 @@ from ...state.job import import_user_module, told_of, users_code
 from ..connect import is_connect
 from .judging import QueryReport, difference, judge
 from .planning import UnstartedQuery
-from .query import describe_stored, describe_under
+from .query import QueryDescription, describe_stored, describe_under
 from .reader import SparkCheckpoint
 from .recording import find_recording
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    from .query import QueryDescription
 
 _STARTED = "the function started the query, which a check must not do"
 
@@ -119,9 +117,11 @@ class Known:
 
 
 def what_is_known(
-    checkpoint: SparkCheckpoint, stored: QueryDescription, was: DataFrame | DataStreamWriter | None
+    checkpoint: SparkCheckpoint, stored: QueryDescription, was: DataFrame | DataStreamWriter | QueryDescription | None
 ) -> Known:
     """Return what is known of the query that wrote a checkpoint: from the old code, else from a recording."""
+    if isinstance(was, QueryDescription):
+        return Known(was)
     if was is not None:
         return Known(describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code"))
     recording = find_recording(checkpoint)

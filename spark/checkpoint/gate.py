@@ -173,7 +173,8 @@ class QueryGate:
         file = self.file(name)
         return self.parsed(file.read_bytes(), self.shown(file))
 
-    def parsed(self, text: str | bytes, origin: str) -> QueryDescription:
+    @staticmethod
+    def parsed(text: str | bytes, origin: str) -> QueryDescription:
         """Return the description in the text of a file.
 
         Raises:
@@ -206,7 +207,7 @@ class QueryGate:
             StateShiftError: Spark does not plan the query.
         """
         place = self.places[name]
-        with located(file=str(self.folder / FILE)), _settings_kept(spark), _searched(str(self.folder)):
+        with located(file=str(self.folder / FILE)), settings_kept(spark), _searched(str(self.folder)):
             if settings and _ZONE in settings:  # casts between times and dates have it in their text
                 spark.conf.set(_ZONE, settings[_ZONE])
             query = UnstartedQuery.of(load_query(place, spark))
@@ -292,7 +293,7 @@ def _as_described(one: QueryOperator, other: QueryOperator | None) -> QueryOpera
 
 
 @contextmanager
-def _settings_kept(spark: SparkSession) -> Iterator[None]:
+def settings_kept(spark: SparkSession) -> Iterator[None]:
     """Set back what the `with` block sets in a session: the next query is planned without it."""
     before = spark.conf.getAll
     try:

@@ -12,6 +12,8 @@ from spark_checkpoints import place
 
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark import describe
+from stateshift.spark.checkpoint.checking import load_query
+from stateshift.spark.checkpoint.gate import QueryGate
 
 QUERIES = """
 import pyarrow as pa
@@ -93,6 +95,26 @@ def test_what_a_plan_does_not_show_is_compared_with_the_old_code_spk_15(check):
     assert "nullvalue: not set -> nullvalue: 'p'" in changed.stdout
     assert "column k: position 1 -> column k: position 2" in changed.stdout
     assert "maxfiles" not in changed.stdout
+
+
+@pytest.mark.slow
+def test_the_old_code_is_the_same_file_elsewhere_or_what_a_repository_keeps(
+    check, migrate, job_folder, stateshift_spark
+):
+    (job_folder.parent / "v1").mkdir()
+    (job_folder.parent / "v1" / "queries.py").write_text(QUERIES.replace('F.length("k")', '"n"'))
+    described = describe(load_query(f"{job_folder}/queries.py:same", stateshift_spark), checkpoint=place("checksums"))
+    (job_folder / "kept.json").write_text(QueryGate.text(described))
+
+    for was in ("../v1/queries.py:other_column", "kept.json"):
+        changed = check("--query", "queries:other_column", "--was", was)
+        unchanged = check("--query", "queries:same", "--was", was, "--require-recording", "--forbid", "unverified")
+        migrated = migrate("--query", "queries:other_column", "--was", was, "--dry-run")
+
+        assert (4, 0, 1) == (changed.status, unchanged.status, migrated.status), unchanged.stdout + unchanged.stderr
+        assert re.search(r"migrate +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", changed.stdout)
+        assert f"--was {was} --fill 0:value.sum=null\n" in changed.stdout
+        assert "value.sum: it was sum(n), and is sum(length(k)) now" in migrated.stderr
 
 
 @pytest.mark.slow

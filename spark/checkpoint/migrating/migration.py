@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ..query import QueryDescription
     from .conversion import FieldChanges
 
 
@@ -41,7 +42,7 @@ def migrate_checkpoint(
     *,
     query: DataFrame | DataStreamWriter | None = None,
     like: str | os.PathLike[str] | None = None,
-    was: DataFrame | DataStreamWriter | None = None,
+    was: DataFrame | DataStreamWriter | QueryDescription | None = None,
     changes: Mapping[int, FieldChanges] | None = None,
     operators: Mapping[int, int | None] | None = None,
     accept: tuple[str, ...] = (),
@@ -62,7 +63,8 @@ def migrate_checkpoint(
             that the checkpoint pins; nothing is started, and no source is read.
         like: Instead of it a checkpoint that the new query wrote, for example on a little data; its types alone are
             compared.
-        was: With `query`: the query that wrote the checkpoint, from the old code; by default a recording says it.
+        was: With `query`: the query that wrote the checkpoint, from the old code, or its description; by default a
+            recording says it.
         changes: What the types do not say, by the number of the old operator.
         operators: The new numbers of old operators; None: the state is dropped. Others are paired by kind, keys and
             what they compute where that is unique, and a new one without an old one starts empty.
