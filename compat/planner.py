@@ -10,7 +10,7 @@ from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.containers.ttl import AtTime
 from ..serializers.errors import IncompatibleState
 from ..serializers.rewrite import fits_always, rewrite_of
-from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.snapshot import require_registered, snapshot_to_bytes
 from .called_code import called_code
 from .description import StateKind
 from .explain import finding_line
@@ -58,16 +58,31 @@ def plan(
 
     Raises:
         IncompatibleState: The check refuses; the error lists every state and every finding.
-        DeclarationError: The reference time has no time zone.
+        DeclarationError: The reference time has no time zone; or a new type has a snapshot class that is not registered.
     """
     if report.decision is Decision.REFUSE:
         raise _refusal(report)
+    for operator in report.operators:
+        _require_registered(operator)
     at = checked_time(reference_time) if reference_time is not None else None
     at = at or now() if any(_switches(state) for _, state in report.states()) else None
     stored = [operator for operator in report.operators if operator.status is not Status.NEW]
     operators = tuple(_operator(operator, at, looks=looks_at_values) for operator in stored)
     groups = report.repartition.for_all if report.repartition is not None else 0
     return MigrationPlan(report.old.origin, report.new.origin, operators, report.target, at, groups)
+
+
+def _require_registered(operator: OperatorReport) -> None:
+    """Refuse types under which state could be written, and never be restored (rule SNAP-6)."""
+    if operator.was is None or operator.becomes is None:
+        return
+    parts = [(f"the key of {operator.title}", operator.becomes.key)]
+    for state in operator.states:
+        if state.was is not None and state.becomes is not None:
+            parts += ((f"the state {state.name!r}", one) for one in state.becomes.serializers())
+    for what, part in parts:
+        if part is not None and part.serializer is not None:
+            require_registered(part.snapshot, what)
 
 
 @attrs.frozen

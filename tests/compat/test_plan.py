@@ -6,8 +6,18 @@ import json
 
 import cloudpickle
 import pytest
+from unregistered_measures import Forgotten
 
-from stateshift import DataInputView, IncompatibleState, check
+from stateshift import (
+    DataInputView,
+    DeclarationError,
+    IncompatibleState,
+    Job,
+    Operator,
+    Repartition,
+    ValueStateDescriptor,
+    check,
+)
 from stateshift.cli.render import dry_run as plan_text
 from stateshift.compat.description import Converter, JobDescription, SerializerDescription, StateKind
 from stateshift.compat.plan import OperatorAction, StateAction
@@ -197,3 +207,17 @@ def test_a_list_and_a_broadcast_state_of_one_name_have_plans_of_their_own(make):
 
     assert StateKind.SPLIT_LIST == operator.state("s", keyed=False).kind
     assert StateKind.BROADCAST == operator.state("s", keyed=False, broadcast=True).kind
+
+
+@pytest.mark.parametrize("role", ["the state 's'", "the key of o"])
+def test_nothing_is_planned_to_a_type_that_no_later_process_could_restore(role):
+    state = ValueStateDescriptor("s", Forgotten() if "state" in role else int, converter=int)
+    key = {"key": int} if "state" in role else {"key": Forgotten(), "key_converter": int}
+    new = Job([Operator("o", states=[state], **key)])
+    old = Job([Operator("o", key=int, states=[ValueStateDescriptor("s", str)])])
+    report = check(old.describe(), new.describe(), repartition=Repartition())
+
+    with pytest.raises(
+        DeclarationError, match=f"{role} has the snapshot class unregistered_measures.Forg"
+    ):
+        plan(report)
