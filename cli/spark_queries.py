@@ -88,7 +88,9 @@ def query_options(function: F) -> F:
     return with_query  # type: ignore[return-value]
 
 
-def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migration: bool, with_json: bool) -> int:
+def check_query(
+    place: str, options: QueryOptions, policy: Policy, *, allow_migration: bool, with_json: bool, is_short: bool
+) -> int:
     """Check a query of Spark, print the report and return the exit status.
 
     Raises:
@@ -116,9 +118,13 @@ def check_query(place: str, options: QueryOptions, policy: Policy, *, allow_migr
     if with_json:
         print_json(report_data(report) | {"exit_status": status})
     else:
-        print_folded(_blocks(report))
+        print_folded(_summary(report) if is_short else _blocks(report))
         if report.next_command:
             print_folded([[], [(f"next: {report.next_command}", "")]])
+        elif report.next_asks and is_short:
+            print_folded(
+                [[], [("a migration asks for more than the ways out have; without --summary it is listed", "")]]
+            )
         elif report.next_asks:
             asks: list[Line] = [[(line, "")] for line in report.next_asks]
             print_folded([[], [("a migration asks for more than the ways out have:", "")], *asks])
@@ -177,7 +183,23 @@ def built(options: QueryOptions, last: PlannedBatch | None) -> Iterator[tuple[Qu
 
 
 def _blocks(report: QueryReport) -> Iterator[Line]:
-    """Yield a report as lines and tables."""
+    """Yield a report as lines."""
+    yield from _head(report)
+    yield from operator_blocks(report)
+
+
+def _summary(report: QueryReport) -> Iterator[Line]:
+    """Yield a report in about ten lines."""
+    from ..compat.explain import rule_counts
+
+    yield from _head(report)
+    found = ((f"operator {operator.title}", finding) for operator in report.operators for finding in operator.shown)
+    for words in rule_counts(found):
+        yield [(" " * words.indent, ""), *words.pieces]
+
+
+def _head(report: QueryReport) -> Iterator[Line]:
+    """Yield the verdict, both sides, and from where the old one is known."""
     conditions = report.conditions()
     said = f", if {' and '.join(conditions)}" if conditions else f": {_HEADLINES[report.decision]}"
     yield [(str(report.decision), STYLES[report.decision]), (said, "bold")]
@@ -186,7 +208,6 @@ def _blocks(report: QueryReport) -> Iterator[Line]:
     yield [(f"  from {report.checkpoint} to {report.query}", "dim")]
     known = f"what stood in it: known from {report.source}" if report.source else "what stood in it: not known"
     yield [(f"  {known}", "dim")]
-    yield from operator_blocks(report)
 
 
 def operator_blocks(report: QueryReport) -> Iterator[Line]:

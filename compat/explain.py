@@ -37,6 +37,8 @@ _WAYS = {Decision.START: "as they are", Decision.MIGRATE: "after migrate --downg
 IF_NO_KEY_GROUPS = "if the job does not set its max parallelism"
 _WIDEST_COLUMN, _WORD = 44, len(Decision.MIGRATE)
 _MOST_ALIKE = 3
+_MOST_RULES = 4
+"""How many rules a summary tells."""
 
 
 def change(finding: Finding) -> str:
@@ -159,6 +161,38 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     if backs is not None and backs.states:
         yield Words(0, ())
         yield from _back_summary(backs, report.code)
+
+
+def summary(report: CheckReport) -> Iterator[Words]:
+    """Yield a report in about ten lines: the verdict, what answers it if one option does, and how often each rule."""
+    yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f"{_headline(report)}", "bold")))
+    yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
+    yield from list(_renames_first(report))[:_MOST_ALIKE]
+    yield from rule_counts(
+        (f"{operator.title}/{state.name}" if state is not None else f"the key of {operator.title}", finding)
+        for operator, state, finding in report.findings()
+    )
+
+
+def rule_counts(findings: Iterable[tuple[str, Finding]]) -> Iterator[Words]:
+    """Yield how many findings there are of each rule, the worst and most frequent first, with the place of the first.
+
+    Args:
+        findings: Findings, each with the operator and state that it is about, in words.
+    """
+    groups: dict[tuple[int, str], list[tuple[str, Finding]]] = {}
+    for place, finding in findings:
+        worst = Verdict.INCOMPATIBLE if finding.forbidden else finding.verdict
+        if worst.decision is not Decision.START or finding.flags:
+            groups.setdefault((worst, finding.rule), []).append((place, finding))
+    ordered = sorted(groups.items(), key=lambda group: (-group[0][0], -len(group[1])))
+    for (verdict, rule), found in ordered[:_MOST_RULES]:
+        (place, first), decision = found[0], Verdict(verdict).decision
+        word = "note" if decision is Decision.START else decision
+        told = f"{many(len(found), 'time')} [{rule}], as at {place} {first.path}: {first.reason}"
+        yield Words(2, ((f"{word:{_WORD}}", _STYLES[decision] if word != "note" else "dim"), (f"  {told}", "")))
+    if others := sum(len(found) for _, found in ordered[_MOST_RULES:]):
+        yield Words(2, ((f"and {many(others, 'other finding')}", "dim"),))
 
 
 def _renames_first(report: CheckReport) -> Iterator[Words]:

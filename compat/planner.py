@@ -58,7 +58,7 @@ def plan(
 
     Raises:
         IncompatibleState: The check refuses; the error lists every state and every finding.
-        DeclarationError: The reference time has no time zone; or a new type has a snapshot class that is not registered.
+        DeclarationError: The reference time has no time zone; or a snapshot class of a new type is not registered.
     """
     if report.decision is Decision.REFUSE:
         raise _refusal(report)

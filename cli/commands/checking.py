@@ -80,6 +80,9 @@ Exit status:
 )
 @savepoint_argument(required=False)
 @all_option
+@click.option(
+    "--summary", "is_short", is_flag=True, help="Print about ten lines: the verdict, and how often each rule."
+)
 @new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 if a migration is needed and possible.")
 @click.option("--allow-non-restored-state", is_flag=True, help="Exit with 0 if stored state is not taken over.")
@@ -108,6 +111,7 @@ def command(
     job_place: str,
     like: str,
     everything: bool,
+    is_short: bool,
     allow_migration: bool,
     allow_non_restored_state: bool,
     scans: bool,
@@ -133,13 +137,17 @@ def command(
     if scans and (savepoint is None or is_spark(savepoint)):
         what = "a check of stored descriptions" if savepoint is None else f"{savepoint}, a checkpoint of Spark"
         raise click.UsageError(f"--scan reads the values of a savepoint, which {what} does not give it; leave it out")
+    if is_short and (with_json or everything or queries or gate.against):
+        raise click.UsageError("--summary is for the text of a check of stored state, without --all, --json, --against")
     if queries:
         return check_queries(gate, of_query.accept, policy, allow_migration=allow_migration, with_json=with_json)
     if of_query or (is_spark(savepoint) and not (job_place or like)):
         if savepoint is None or not is_spark(savepoint) or job_place or like or gate.against:
             told = "--query, --was, --accept and --require-recording apply to spark:CHECKPOINT alone"
             raise click.UsageError(told + spark_is_meant(savepoint))
-        return check_query(savepoint, of_query, policy, allow_migration=allow_migration, with_json=with_json)
+        return check_query(
+            savepoint, of_query, policy, allow_migration=allow_migration, with_json=with_json, is_short=is_short
+        )
     from ...compat import explain
     from ...compat.check import check
     from ...compat.report_data import to_data
@@ -173,7 +181,8 @@ def command(
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
         return status
-    print_folded(line for block in explain.blocks(report, everything=everything) for line in _lines(block))
+    blocks = explain.summary(report) if is_short else explain.blocks(report, everything=everything)
+    print_folded(line for block in blocks for line in _lines(block))
     print_folded(
         [(line, "")] for line in ["", *_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)]
     )

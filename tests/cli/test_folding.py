@@ -144,3 +144,18 @@ def test_no_line_of_a_divided_one_is_a_command_to_ci(capsys, forged):
 
     shown = capsys.readouterr().out
     assert not re.search(r"^\s*(::|##\[)", shown, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("example_jobs")
+def test_a_summary_has_ten_lines_with_the_verdict_the_rules_and_the_next_step(run, savepoint_of):
+    place = savepoint_of("rocksdb-account-v1")
+    ran = run("check", place, "--job", "accounts_v3:job", "--summary")
+    lines = [line for line in ran.stdout.splitlines() if line]
+
+    assert 4 == ran.status
+    assert len(lines) <= 10
+    assert "migrate: 4 of 7 states must be rewritten before the job can start" == lines[0]
+    assert any(line.startswith("  migrate  8 times [REC-2], as at account-state/account $.email: ") for line in lines)
+    assert "  and 1 other finding" in lines
+    assert lines[-1].startswith("next: stateshift migrate")
+    assert 2 == run("check", place, "--job", "accounts_v3:job", "--summary", "--json").status
