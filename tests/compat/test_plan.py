@@ -217,7 +217,5 @@ def test_nothing_is_planned_to_a_type_that_no_later_process_could_restore(role):
     old = Job([Operator("o", key=int, states=[ValueStateDescriptor("s", str)])])
     report = check(old.describe(), new.describe(), repartition=Repartition())
 
-    with pytest.raises(
-        DeclarationError, match=f"{role} has the snapshot class unregistered_measures.Forg"
-    ):
+    with pytest.raises(DeclarationError, match=f"{role} has the snapshot class unregistered_measures.Forg"):
         plan(report)
