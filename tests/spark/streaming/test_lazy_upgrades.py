@@ -115,7 +115,9 @@ class Life:
             epoch = directory.epoch(max(manifest.epoch for manifest in before.manifests))
             after = before.number - 1
             savepoint = directory.savepoint(before.manifests, epoch, after, for_types=True)
-            job = SimpleNamespace(sources={}, operators={"operator": before.spec}, functions={"operator": function})
+            job = SimpleNamespace(
+                sources={}, operators={"operator": before.spec}, functions={"operator": function}, key_converters={}
+            )
             ran = {manifest.slot for manifest in before.manifests if manifest.epoch == epoch.number}
             judged = Judgement(job, options, how, savepoint, epoch, may_end=len(ran) == epoch.slots)
             if judged.changes or more:
