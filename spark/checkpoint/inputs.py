@@ -18,7 +18,7 @@ import attrs
 from ...compat.fingerprint import UNKNOWN, closure_of, fingerprint, is_users
 from ...serializers.compatibility import Finding, Flag, Verdict
 from .options import OF_TEXT, Options, options_of, without_credentials
-from .plan_text import parse_plan
+from .plan_text import parse_plan, zone_name
 from .rules import resolve
 from .spark_types import SparkType, parse_struct, schema_text
 
@@ -32,6 +32,7 @@ _BY_POSITION = {"csv"}
 _CACHED = "InMemoryRelation"
 _ZONE = "spark.sql.session.timeZone"
 _SESSION_ZONE = "time zone of the session"
+_ZONES = {_SESSION_ZONE, "timezone"}
 _MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20
 """The largest tables of rows of which a digest is made."""
 _NEW = "start the new query with a new checkpoint"
@@ -380,6 +381,8 @@ def _unclear(was: Input, now: Input) -> Iterator[tuple[str, str, str]]:
 def _differences(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for name in sorted({*was, *now}):
         before, after = was.get(name), now.get(name)
+        if name in _ZONES and before and after and zone_name(before) == zone_name(after):
+            continue
         if before != after:
             yield name, "not set" if before is None else repr(before), "not set" if after is None else repr(after)
 

@@ -18,7 +18,7 @@ from ...serializers.errors import DeclarationError
 from ...serializers.escaping import shell_word
 from .columns import UNSCALED, Origin, Reading, first_value, of_buffer, origins, said_as, without_places
 from .inputs import inputs_changed, tables_not_compared
-from .plan_operators import FILTER_ON_KEYS, JOIN
+from .plan_operators import FILTER_ON_KEYS, JOIN, SESSION
 from .processors import TIME_TO_LIVE
 from .rules import COMMAND, MIGRATE, resolve, with_command
 from .spark_types import SparkField, SparkType
@@ -588,6 +588,10 @@ class _Pair:
                 finding, rule="SPK-6", verdict=_REFUSED, reason=UNSCALED,
                 ways_out=("keep the type of the old query", _NEW),
             )  # fmt: skip
+        if finding.rule == "SPK-6" and self._is_convertible(path):
+            option = self._option("convert-field", self._path(path), "module:function")
+            way = f"convert it with a function of yours: {MIGRATE} {option}"
+            return attrs.evolve(finding, ways_out=(way, *finding.ways_out))
         if finding.rule == "SPK-4":
             return self._gone(finding, path, known)
         if finding.rule != "SPK-3":
@@ -614,6 +618,14 @@ class _Pair:
                 ways_out=(*self._renamed(path), *self._by_code(path), *finding.ways_out),
             )  # fmt: skip
         return attrs.evolve(finding, verdict=_REFUSED) if is_unclear and is_key else finding
+
+    def _is_convertible(self, path: str) -> bool:
+        """Whether a migration takes a function for a field: of keys not where those that become equal never merge."""
+        part, _, name = path.partition(".")
+        is_of_key = part == "key" or (self.was.kind == SESSION and name in self.old.key.names)
+        never = {JOIN, SESSION, *_OF_VARIABLES}
+        is_field = "{key}" not in path and not path.endswith(("]", "}"))
+        return is_field and self.was.kind not in _OF_SCALA and not (is_of_key and self.was.kind in never)
 
     def _gone(self, finding: Finding, path: str, known: Collection[str]) -> Finding:
         """Return what is found on a field that is gone, and may be one that is new, if nobody says what both are."""

@@ -189,7 +189,7 @@ class Texts:
         return repr(text) if kind == "string" else text
 
     def _cast(self, node: Node) -> str:
-        zone = _zone(node.arguments.get("timeZoneId"))
+        zone = zone_name(node.arguments.get("timeZoneId"))
         of, to = _type(node.children[0]), _type(node)
         is_of_time = any("timestamp" in one or one == "" for one in (of, to))
         needs_zone = zone and is_of_time and not {of, to} & _NUMBERS
@@ -240,7 +240,7 @@ class Texts:
             if value is None:
                 self.unseen.add(f"{name} of {node.name}")
                 continue
-            value = _zone(value) if name == "timeZoneId" else value  # noqa: PLW2901
+            value = zone_name(value) if name == "timeZoneId" else value  # noqa: PLW2901
             inner = node.expressions(name) if _has_expressions(value) else ()
             text = ", ".join(map(self.of, inner)) if inner else words_of(value)
             if '"exprId"' in text:  # an expression in another form: its ids are other ones in each plan
@@ -271,7 +271,7 @@ def words_of(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool | list) else str(value)
 
 
-def _zone(said: Any) -> str:
+def zone_name(said: Any) -> str:
     """Return a time zone; that of Greenwich has many names."""
     return "UTC" if said in _GREENWICH else str(said or "")
 

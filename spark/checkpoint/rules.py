@@ -23,6 +23,7 @@ _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _EXACT_IN = {"float": {"tinyint", "smallint"}, "double": {"tinyint", "smallint", "int", "float"}}
 _KEEP = "keep the type of the old query"
 _NEW = "start the new query with a new checkpoint"
+UNCONVERTED = "neither Spark nor stateshift converts this by itself, only a function of yours"
 MIGRATE = "{migrate}"
 """Stands in ways out for the command that migrates a copy; `with_command` says it."""
 COMMAND = "stateshift migrate spark:OLD spark:NEW --query MODULE:FUNCTION"
@@ -84,8 +85,7 @@ def _scalars(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
         reason = "the new type holds every stored value, in other bytes; Spark refuses to start"
         yield Finding(path, "SPK-5", _MIGRATE, *words, reason, (_COPY, _KEEP, _NEW))
     else:
-        reason = "the new type does not hold every stored value"
-        yield Finding(path, "SPK-6", Verdict.INCOMPATIBLE, *words, reason, (_KEEP, _NEW))
+        yield Finding(path, "SPK-6", Verdict.INCOMPATIBLE, *words, UNCONVERTED, (_KEEP, _NEW))
 
 
 def holds_all(new: SparkType, old: SparkType) -> bool:

@@ -24,7 +24,7 @@ from ....compat.fingerprint import fingerprint
 from ....serializers.errors import IncompatibleState, cause_text, shown
 from ..columns import BY_NAME, UNSCALED, Reading
 from ..rows import arrow_type, bitmap_of
-from ..rules import holds_all
+from ..rules import UNCONVERTED, holds_all
 from .backfill import Backfill
 from .row_encoder import longs_of, offsets_of, validity_of
 
@@ -148,7 +148,7 @@ class _Builder:
             return None
         if not holds_all(new, old):
             words = f"{old.describe()} -> {new.describe()}"
-            self.found.problems.append(f"{path}: {words}: the new type does not hold every stored value")
+            self.found.problems.append(f"{path}: {words}: {UNCONVERTED}")
             return None
         if self.reading.is_unscaled(path, old, new):
             self.found.problems.append(f"{path}: {old.describe()} -> {new.describe()}: {UNSCALED}")
@@ -293,7 +293,8 @@ class _Builder:
             struct = path.rpartition(".")[0]
             if "." in struct or struct == "key" or struct.endswith(("]", "}")):
                 self.found.problems.append(
-                    f"{path}: a DataFrame fills whole fields of a value, as value.NAME or VARIABLE.NAME"
+                    f"{path}: a DataFrame fills whole fields of a value, as value.NAME or VARIABLE.NAME, and"
+                    " not for joins; a converter gets the stored struct, of which it can make the field"
                 )
             if value.is_complete is False and not field.is_nullable:
                 self.found.problems.append(f"{path}: the field may not be null, so each key needs a row")

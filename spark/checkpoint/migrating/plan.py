@@ -17,6 +17,7 @@ from ..judging import facts_changed, hidden_in, nobody_compared, sources_changed
 from ..operators import UNKNOWN
 from ..query import describe_stored
 from ..reader import PROVIDERS
+from ..rules import UNCONVERTED
 from .conversion import FieldChanges
 from .meaning import meaning_of
 from .operator_files import OperatorFiles
@@ -237,7 +238,10 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
 def _ways_out(unclear: list[str], fields: list[tuple[int, str, str]], meant: list[str]) -> WayOut:
     """Return what a caller can do about problems of each kind."""
     ways = ["for an operator, such as {map}"] if unclear else []
-    if fields:
+    fields = sorted(fields, key=lambda one: UNCONVERTED in one[2])
+    if fields and UNCONVERTED in fields[0][2]:
+        ways.append("for a type that changes, such as {convert}")
+    elif fields:
         ways.append("for a field, such as {fill}, {rename}, {keep} or {convert}")
     told = [problem for _, _, problem in fields]
     if any("merged" in one for one in told):

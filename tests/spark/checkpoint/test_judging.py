@@ -269,6 +269,29 @@ def test_what_may_be_a_rename_is_for_its_author_to_say_unless_the_old_code_does(
     assert bool(report.next_command) is is_known
 
 
+@pytest.mark.parametrize(
+    ("kind", "of", "expected"),
+    [
+        ("aggregation", "key", "0:key.c"),
+        ("dropDuplicates", "key", "0:key.c"),
+        ("aggregation", "value", "0:value.c"),
+        ("session window", "value", "0:value.c"),
+        ("session window", "key", ""),
+        ("stream-stream join", "key", ""),
+        ("transformWithState", "key", ""),
+        ("transformWithState (Scala)", "value", ""),
+    ],
+)
+def test_a_type_that_nobody_else_converts_may_be_converted_by_a_function_spk_6(kind, of, expected):
+    was, now = (query(operator(kind=kind, **{of: {"c": type_}}, columns={})) for type_ in ("integer", "string"))
+
+    (found,) = (one for one in judge(stored(was), now, command="migrate").findings() if one.rule == "SPK-6")
+
+    assert "neither Spark nor stateshift converts this by itself, only a function of yours" == found.reason
+    ways = [f"convert it with a function of yours: migrate --convert-field {expected}=module:function"]
+    assert (ways if expected else []) == [one for one in found.ways_out if "migrate" in one]
+
+
 def test_no_value_for_all_stored_keys_is_proposed():
     was, now = (query(operator(key=key, columns={})) for key in ({"k": "string"}, {"k": "string", "c": "string"}))
 
@@ -479,6 +502,10 @@ def reading(kind="json", *, name="s", is_stream=True, used=("k", "n"), unread=""
     return Input(name, kind, is_stream, struct(**(schema or {"k": "string", "n": "integer"})), used, of, rows, unread)
 
 
+def zoned(zone):
+    return attrs.evolve(reading(), options=Options({}, {"time zone of the session": zone}))
+
+
 FRONT = {"unused": "string", "k": "string", "n": "integer"}
 BEHIND = {"k": "string", "n": "integer", "unused": "string"}
 
@@ -494,6 +521,10 @@ BEHIND = {"k": "string", "n": "integer", "unused": "string"}
         (reading(schema=BEHIND | {"n": "string"}), reading(), ("refuse", ["SPK-15"])),
         (reading(), reading(schema={"k": "string", "n": "long"}), ("start", ["SPK-15"])),
         (reading(), reading(timezone="UTC"), ("refuse", ["SPK-15"])),
+        (reading(timezone="Z"), reading(timezone="Etc/UTC"), ("start", [])),
+        (reading(timezone="UTC"), reading(timezone="Asia/Tokyo"), ("refuse", ["SPK-15"])),
+        (zoned("UTC"), zoned("Etc/UTC"), ("start", [])),
+        (zoned("UTC"), zoned("Asia/Tokyo"), ("start", ["SPK-15"])),
         (reading(), reading(made_up="1"), ("start", ["SPK-15"])),
         (reading(), reading("orc"), ("refuse", ["SPK-15"])),
         (reading(is_stream=False), reading(is_stream=False, name="t"), ("refuse", ["SPK-13"])),

@@ -110,7 +110,7 @@ def test_keys_in_another_order_lie_where_spark_looks_for_them(migrate, name):
     [
         (KEY, [*VALUE, *fields(min="long")], {}, "value.min: the field is new"),
         (KEY, VALUE[:3], {}, "value.sum: several fields are called 'sum'"),
-        (KEY, [*fields(sum="integer"), *VALUE[1:]], {}, "bigint -> int: the new type does not hold every"),
+        (KEY, [*fields(sum="integer"), *VALUE[1:]], {}, "bigint -> int: neither Spark nor stateshift converts"),
         (KEY, VALUE, {"fills": {"value.mim": 0}}, "value.mim: the new types have no such field"),
         (KEY, [*VALUE, *fields(min="long")], {"renames": {"value.min": "value.least"}}, "no field 'value.least'"),
         (KEY, [*VALUE, *fields(min="long")], {"fills": {"value.min": "x"}}, "value.min: 'x' is no bigint"),
@@ -124,6 +124,13 @@ def test_what_types_do_not_say_must_be_said(tmp_path, migrate, key, value, chang
         migrate("aggregation", key, value, **changes)
 
     assert not (tmp_path / "target").exists()
+
+
+def test_a_type_that_only_a_function_converts_asks_for_a_function_and_for_no_value(migrate):
+    with pytest.raises(IncompatibleState) as asked:
+        migrate("aggregation", fields(k="long", l="string"), VALUE)
+
+    assert "for a type that changes, such as --convert-field 0:key.k=module:function" == asked.value.advice.command
 
 
 def test_sums_are_told_apart_by_what_is_said(migrate):
