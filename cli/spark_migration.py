@@ -83,110 +83,90 @@ class SparkChanges:
         return found
 
 
+_REPEATED = "Can be given several times."
+_OF_FIELDS = {
+    "--rename-field": (
+        "renames", "OPERATOR:OLD=NEW", f"A field that has a new name, such as 0:key.k=key.user. {_REPEATED}",
+    ),
+    "--fill": (
+        "fills", "OPERATOR:PATH=JSON",
+        f"What stored rows have in a new field, such as 0:value.count=0. {_REPEATED}",
+    ),
+    "--merge-field": (
+        "merges", "OPERATOR:PATH=RULE",
+        f"How the values of keys that become equal are merged: sum, min or max. {_REPEATED}",
+    ),
+    "--ttl": (
+        "ttls", "OPERATOR:VARIABLE=MS",
+        "When stored entries of a variable expire: so many milliseconds after the last batch, or with a sign, later or "
+        "earlier than before, such as 0:count=+60000. " + _REPEATED,
+    ),
+    "--convert-field": (
+        "converters", "OPERATOR:PATH=MODULE:FUNCTION",
+        "A function that makes the new values of a field from the old ones, both as Arrow arrays. " + _REPEATED,
+    ),
+}  # fmt: skip
+"""The options that say something of a field: the argument of `FieldChanges`, the form, and the help."""
+_OF_OPERATORS = {
+    "--keep-field": (
+        "OPERATOR:PATH", f"A field that keeps the stored value of its name, such as 0:value.sum. {_REPEATED}",
+    ),
+    "--drop-variable": (
+        "OPERATOR:VARIABLE",
+        f"A variable that the new query does not have, and whose entries are dropped, such as 0:total. {_REPEATED}",
+    ),
+    "--map": (
+        "OLD:NEW",
+        "The number that an operator has in the new query, where it is not clear; 0: drops the state of operator 0. "
+        + _REPEATED,
+    ),
+}  # fmt: skip
+_SWITCHES = {
+    "--new-query-id": "The copy gets a query id of its own, for a query that runs beside the old one.",
+    "--drop-uncommitted": "Leave out a batch that is planned and not committed; sinks may then see rows twice.",
+}
+
+
 def spark_change_options(function: F) -> F:
     """Add the options for a checkpoint of Spark; the command receives them as `spark_changes`."""
 
-    @click.option(
-        "--rename-field",
-        multiple=True,
-        metavar="OPERATOR:OLD=NEW",
-        help="spark: only. A field that has a new name, such as 0:key.k=key.user. Can be given several times.",
-    )
-    @click.option(
-        "--keep-field",
-        multiple=True,
-        metavar="OPERATOR:PATH",
-        help="spark: only. A field that keeps the stored value of its name, such as 0:value.sum. Can be given several "
-        "times.",
-    )
-    @click.option(
-        "--fill",
-        multiple=True,
-        metavar="OPERATOR:PATH=JSON",
-        help="spark: only. What stored rows have in a new field, such as 0:value.count=0. Can be given several times.",
-    )
-    @click.option(
-        "--merge-field",
-        multiple=True,
-        metavar="OPERATOR:PATH=RULE",
-        help="spark: only. How the values of keys that become equal are merged: sum, min or max. Can be given several "
-        "times.",
-    )
-    @click.option(
-        "--ttl",
-        multiple=True,
-        metavar="OPERATOR:VARIABLE=MS",
-        help="spark: only. When stored entries of a variable expire: so many milliseconds after the last batch, or with"
-        " a sign, later or earlier than before, such as 0:count=+60000. Can be given several times.",
-    )
-    @click.option(
-        "--convert-field",
-        multiple=True,
-        metavar="OPERATOR:PATH=MODULE:FUNCTION",
-        help="spark: only. A function that makes the new values of a field from the old ones, both as Arrow arrays. "
-        "Can be given several times.",
-    )
-    @click.option(
-        "--drop-variable",
-        multiple=True,
-        metavar="OPERATOR:VARIABLE",
-        help="spark: only. A variable that the new query does not have, and whose entries are dropped, such as 0:total."
-        " Can be given several times.",
-    )
-    @click.option(
-        "--map",
-        "operator_map",
-        multiple=True,
-        metavar="OLD:NEW",
-        help="spark: only. The number that an operator has in the new query, where it is not clear; 0: drops the "
-        "state of operator 0. Can be given several times.",
-    )
-    @click.option(
-        "--new-query-id",
-        is_flag=True,
-        help="spark: only. The copy gets a query id of its own, for a query that runs beside the old one.",
-    )
-    @click.option(
-        "--drop-uncommitted",
-        is_flag=True,
-        help="spark: only. Leave out a batch that is planned and not committed; sinks may then see rows twice.",
-    )
     @functools.wraps(function)
-    def with_changes(
-        *args: Any,
-        rename_field: tuple[str, ...],
-        keep_field: tuple[str, ...],
-        fill: tuple[str, ...],
-        merge_field: tuple[str, ...],
-        ttl: tuple[str, ...],
-        convert_field: tuple[str, ...],
-        drop_variable: tuple[str, ...],
-        operator_map: tuple[str, ...],
-        drop_uncommitted: bool,
-        new_query_id: bool,
-        **rest: Any,
-    ) -> Any:
-        parsed: dict[int, dict[str, dict[str, Any]]] = {}
-        said_of = {
-            "renames": rename_field, "fills": fill, "merges": merge_field, "ttls": ttl, "converters": convert_field,
-        }  # fmt: skip
-        for kind, texts in said_of.items():
-            for text in texts:
-                operator, path, said = _parted(text)
-                if kind == "renames":
-                    path, said = said, path
-                value = _json(text, said) if kind == "fills" else said
-                parsed.setdefault(operator, {}).setdefault(kind, {})[path] = value
-        for number, path in map(_variable, keep_field):
-            parsed.setdefault(number, {}).setdefault("renames", {})[path] = path
-        variables: dict[int, list[str]] = {}
-        for number, name in map(_variable, drop_variable):
-            variables.setdefault(number, []).append(name)
-        operators = dict(map(_numbers, operator_map))
-        changes = SparkChanges(parsed, variables, operators, drop_uncommitted, new_query_id)
-        return function(*args, spark_changes=changes, **rest)
+    def with_changes(*args: Any, **given: Any) -> Any:
+        said = {kind: given.pop(name[2:].replace("-", "_")) for name, (kind, *_) in _OF_FIELDS.items()}
+        kept, dropped, moved = (given.pop(name) for name in ("keep_field", "drop_variable", "operator_map"))
+        switches = (given.pop(name) for name in ("drop_uncommitted", "new_query_id"))
+        changes = SparkChanges(_fields(said, kept), _variables(dropped), dict(map(_numbers, moved)), *switches)
+        return function(*args, spark_changes=changes, **given)
 
-    return cast("F", with_changes)
+    decorated: Any = with_changes
+    of_fields = {name: (form, told) for name, (_, form, told) in _OF_FIELDS.items()}
+    for name, told in reversed(_SWITCHES.items()):
+        decorated = click.option(name, is_flag=True, help=f"spark: only. {told}")(decorated)
+    for name, (form, told) in reversed((of_fields | _OF_OPERATORS).items()):
+        names = (name, "operator_map") if name == "--map" else (name,)  # `map` is Python's
+        decorated = click.option(*names, multiple=True, metavar=form, help=f"spark: only. {told}")(decorated)
+    return cast("F", decorated)
+
+
+def _fields(said: dict[str, tuple[str, ...]], kept: tuple[str, ...]) -> dict[int, dict[str, dict[str, Any]]]:
+    """Return what is said of fields, by the number of the operator and the argument of `FieldChanges`."""
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for kind, texts in said.items():
+        for text in texts:
+            operator, path, value = _parted(text)
+            if kind == "renames":
+                path, value = value, path
+            found.setdefault(operator, {}).setdefault(kind, {})[path] = _json(text, value) if kind == "fills" else value
+    for number, path in map(_variable, kept):
+        found.setdefault(number, {}).setdefault("renames", {})[path] = path
+    return found
+
+
+def _variables(dropped: tuple[str, ...]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for number, name in map(_variable, dropped):
+        found.setdefault(number, []).append(name)
+    return found
 
 
 def tried(report: QueryReport, opened: SparkCheckpoint, side: NewSide, known: Known) -> QueryReport:
