@@ -66,6 +66,25 @@ def report_progress(progress: Progress) -> None:
         tell(progress)
 
 
+_counters: list[Callable[[int], None]] = []
+
+
+@contextmanager
+def counting(count: Callable[[int], None]) -> Iterator[None]:
+    """Call a function with the numbers of bytes that this process reads of a stream, until the `with` block ends."""
+    _counters.append(count)
+    try:
+        yield
+    finally:
+        _counters.remove(count)
+
+
+def count_bytes(size: int) -> None:
+    """Pass on how many bytes were read of a stream, to the function that counts them, if there is one."""
+    for count in _counters[-1:]:
+        count(size)
+
+
 def size_text(size_bytes: int) -> str:
     """Return a size as people read it."""
     size, unit = float(size_bytes), "B"

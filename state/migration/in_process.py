@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
+from ..progress import counting
 from ..savepoint.database_files import databases_released
 from ..storage.files import Folder
 from ..storage.publish import Destination, all_or_nothing
@@ -85,10 +86,11 @@ def carry_out_here(
     phase = "copying" if all(isinstance(task, CopyTask) for task in tasks) else "migrating"
     meter = Meter(phase, tasks, journal, tell)
     results: list[TaskResult] = []
-    for together in _pieces(tasks):
-        found = _tried(together, source, journal, executor)
-        meter.add(found)
-        results += found
+    with counting(meter.take):
+        for together in _pieces(tasks):
+            found = _tried(together, source, journal, executor)
+            meter.add(found)
+            results += found
     return results
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LOCAL_LOOK_S = 0.5
 _REMOTE_LOOK_S = 5.0
+_TELL_EVERY_S = 0.5
 
 
 class Stopwatch:
@@ -61,6 +62,7 @@ class Meter:
         self._started = self._looked = time.monotonic()
         self._every_s = _LOCAL_LOOK_S if journal.folder.is_local else _REMOTE_LOOK_S
         self._seen: set[str] = set()
+        self._within, self._told = 0, self._started
         self._now = Progress(phase, 0, len(self._sizes), bytes_total=sum(self._sizes.values()))
         tell(self._now)
 
@@ -73,9 +75,21 @@ class Meter:
             self.add(self._journal.results_of(wanted))
         self._looked = time.monotonic()
 
+    def take(self, size: int) -> None:
+        """Count bytes of the stream that is being read, and report the progress now and then.
+
+        Compressed streams have more bytes than their files; so no more is told than what is left of all streams.
+        """
+        self._within += size
+        if time.monotonic() - self._told >= _TELL_EVERY_S:
+            self._told = time.monotonic()
+            done = min(self._now.bytes_done + self._within, self._now.bytes_total)
+            self._tell(attrs.evolve(self._now, bytes_done=done, seconds=self._told - self._started))
+
     def add(self, results: Iterable[TaskResult]) -> None:
         """Count finished streams that were not counted yet, and report the progress."""
         new = {result.stored.name: result for result in results if result.stored.name not in self._seen}
+        self._within = 0
         self._seen |= new.keys()
         self._now = attrs.evolve(
             self._now,

@@ -11,6 +11,7 @@ import attrs
 from ...compat.plan import StateAction
 from ...serializers.errors import StateShiftError, located
 from ..key_groups import prefix_size
+from ..progress import count_bytes
 from ..savepoint.blocks import Block
 from ..savepoint.entry_checks import DistinctKeys, StreamCheck
 from ..savepoint.key_group_ranges import KeyGroupRange
@@ -110,8 +111,8 @@ class StreamRewriter:
         reader, is_compressed = self.reader, self.reader.header.compressed or self.header.compressed
         by_machine_code = reader.executor is ExecutorName.NUMBA and may_be_whole(rewriters)
         if not isinstance(reader, KeyedStreamReader) or is_compressed or not by_machine_code:
-            return batches(whole_runs(reader.blocks(key_groups), rewriters))
-        return _ranges(reader, key_groups)
+            return _counted(batches(whole_runs(reader.blocks(key_groups), rewriters)))
+        return _counted(_ranges(reader, key_groups))
 
     def _worked(self, batch: Batch, worker: KeyGroupRewriter, writer: KeyedStreamWriter) -> Finish:
         """Convert a batch; return the final step."""
@@ -149,6 +150,7 @@ class StreamRewriter:
 
     def _one_by_one(self, key_groups: range, worker: KeyGroupRewriter) -> Iterator[Block]:
         for block in whole_runs(blocks_ahead(self.reader, key_groups), worker.rewriters):
+            count_bytes(len(block.data))
             yield from self._finished(self._converted([block], worker))
         self._keys.finish()
 
@@ -245,6 +247,14 @@ def _ranges(reader: KeyedStreamReader, key_groups: range) -> Iterator[Batch]:
                 del found  # the next one reuses its memory, which is still in the CPU cache
             else:
                 yield from batches(found)
+
+
+def _counted(found: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield batches, and tell how many bytes they have."""
+    for batch in found:
+        count_bytes(len(batch.data) if isinstance(batch, KeyGroupRange) else sum(len(block.data) for block in batch))
+        yield batch
+        del batch  # as above
 
 
 def _finish(what: Finish) -> None:

@@ -10,12 +10,14 @@ import pytest
 from stateshift import Job, Operator, Progress, Savepoint, SavepointWriter, ValueStateDescriptor, check
 from stateshift.compat.planner import plan
 from stateshift.state.migration import progress
+from stateshift.state.migration.in_process import carry_out_here
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.progress import Meter, Stopwatch
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
+from stateshift.state.transcode.choice import ExecutorName
 
 
 @pytest.fixture
@@ -88,3 +90,26 @@ def test_a_stopwatch_hands_on_and_takes_the_time_of_each_phase(monkeypatch):
 
 def test_a_stopwatch_that_heard_of_nothing_has_no_phase():
     assert Stopwatch(print).stopped() == {}
+
+
+@pytest.mark.parametrize("executor", list(ExecutorName))
+def test_within_one_stream_bytes_are_told_too(tmp_path, monkeypatch, executor):
+    monkeypatch.setattr(progress, "_TELL_EVERY_S", 0.0)
+    job = Job([Operator("texts", key=int, states=[ValueStateDescriptor("text", str)])])
+    wider = Job([Operator("texts", key=int, states=[ValueStateDescriptor("text", str | None)])])
+    with SavepointWriter(tmp_path / "texts", job) as writer:
+        for key in range(4_000):
+            writer.put("texts", "text", key, "text" * 500)
+    savepoint = Savepoint.open(tmp_path / "texts")
+    (task,) = split(savepoint, plan(check(savepoint.describe(), wider.describe())))
+    target = Folder.at(tmp_path / "target")
+    target.create()
+    told = []
+
+    carry_out_here([task], savepoint.folder, Journal(target, "this run"), executor, told.append)
+
+    within = [step.bytes_done for step in told if step.done == 0 and step.bytes_done]
+    assert within == sorted(within)
+    assert len(within) > 1
+    assert within[-1] <= task.size_bytes
+    assert (1, task.size_bytes) == (told[-1].done, told[-1].bytes_done)
