@@ -97,6 +97,33 @@ def _forgotten_modules(tmp_path_factory):
             del sys.modules[name]
 
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def _partitions():
+    """The number of partitions in the session of all tests; None: there is no session."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    session = SparkSession._instantiatedSession
+    try:
+        return None if session is None else session.conf.get(PARTITIONS)
+    except Exception:  # noqa: BLE001 - it is stopped, or its Java has ended
+        return None
+
+
+@pytest.fixture(autouse=True)
+def _same_partitions():
+    """Code of a test may set the number of partitions: with 200 of them each test behind it takes ten times as long."""
+    before = _partitions()
+    yield
+    if before is not None and _partitions() not in {before, None}:
+        from pyspark.sql import SparkSession
+
+        SparkSession._instantiatedSession.conf.set(PARTITIONS, before)
+
+
 @pytest.fixture(scope="session")
 def root():
     """The checkout."""
