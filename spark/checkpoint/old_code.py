@@ -94,7 +94,7 @@ def _found(top: str, folders: Collection[str | Path]) -> ModuleSpec | None:
 
 
 def _forget(tops: Iterable[str]) -> None:
-    """Let modules of users be imported anew; libraries stay."""
+    """Remove modules of users from `sys.modules`, so that the next import loads them again; libraries stay."""
     forgotten = {top for top in tops if not library_of(top)}
     for name in [one for one in sys.modules if one.partition(".")[0] in forgotten]:
         del sys.modules[name]

@@ -116,7 +116,6 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "edits": _edits_data,
     "repartition": _repartition_data,
-    "policy": lambda policy: fields_of(policy, "forbid allow_empty"),
 }
 """The functions that return an option as plain data, unless that is simply its value."""
 
