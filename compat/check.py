@@ -17,7 +17,7 @@ from .description import JobDescription, StateKind
 from .extraction import unlike_flinks
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
-from .lazy_tables import with_tables, without_skipped
+from .lazy_tables import judged_together, with_tables
 from .memo import Memo
 from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy
@@ -208,7 +208,7 @@ class _Matched:
                 (self._known_state(old, new, key) for old, new in pairs),
                 key=lambda state: (state.name, state.kind),
             )
-            states = list(without_skipped(states, is_rekeyed=key is not None and key.reader is not None))
+            states = list(judged_together(states, is_rekeyed=key is not None and key.reader is not None))
         report = OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
             self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,

@@ -5,7 +5,8 @@
 
 The present form is that of the table with the largest number: what has another form is left over from before. Whoever
 reads or edits a state reads or edits all of its tables. New types judge each of them, but they take over what is left
-only as the types of the present form: a value must not depend on when it was touched (rule STATE-10).
+only as the types of the present form: a value must not depend on when it was touched (rule STATE-10). A migration after
+which all tables have one form writes one table, under the name of the state.
 `lazy_forms` says how a running program keeps them.
 """
 
@@ -21,12 +22,14 @@ from ..serializers.compatibility import CompatibilityResult, Decision, Finding, 
 from ..serializers.containers.ttl_aware import LazyMigrationSnapshot, without_ttl_awareness
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import JobDescription, SerializerDescription
+from .header_snapshots import label_declared
 from .json_files import parse_checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from .description import OperatorDescription, StateDescription
+    from .header_snapshots import Labels
     from .report import StateReport
 
 _NAME = re.compile(r"stateshift/lazy-([0-9]+)/(.+)", re.DOTALL)
@@ -36,6 +39,11 @@ def state_in(table: str) -> str:
     """Return the state whose values a table has."""
     found = _NAME.fullmatch(table)
     return found[2] if found else table
+
+
+def is_joined(table: str, new_name: str) -> bool:
+    """Whether the new name of a table is that of its state, so that it joins the state's other tables."""
+    return table != new_name and state_in(table) == new_name
 
 
 def table_of(state: str, table: str) -> str:
@@ -200,8 +208,10 @@ def _is_same(table: StateReport) -> bool:
     return table.values is not None and table.values.verdict.decision is Decision.START
 
 
-def without_skipped(states: Sequence[StateReport], *, is_rekeyed: bool) -> Iterator[StateReport]:
-    """Yield the reports on the states of an operator, and refuse the tables of those that have to be finished first.
+def judged_together(states: Sequence[StateReport], *, is_rekeyed: bool) -> Iterator[StateReport]:
+    """Yield the reports on the states of an operator; the tables of one state are judged together.
+
+    A migration makes one table of all those that get the same form. Tables that have to be finished first are refused.
 
     Args:
         states: The reports on all states of the operator.
@@ -214,16 +224,38 @@ def without_skipped(states: Sequence[StateReport], *, is_rekeyed: bool) -> Itera
     for state in states:
         if state.was is not None and state.was.kind.is_keyed and state.name in names:
             reports.setdefault(names[state.name], []).append(state)
-    why = {}
+    why, joined = {}, {}
     for name, tables in reports.items():
-        if is_rekeyed and len(tables) > 1:
-            why[name] = "its values are in several tables, and the keys of two of them may become one"
-        elif all(table.becomes is not None for table in tables) and skips_types(tables):
+        labels = _labels_of_one(tables)
+        if all(table.becomes is not None for table in tables) and skips_types(tables):
             why[name] = "what is left in an old form would skip the types to which the state is being migrated"
+        elif len(tables) > 1 and any(table.transform for table in tables):
+            why[name] = "its values are in several tables, and a transform is given only those of one at a time"
+        elif labels is not None:
+            joined[name] = labels
+        elif is_rekeyed and len(tables) > 1:
+            why[name] = "its values are in several tables, and the keys of two of them may become one"
     for state in states:
-        name = names.get(state.name, "")
-        is_asked = name in why and state.was is not None and state.was.kind.is_keyed
-        yield _refused(state, name, why[name]) if is_asked and state.decision is not Decision.REFUSE else state
+        name = names.get(state.name, "") if state.was is not None and state.was.kind.is_keyed else ""
+        if name in why and state.decision is not Decision.REFUSE:
+            yield _refused(state, name, why[name])
+        else:
+            yield attrs.evolve(state, joined=joined[name]) if name in joined else state
+
+
+def _labels_of_one(tables: Sequence[StateReport]) -> Labels | None:
+    """Return the snapshots of the one table that these tables become; None: their forms differ, or one is refused."""
+    found = {}
+    for table in tables:
+        labels = table.labels_after
+        if table.decision is Decision.REFUSE or table.becomes is None or table.values is None or labels is None:
+            return None
+        value = label_declared(table.values, table.becomes.value)
+        if isinstance(value, LazyMigrationSnapshot) and value.inner is not None:
+            value = value.inner
+        labels = attrs.evolve(labels, value=value)
+        found[labels.digest()] = labels
+    return found.popitem()[1] if len(found) == 1 else None
 
 
 def _refused(state: StateReport, name: str, why: str) -> StateReport:

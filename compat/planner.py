@@ -15,6 +15,7 @@ from .called_code import called_code
 from .description import StateKind
 from .explain import finding_line
 from .header_snapshots import Labels, label_after
+from .lazy_tables import state_in
 from .parts import MAP_VALUE
 from .plan import (
     NEW_SERIALIZER,
@@ -184,9 +185,12 @@ def _rekeying(report: OperatorReport) -> Rekeying:
     assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - the role was judged by the keys
     merging = dict(report.merges)
     merges = tuple(
-        (state.was.stored_name or state.name, Merging(merging[state.name], state.kind, state.serializer_after))
+        (
+            state.was.stored_name or state.name,
+            Merging(merging[state_in(state.name)], state.kind, state.serializer_after),
+        )
         for state in report.states
-        if state.was is not None and state.name in merging and state.kind.is_keyed
+        if state.was is not None and state_in(state.name) in merging and state.kind.is_keyed
     )
     if role.reader is None:
         label = label_after(role.result, was.key, becomes.key)
@@ -212,7 +216,9 @@ def _state(report: StateReport, at: datetime | None, *, looks: bool) -> StatePla
     was, new = report.was, report.labels_after
     assert was is not None and new is not None  # noqa: S101, PT018 - only stored states that are not refused get here
     old, findings = Labels.of(was), report.result.findings
-    name, new_name = was.stored_name or was.name, was.name if was.stored_name else ""
+    name = was.stored_name or was.name
+    becomes = was.name if report.joined is None else state_in(was.name)
+    new_name = becomes if becomes != name else ""
     if report.status is Status.DROPPED:
         return StatePlan(name, was.kind, StateAction.DROP, old, old)
     is_read = looks and any(Flag.MAY_FAIL_PER_VALUE in finding.flags for finding in findings)

@@ -98,6 +98,8 @@ class StateReport:
         parts: The parts of an entry that a migration reads and writes.
         was: The state on the old side; None for a new state.
         becomes: The state on the new side; None for an orphaned state.
+        joined: The snapshots of the one table that a migration makes of all tables of the state (`lazy_tables`); None:
+            it makes none.
     """
 
     name: str
@@ -111,6 +113,7 @@ class StateReport:
     parts: tuple[Part, ...] = ()
     was: StateDescription | None = None
     becomes: StateDescription | None = None
+    joined: Labels | None = None
 
     @property
     def old(self) -> str:
@@ -133,6 +136,8 @@ class StateReport:
         """The snapshots in the state's metadata after a migration; None if it has none, or is refused."""
         if self.was is None or self.result.is_incompatible():
             return None
+        if self.joined is not None:
+            return self.joined
         if self.becomes is None or self.values is None:
             return Labels.of(self.was)
         namespace = self.namespace.result if self.namespace else None

@@ -20,6 +20,7 @@ from ..serializers.snapshot import snapshot_to_bytes
 from .check import check
 from .description import JobDescription, SerializerDescription, StateDescription, StateKind
 from .former_names import knowing_later_names
+from .lazy_tables import is_joined
 from .plan import StateAction, details
 from .report import Status, worst_decision
 
@@ -306,19 +307,27 @@ def ways_back_after(
     except NothingInCommon:
         answers = {}
     return {
-        (place := _place(operator, state)): _in_result(operator, state, answers.get(place))
+        _place(operator, state): _in_result(operator, state, answers.get(_place_after(operator, state)))
         for operator in plan.operators
         for state in operator.states
     }
 
 
+def _place_after(operator: OperatorPlan, state: StatePlan) -> Place:
+    """Return where the old job looks for a state: all tables of one that is migrated lazily are one to it."""
+    name = state.new_name if is_joined(state.name, state.new_name) else state.name
+    return operator.operator_id, state.kind.scope, name
+
+
 def _after(was: OperatorDescription, plan: OperatorPlan) -> OperatorDescription:
     """Describe an operator as it will be after the migration."""
+    states = map(_state_after, (state for state in plan.states if state.action is not StateAction.DROP))
+    by_name = {(state.kind.scope, state.name): state for state in states}  # tables of a state may become one
     return attrs.evolve(
         was,
         operator_id=plan.new_id or was.operator_id,
         key=_described(plan.key),
-        states=tuple(_state_after(state) for state in plan.states if state.action is not StateAction.DROP),
+        states=tuple(by_name.values()),
         is_reframed=False,
     )
 
@@ -336,7 +345,8 @@ def _described(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> Serializer
 def _in_result(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) -> WayBack:
     """Return the way back of a state in the result of a migration."""
     is_dropped, uid = state.action is StateAction.DROP, operator.uid if operator.new_id else ""
-    if found := _not_found(is_dropped=is_dropped, uid=uid, name=state.new_name):
+    name = "" if is_joined(state.name, state.new_name) else state.new_name
+    if found := _not_found(is_dropped=is_dropped, uid=uid, name=name):
         return found
     if answer is None or answer.was is None:
         return WayBack(Decision.REFUSE, note=f"the new savepoint does not have it; {_STARTS_EMPTY}")

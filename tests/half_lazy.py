@@ -11,8 +11,10 @@ from stateshift import (
     Field,
     Job,
     KeyedProcessFunction,
+    ListStateDescriptor,
     MapStateDescriptor,
     Operator,
+    StateTransform,
     ValueStateDescriptor,
     record,
 )
@@ -77,7 +79,13 @@ other_default = job(
 )
 renamed = job(Second, state="w")
 other_uid = job(Second, uid="g")
-merging = job(Second, key=int, key_converter=lambda key: int(key[1:]) // 100)
+merging = job(Second, key=int, key_converter=lambda key: 0 if key == "new" else int(key[1:]) // 7)
+as_list = StateTransform.from_map(lambda found: list(found.values()))
+turned = Job([Operator("f", key=str, states=[ListStateDescriptor("by name", Second, transform=as_list)])])
+
+
+def sum_of(one, other):
+    return Second(one.amount + other.amount, one.city)
 
 
 class Keeps(KeyedProcessFunction):

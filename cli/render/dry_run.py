@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...compat.description import StateKind
+from ...compat.lazy_tables import is_joined
 from ...compat.plan import Compression, OperatorAction, StateAction
 from ...compat.reference_time import length_text, time_text
 from ...serializers.compatibility import Flag
@@ -94,7 +95,8 @@ def _reshaping(operator: OperatorPlan) -> Iterator[str]:
 def _state_lines(state: StatePlan) -> Iterator[str]:
     old, new = state.old.value.describe(), state.new.value.describe()
     types = old if old == new else f"{old} -> {new}"
-    named = f"; renamed to {state.new_name}" if state.new_name else ""
+    does = "in one table with" if is_joined(state.name, state.new_name) else "renamed to"
+    named = f"; {does} {state.new_name}" if state.new_name else ""
     kind = f"{state.transform.old_kind} -> {state.kind}" if state.transform else str(state.kind)
     is_address = state.kind is StateKind.TIMERS and state.action is StateAction.REKEY
     done = "rewritten, with their keys" if is_address else _MEANINGS[state.action]

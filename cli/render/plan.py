@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.condensing import FEW, as_there, likeness, some
 from ...compat.explain import MUST_DECLARE
 from ...compat.fingerprint import UNKNOWN
+from ...compat.lazy_tables import is_joined
 from ...compat.reference_time import length_text
 from ...serializers.wording import many
 from ...state.migration.plan_file import RECORDED
@@ -167,7 +168,8 @@ def _row(state: dict[str, Any]) -> Line:
 def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
     if state["action"] == "drop" or (state["action"] == "rekey" and not state["findings"] and not state["new_name"]):
         return
-    named = f", renamed to {state['new_name']}" if state["new_name"] else ""
+    does = "in one table with" if is_joined(state["name"], state["new_name"] or "") else "renamed to"
+    named = f", {does} {state['new_name']}" if state["new_name"] else ""
     transform = state["transform"]
     kind = f"{transform['from']} -> {state['kind']}" if transform else state["kind"]
     yield [(f"  {state['name']}", "bold"), (f"  {kind}{named}", "")]

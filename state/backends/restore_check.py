@@ -259,7 +259,7 @@ def _not_lazy(state: StateReport, planned: StatePlan) -> str:
         return f"each {state.kind} is made from a whole state of another kind"
     if planned.user_key is not None:
         return "its map keys change, so an entry would not be found under its key"
-    if planned.new_name:
+    if planned.new_name not in {"", state_in(planned.name)}:
         return "it is renamed"
     if planned.value is not None and planned.value.converter:
         return f"the converter {planned.value.converter} would have to be kept for values that are stored in this form"

@@ -86,6 +86,15 @@ class Tally:
         self.keys_read = self.keys_read + keys_read & _CHECKSUM
         self.keys_written = self.keys_written + keys_written & _CHECKSUM
 
+    def leave_out(self, key: bytes) -> None:
+        """Count a written entry as dropped: another table of the state has a later value of its key."""
+        self.written -= 1
+        self.dropped += 1
+        if self.keys_written:  # only conversions compute it
+            hashed = add_keys(0, (key,))
+            self.keys_written = self.keys_written - hashed & _CHECKSUM
+            self.keys_dropped = self.keys_dropped + hashed & _CHECKSUM
+
     def add_total(self, total: StateTotal, *, is_dropped: bool) -> None:
         """Add the counts of entries that were all converted or copied, or all dropped."""
         self.read += total.entries

@@ -20,6 +20,7 @@ from ...compat.structuring import plain
 from ...serializers.errors import MigrationFailed, located
 from ..key_groups import subtask_of
 from ..savepoint.keyed_readers import open_keyed
+from ..storage.lineage import add_counts
 from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
@@ -176,17 +177,21 @@ class _Reading:
 
     def counts(self) -> Iterator[StateCount]:
         """Yield the counts of each stored state, after checking that no entry was lost here (RUN-2)."""
-        task = self._task
+        task, new_ids = self._task, dict[tuple[str, str, str], int | None]()
+        counts = []
         for info in self._reader.header.states:
             count = self._tallies[info.name].result(task.plan, task.plan.state(info.name, keyed=True), info)
-            new_id = new_state_id(task.plan, info, task.header)
+            new_ids[count.place] = new_state_id(task.plan, info, task.header)
+            counts.append(count)
+        for count in add_counts(counts):  # tables of a state may become one
+            new_id = new_ids[count.place]
             if new_id is None:
                 yield count
                 continue
             sent = self._sent[new_id]
             moved = count.written if count.entries is None else count.entries
             if sent.written != moved:
-                raise _lost(info.name, f"{moved:,} entries were read and {sent.written:,} sent on")
+                raise _lost(count.state, f"{moved:,} entries were read and {sent.written:,} sent on")
             yield attrs.evolve(count, keys=f"{sent.keys_written:016x}")
 
 

@@ -38,7 +38,7 @@ from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stored_serializers import place_of, read_stored_serializers, write_pickles
 from ..savepoint.stream_proofs import prove_copied
 from ..storage.commit import Commit
-from ..storage.lineage import FileDigest
+from ..storage.lineage import FileDigest, add_counts
 from ..storage.publish import source_facts, stream_name
 from ..storage.runs import serializers_name
 from .quarantine import require_few, require_whole
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..savepoint.operator_stream import OperatorStreamHeader
     from ..savepoint.reader import Savepoint
     from ..storage.files import Folder
-    from ..storage.lineage import Lineage, StateCount
+    from ..storage.lineage import Lineage
     from .rekey_task import Digests
 
 _FIELDS = {
@@ -398,29 +398,6 @@ def _new_subtask(
             attrs.evolve(copied, merged=None) if isinstance(copied, OperatorStateHandle) else copied
         )
     return attrs.evolve(subtask, **handles)
-
-
-def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
-    """Return the counts of each state, added up over all tasks, sorted by operator and state."""
-    sums: dict[tuple[str, str, str], StateCount] = {}
-    for count in counts:
-        before = sums.get(count.place)
-        if before is None:
-            sums[count.place] = count
-            continue
-        keys = f"{int(before.keys, 16) + int(count.keys, 16) & (1 << 64) - 1:016x}" if count.keys else ""
-        sums[count.place] = attrs.evolve(
-            count,
-            read=before.read + count.read,
-            written=before.written + count.written,
-            dropped=before.dropped + count.dropped,
-            quarantined=before.quarantined + count.quarantined,
-            dropped_elements=before.dropped_elements + count.dropped_elements,
-            entries=None if count.entries is None else (before.entries or 0) + count.entries,
-            keys=keys,
-            merged=before.merged + count.merged,
-        )
-    return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))
 
 
 def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], bool]:

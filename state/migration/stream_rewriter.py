@@ -20,6 +20,7 @@ from ..savepoint.keyed_stream import KeyedStreamReader
 from ..transcode.block_transcoder import BlockTranscoder
 from ..transcode.choice import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
+from .joined_tables import JoinedTables
 from .key_group_rewriter import KeyGroupRewriter, may_be_whole
 from .ordered_pipeline import Turns
 from .quarantine import stored_types
@@ -77,10 +78,12 @@ class StreamRewriter:
     _infos: tuple[StateMetaInfo, ...] = attrs.field(init=False)
     _new_ids: list[int | None] = attrs.field(init=False)
     _keys: DistinctKeys = attrs.field(init=False)
+    _joined: JoinedTables | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._infos = self.reader.header.states
         self._new_ids = [new_state_id(self.plan, info, self.header) for info in self._infos]
+        self._joined = JoinedTables.of(self.plan, self._infos, self._new_ids)
         self._keys = DistinctKeys(self.reader)
 
     def blocks(self, key_groups: range) -> Iterator[Block]:
@@ -91,10 +94,11 @@ class StreamRewriter:
         """Write some key groups, in their order.
 
         Two threads share the work, unless it is to be done `alone`, or a state is converted through objects: that runs
-        in Python, and may call user code.
+        in Python, and may call user code. So does the joining of tables.
         """
         first = self._worker()
-        if not all(one is None or isinstance(one.transcoder, BlockTranscoder) for one in first.rewriters):
+        transcoders = (one.transcoder for one in first.rewriters if one is not None)
+        if self._joined is not None or not all(isinstance(one, BlockTranscoder) for one in transcoders):
             for block in self._one_by_one(key_groups, first):
                 writer.add(block)
             return
@@ -149,9 +153,17 @@ class StreamRewriter:
         writer.add_key_groups(key_groups, found.offsets, found.data, entries)
 
     def _one_by_one(self, key_groups: range, worker: KeyGroupRewriter) -> Iterator[Block]:
+        found = self._each(key_groups, worker)
+        if self._joined is None:
+            return (block for _, block in found)
+        return self._joined.blocks(found, lambda at, key: self._tally(at).leave_out(key))
+
+    def _each(self, key_groups: range, worker: KeyGroupRewriter) -> Iterator[tuple[int, Block]]:
+        """Yield the new blocks, each with the id of its state in the stored stream."""
         for block in whole_runs(blocks_ahead(self.reader, key_groups), worker.rewriters):
             count_bytes(len(block.data))
-            yield from self._finished(self._converted([block], worker))
+            for new in self._finished(self._converted([block], worker)):
+                yield block.state_id, new
         self._keys.finish()
 
     def _worker(self) -> KeyGroupRewriter:

@@ -17,11 +17,14 @@ from xxhash import xxh3_128
 from ...compat.description import StateKind
 from ...compat.done_once import ROW, columns_written
 from ...compat.json_files import parse_json
+from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
 from ..savepoint.metadata import METADATA
 from .stores import masked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..savepoint.sources import ByteSource
     from .files import Folder
 
@@ -120,6 +123,37 @@ class StateCount:
     def place(self) -> tuple[str, str, str]:
         """The state: the operator's id, the kind, and the name."""
         return self.operator_id, self.kind, self.state
+
+
+def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
+    """Return the counts of each state, added up over all tasks and tables, sorted by operator and state.
+
+    Where tables of a state became one, some may have been converted and others not: it then counts as converted, and
+    has no checksum of its keys, as only conversions compute one.
+    """
+    sums: dict[tuple[str, str, str], StateCount] = {}
+    for count in counts:
+        before = sums.get(count.place)
+        if before is None:
+            sums[count.place] = count
+            continue
+        actions = {before.action, count.action}
+        mixed = StateAction.CONVERT if StateAction.CONVERT in actions else StateAction.RELABEL
+        both = before.keys and count.keys
+        keys = f"{int(before.keys, 16) + int(count.keys, 16) & (1 << 64) - 1:016x}" if both else ""
+        sums[count.place] = attrs.evolve(
+            count,
+            action=str(mixed) if len(actions) > 1 else count.action,
+            read=before.read + count.read,
+            written=before.written + count.written,
+            dropped=before.dropped + count.dropped,
+            quarantined=before.quarantined + count.quarantined,
+            dropped_elements=before.dropped_elements + count.dropped_elements,
+            entries=None if count.entries is None else (before.entries or 0) + count.entries,
+            keys=keys,
+            merged=before.merged + count.merged,
+        )
+    return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))
 
 
 @attrs.frozen(kw_only=True)
@@ -257,10 +291,12 @@ def _add_done(found: dict[tuple[str, str], frozenset[str]], operator: dict[str, 
         done |= {columns_written(finding["path"], finding["new"]) for finding in rows}
         steps.append((state["name"], state["new_name"] or state["name"], done))
     before = {name: found.pop((stored_id, name), frozenset()) for name, _, _ in steps}
+    after: dict[str, frozenset[str]] = {}
     for name, new_name, done in steps:
         is_ordered = any(one.startswith(ROW) for one in done)
         kept = {one for one in before[name] if not (is_ordered and one.startswith(ROW))}
-        found[operator_id, new_name] = frozenset(kept | done)
+        after[new_name] = after.get(new_name, frozenset()) | kept | done  # tables of a state may have become one
+    found |= {(operator_id, new_name): done for new_name, done in after.items()}
 
 
 def read_lineage(folder: Folder, metadata: bytes) -> Lineage | None:

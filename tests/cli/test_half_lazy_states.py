@@ -12,13 +12,14 @@ import half_lazy
 import pyarrow as pa
 import pytest
 from half_lazy import Back, Renamed, Second, Third, contents, expected, harness
+from live_backends import BACKENDS
 
-from stateshift import DeclarationError, MigrationOptions, RestoreRefused, Savepoint
+from stateshift import DeclarationError, KeyedProcessFunction, MigrationOptions, RestoreRefused, Savepoint
 from stateshift.compat.edits import Edits
 from stateshift.state.columnar.listing import listing
 from stateshift.state.columnar.state_types import Wanted, changed_state
 from stateshift.state.columnar.table import StateTable
-from stateshift.state.testing import HarnessSnapshot
+from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
 
 KEYS = 60
 SECOND, THIRD = ["--job", "half_lazy:second"], ["--job", "half_lazy:third"]
@@ -60,6 +61,10 @@ def tables(place):
     return {state.name: state.measure().entries for state in Savepoint.open(place).operators[0].states}
 
 
+def of_values(place):
+    return {name: entries for name, entries in tables(place).items() if not name.startswith("_timer_state/")}
+
+
 @pytest.mark.parametrize(
     ("command", "status", "said"),
     [
@@ -74,7 +79,10 @@ def tables(place):
         (["check", "half", "--job", "half_lazy:renamed"], 1, "--rename-state v=w;"),
         (["check", "half", "--job", "half_lazy:renamed", "--rename-state", "v=w"], 4, "migrate: "),
         (["check", "half", "--job", "half_lazy:other_uid"], 2, "--rename-uid OLD=NEW"),
-        (["check", "half", "--job", "half_lazy:merging", "--repartition"], 1, "the keys of two of them may become one"),
+        (["check", "half", "--job", "half_lazy:merging", "--repartition"], 4, "migrate: "),
+        (["check", "half", "--job", "half_lazy:turned"], 1, "the lazy migration of 'by name' is not over"),
+        (["plan", "half", *SECOND], 0, "stateshift/lazy-2/v  value, in one table with v"),
+        (["plan", "half", *SECOND], 0, "the old job on the result: start"),
         (["plan", "half", *SECOND], 0, "converted"),
         (["plan", "half", *THIRD], 1, "the lazy migration of 'v' is not over"),
         (["migrate", "half", "new", *THIRD], 1, "[STATE-10]"),
@@ -96,6 +104,8 @@ def test_what_a_command_says(run, half, command, status, said):
 def test_a_migration_to_the_types_that_it_goes_to_finishes_it(run, half):
     assert 0 == run("migrate", "half", "new", *SECOND).status
     assert 0 == run("verify", "new").status
+    assert 0 == run("verify", "new", "--values").status
+    assert {"v": half + 1, "by name": 2 * half + 2} == of_values("new")
     assert holds("new", Second, half, "of the second")
     assert 0 == run("migrate", "new", "newer", *THIRD).status
     assert holds("newer", Third, half, "of the second")
@@ -115,6 +125,83 @@ def test_a_state_is_dropped_with_all_its_tables(run):
     assert 0 == run("migrate", "half", "new", "--drop", "v").status
     kept = {name: entries for name, entries in tables("half").items() if not name.endswith("v")}
     assert kept == tables("new")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["--rename-state", "v=w"],
+        ["--compression", "snappy"],
+        ["--parallelism", "3"],
+        ["--repartition", "--max-parallelism", "64"],
+    ],
+)
+def test_what_finishes_it_makes_one_table_beside_other_changes(run, half, changes):
+    of_job = "half_lazy:renamed" if "--rename-state" in changes else "half_lazy:second"
+    state = "w" if "--rename-state" in changes else "v"
+    assert 0 == run("migrate", "half", "new", "--job", of_job, *changes).status
+    assert 0 == run("verify", "new", "--values").status
+    assert {state: half + 1, "by name": 2 * half + 2} == of_values("new")
+    if "64" not in changes:
+        assert holds("new", Second, half, "of the second", state=state)
+    read = {entry.key: entry.value for entry in Savepoint.open("new").operator("f").state(state).read_entries()}
+    wanted = expected(Second, half, "of the second")
+    assert {key: (value.amount, value.city) for key, (value, _) in wanted.items()} == {
+        key: (value["amount"], value["city"]) for key, value in read.items()
+    }
+
+
+@pytest.mark.usefixtures("half")
+def test_keys_of_two_tables_that_become_one_are_merged_or_refused(run):
+    """In one step it comes to what the end of the lazy migration and the merge come to one after the other."""
+    rekeyed = ["--job", "half_lazy:merging", "--repartition"]
+    merged = [*rekeyed, "--merge", "v=half_lazy:sum_of", "--merge", "by name=half_lazy:sum_of"]
+    collided = run("migrate", "half", "new", *rekeyed)
+    assert (6, True) == (collided.status, "two keys become one" in collided.stderr)
+    assert not Path("new/_metadata").exists()
+    assert 0 == run("migrate", "half", "at once", *merged).status
+    assert 0 == run("migrate", "half", "first step", *SECOND).status
+    assert 0 == run("migrate", "first step", "second step", *merged).status
+    assert exported("second step", run) == exported("at once", run)
+    (of_zero,) = (row["value"] for row in exported("at once", run) if (row["state"], row["key"]) == ("v", 0))
+    assert sum((1, 1, 2, 3, 4, 5, 6, -5)) == of_zero["$pojo"]["fields"]["amount"]
+
+
+def exported(place, run):
+    return [json.loads(line) for line in run("export", place).stdout.splitlines()]
+
+
+def test_tables_of_one_form_become_one_also_without_new_types(run, half, monkeypatch):
+    """Releases that left them wrote such savepoints; so does a job while entries move to the state's own name."""
+    with monkeypatch.context() as patched:
+        patched.setattr("stateshift.compat.lazy_tables._labels_of_one", lambda _: None)
+        assert 0 == run("migrate", "half", "left", *SECOND).status
+    assert {"stateshift/lazy-2/v", "v"} <= tables("left").keys()
+    turned = run("check", "left", "--job", "half_lazy:turned")
+    assert (1, True) == (turned.status, "a transform is given only those of one at a time" in turned.stdout)
+    for name, arguments in (("typed", SECOND), ("untyped", ["--compression", "snappy"])):
+        assert 0 == run("check", "left", *SECOND).status
+        assert 0 == run("migrate", "left", name, *arguments).status
+        assert {"v": half + 1, "by name": 2 * half + 2} == of_values(name)
+        assert holds(name, Second, half, "of the second")
+
+
+@pytest.mark.usefixtures("half")
+def test_the_files_of_the_heap_backend_have_both_tables_and_then_one(run):
+    """A function that does not use the state leaves it as it is."""
+    made = KeyedProcessHarness(Idle(), half_lazy.by_key, str, uid="f", backend=BACKENDS["hashmap"])
+    made.restore(HarnessSnapshot.of(Savepoint.open("half"), "f"))
+    made.snapshot("heap", is_checkpoint=True)
+    made.close()
+    assert {"stateshift/lazy-2/v", "v"} <= tables("heap").keys()
+    assert 0 == run("migrate", "half", "new", *SECOND).status
+    assert 0 == run("migrate", "heap", "of heap", *SECOND).status
+    assert exported("new", run) == exported("of heap", run)
+
+
+class Idle(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield from ()
 
 
 @pytest.mark.parametrize(

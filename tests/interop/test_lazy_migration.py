@@ -1,4 +1,4 @@
-"""Real Flink and a lazy migration: it refuses checkpoints while one goes on, and restores savepoints, and the end."""
+"""Real Flink and a lazy migration: it refuses checkpoints while one goes on, and restores savepoints and each end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stateshift import (
     MapStateDescriptor,
     MigrationOptions,
     Operator,
+    Repartition,
     Savepoint,
     ValueStateDescriptor,
 )
@@ -68,12 +69,16 @@ def test_flink_refuses_what_is_half_migrated_and_restores_the_rest(
     job = Job([Operator("numbers", key=int, states=[*states, MapStateDescriptor("by name", str, float)])])
     renamed = MigrationOptions(edits=parse_edits(rename_states=["number=other"]))
     migrate_in_process(half, tmp_path / "migrated", job, MigrationOptions())
+    other_groups = MigrationOptions(repartition=Repartition(max_parallelism=64))
+    migrate_in_process(half, tmp_path / "groups", job, other_groups)
     migrate_in_process(half, tmp_path / "renamed", None, renamed)
-    for place in ("half", "migrated", "renamed"):
+    for place in ("half", "renamed"):
         refused = flink_restore(tmp_path / place, backend="rocksdb")
         assert "failed" == refused["status"]
         assert any("stateshift/lazy-migration" in cause for cause in refused["causes"])
-    for place, backend in (("savepoint", "hashmap"), ("savepoint", "rocksdb"), ("over", "rocksdb")):
+    ends = (("savepoint", "hashmap"), ("savepoint", "rocksdb"), ("over", "rocksdb"))
+    ends += (("migrated", "hashmap"), ("migrated", "rocksdb"), ("groups", "rocksdb"))
+    for place, backend in ends:
         for parallelism in (None, 3):
             restored = flink_restore(tmp_path / place, backend=backend, parallelism=parallelism)
             assert same_contents(expected(range(250)), restored) == []

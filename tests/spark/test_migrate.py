@@ -7,10 +7,12 @@ import subprocess
 import sys
 from itertools import chain
 
+import half_lazy
 import pytest
 
-from stateshift import IncompatibleState, MigrationOptions, Savepoint, Target, TargetExists, migrate
+from stateshift import IncompatibleState, MigrationOptions, Repartition, Savepoint, Target, TargetExists, migrate
 from stateshift.serializers.errors import located
+from stateshift.state.migration.in_process import migrate_in_process
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.verify import verify
 
@@ -89,6 +91,19 @@ def test_the_files_are_those_of_a_run_without_spark(
 
     assert content_of(tmp_path / "spark") == content_of(tmp_path / "here")
     assert len(Savepoint.open(tmp_path / "spark").operator("account-state").stored.subtasks) == (parallelism or 2)
+
+
+@pytest.mark.parametrize("repartition", [None, Repartition(max_parallelism=64)], ids=["same keys", "rekeyed"])
+def test_tables_of_a_half_lazy_state_become_one_as_without_spark(spark, tmp_path, content_of, repartition):
+    half = str(half_lazy.half_lazy(tmp_path, 60).savepoint.place)
+    options = MigrationOptions(parallelism=3, repartition=repartition)
+    migrate(half, tmp_path / "spark", half_lazy.second, options, session=spark)
+    migrate_in_process(Savepoint.open(half), tmp_path / "here", half_lazy.second, options)
+
+    entries = {one.name: one.measure().entries for one in Savepoint.open(tmp_path / "spark").operator("f").states}
+    assert content_of(tmp_path / "spark") == content_of(tmp_path / "here")
+    assert {"v": 61, "by name": 122} == {name: entries[name] for name in entries if "_timer_state" not in name}
+    assert verify(Savepoint.open(tmp_path / "spark")).ok
 
 
 def test_parallelism_free(spark, savepoint_of, account_jobs, tmp_path):

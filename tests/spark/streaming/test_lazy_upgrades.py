@@ -301,6 +301,10 @@ def test_commands_read_the_state_in_the_middle_of_it(midway, tmp_path):
     named = {state.name for state in Savepoint.open(tmp_path / "renamed").operator("operator").states}
     assert not any(name.endswith("account") for name in named)
     ran("migrate", place, tmp_path / "done", "--job", f"{__name__}:job_2")
+    ran("verify", tmp_path / "done", "--values")
+    assert ["account"] == [
+        state.name for state in Savepoint.open(tmp_path / "done").operator("operator").states if "account" in state.name
+    ]
     read = Savepoint.open(tmp_path / "done").operator("operator").state("account").read_entries()
     assert {user: (2 if user == USERS[0] else 1, 7) for user in USERS} == {
         entry.key: (entry.value["amount"], entry.value["visits"]) for entry in read
