@@ -11,6 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import attrs
 from spark_checkpoints import place
+from spark_copies import with_a_note
 
 from stateshift.cli import main
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
@@ -18,6 +19,18 @@ from stateshift.spark.checkpoint.reader import SparkCheckpoint
 HDFS = ["aggregation", "checksums", "zstd", "snappy", "lzf", "join-outer", "session", "snapshots", "two"]
 ROCKSDB = ["rocksdb", "rocksdb-changelog", "rocksdb-checksums", "rocksdb-format-2", "rocksdb-zips-2", "rocksdb-join",
            "rocksdb-session", "transform", "transform-checksums", "join-v3"]  # fmt: skip
+WITH_A_NOTE = {
+    "aggregation",
+    "checksums",
+    "zstd",
+    "snappy",
+    "lzf",
+    "snapshots",
+    "rocksdb",
+    "rocksdb-changelog",
+    "rocksdb-checksums",
+}
+UNWRITTEN = {"lzf"}
 CHUNK = 512
 
 
@@ -127,4 +140,34 @@ def outcome(name, seed, scratch, *, sums):
         changed += ["metadata"] * bool(data and data.startswith(b"{"))
     shutil.rmtree(source)
     shutil.rmtree(target, ignore_errors=True)
+    return damage, status, told, changed
+
+
+def copied(name, scratch):
+    """A migrated copy of a fixture, with a new field where its values are plain fields; else with the types it has."""
+    if name in WITH_A_NOTE:
+        return with_a_note(name, scratch)
+    assert run("migrate", f"spark:{place(name)}", f"spark:{scratch / 'copy'}", "--like", f"spark:{place(name)}")[0] == 0
+    return scratch / "copy"
+
+
+def verified(sound, seed, scratch):
+    """Damage a file of a migrated copy, or the record of the migration, and verify it.
+
+    Returns:
+        The damage, the status, what was said, and what of the damaged copy differs from what the sound one has.
+    """
+    copy = scratch / str(seed)
+    shutil.copytree(sound, copy)
+    chance = random.Random(f"{sound.parent.name} {seed}")  # noqa: S311 - repeatable
+    files = sorted(file for file in copy.rglob("*") if file.is_file() and file.suffix != ".crc")
+    state = [file for file in files if file.relative_to(copy).parts[0] == "state"]
+    damage = damaged(copy, chance, state if chance.random() < 0.7 else files)
+    status, told = run("verify", f"spark:{copy}")
+    changed = []
+    if status == 0:
+        for found in (stored, logs):
+            was, now = found(sound), found(copy)
+            changed += [key for key in was.keys() | now.keys() if was.get(key) != now.get(key)]
+    shutil.rmtree(copy)
     return damage, status, told, changed

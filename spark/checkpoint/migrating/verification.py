@@ -1,21 +1,18 @@
-"""Verification of a copy: every entry of it against the source, converted once more, and not encoded.
+"""Verification of a copy: its logs and every entry of it against the source, converted once more, and not encoded.
 
-Of each store the entries that should be there and those that are there are turned into texts (`texts`), whose digests
-are summed by partition and a part of the keys. Where sums differ, the entries of these parts are compared one by one,
-and the first keys are named. So an error of an encoder shows, which a comparison of encoded rows would not show; what
-both sides share is the conversion of columns.
+    expected_entries    what should be there
+    compared_entries    sums of digests on both sides, and the first keys that differ
+
+So an error of an encoder shows, which a comparison of encoded rows would not show. The types are those that the copy
+says it has.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
-import pyarrow as pa
-from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 from ....serializers.errors import (
     CorruptFile,
@@ -25,7 +22,6 @@ from ....serializers.errors import (
     StateShiftError,
     cause_text,
     located,
-    shown,
 )
 from ....serializers.wording import many
 from ....state.progress import Progress
@@ -34,52 +30,36 @@ from ....state.savepoint.verify import Check, Outcome, VerifyReport
 from ....state.storage.roots import stored_place
 from ..checking import Known
 from ..columns import path_of_values
-from ..json_values import json_values
 from ..logs import with_ids
 from ..query import describe_stored
 from ..reader import PREFIX, SparkCheckpoint
+from .compared_entries import Side, Table, differences
 from .conversion import not_repeated
 from .copying import UNFINISHED
-from .entries import moved_keys
-from .merging import merge_columns
+from .expected_entries import of_store, of_variable
 from .new_side import NewSide
-from .partitioning import partitions_of
 from .plan import Said, plan_migration
 from .record import RECORD, CopyRecord
-from .row_encoder import longs_of
-from .texts import texts_of
-from .variable_entries import Converting
 from .variables import STEPS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterable, Iterator
 
     from ....state.savepoint.reader import AllowedRoot
     from ....state.storage.files import Folder
-    from ..reader import SparkStore
     from ..spark_types import SparkType
     from .conversion import FieldChanges
+    from .expected_entries import Rows
     from .plan import MigrationPlan
-    from .store_plan import StorePlan
-    from .variables import ProcessorPlan
 
-    Numbers = NDArray[Any]
-    Source = Callable[[], Iterator["_Rows"]]
-    Sums = dict[tuple[int, int], int]
-    """The sum of the digests of rows, by partition and bucket."""
-
-_BUCKETS = 256
-"""The parts of the keys of a partition of which sums are compared: what differs is looked for in these alone."""
-_MOST_BUCKETS, _MOST_NAMED = 8, 3
-_PART_BYTES = 32 << 20
-_MASK = (1 << 128) - 1
+_MOST_NAMED = 3
 _GONE = (
     "Spark deletes the files of old batches (spark.sql.streaming.minBatchesToRetain): verify a copy before the queries"
     " go on, or put the files back from a backup"
 )
+_STEPS = (".", "[", "{")
+"""What follows a path in that of a part of it."""
 
 
 def verify_checkpoint(
@@ -152,118 +132,6 @@ def _opened(folder: Folder, record: CopyRecord, name: str) -> SparkCheckpoint:
     return SparkCheckpoint.of(folder, record.batch)
 
 
-@attrs.frozen
-class _Rows:
-    """Some entries.
-
-    Attributes:
-        key: Their keys.
-        value: Their values.
-        partition: The partition of each.
-    """
-
-    key: pa.StructArray
-    value: pa.StructArray
-    partition: Numbers
-
-    def take(self, at: Numbers) -> _Rows:
-        numbers = longs_of(at)
-        return _Rows(self.key.take(numbers), self.value.take(numbers), self.partition[at])
-
-
-@attrs.frozen
-class _Table:
-    """A store of the copy, and what should be in it.
-
-    Attributes:
-        store: The store.
-        expected: Yields the entries that should be there.
-        kind: The kind of its operator.
-        unknown: What is not known of its entries: the paths of fields, and from where they were.
-        fields: These fields, by their numbers: those of keys, those of values.
-        grouping: Where a field of the keys is not known, what has the partition of a key.
-    """
-
-    store: SparkStore
-    expected: Source
-    kind: str
-    unknown: dict[str, str]
-    fields: tuple[frozenset[int], frozenset[int]]
-    grouping: SparkType | None = None
-
-    @property
-    def where(self) -> str:
-        return f"operator {self.store.operator} ({self.kind}), {self.store.name}"
-
-    def should(self) -> Iterator[_Rows]:
-        """Yield the entries that should be there; where keys are not known, they are of no partition."""
-        for one in self.expected():
-            yield one if self.grouping is None else attrs.evolve(one, partition=np.zeros_like(one.partition))
-
-    def found(self) -> Iterator[_Rows]:
-        """Yield the entries that are there.
-
-        Raises:
-            CorruptFile: A key that is not known again lies where Spark does not look for it.
-        """
-        for block in self.store.blocks():
-            partition = np.full(len(block.key), block.partition, np.int64)
-            if self.grouping is not None:
-                if (partitions_of(block.key, self.grouping, self.store.partitions) != partition).any():
-                    raise CorruptFile(f"keys of partition {block.partition} belong to others")
-                partition = np.zeros_like(partition)
-            yield _Rows(block.key, block.value, partition)
-
-    def digested(self, rows: Iterable[_Rows]) -> Iterator[tuple[_Rows, list[bytes], list[int]]]:
-        """Yield rows, the texts of their keys, and the digest of each row; of a list its place counts, too."""
-        last, place = (-1, b""), 0
-        for one in rows:
-            keys = texts_of(_kept(one.key, self.fields[0]))
-            texts = [key + value for key, value in zip(keys, texts_of(_kept(one.value, self.fields[1])), strict=True)]
-            if self.store.kind == "list":
-                for at, pair in enumerate(zip(one.partition.tolist(), keys, strict=True)):
-                    place = place + 1 if pair == last else 0
-                    last = pair
-                    texts[at] += b"%d" % place
-            yield one, [*keys], [*map(xxh3_128_intdigest, texts)]
-
-
-def _kept(column: pa.StructArray, without: frozenset[int]) -> pa.Array:
-    if not without:
-        return column
-    kept = [column.field(at) for at in range(column.type.num_fields) if at not in without]
-    fields = [pa.field(str(at), one.type) for at, one in enumerate(kept)]
-    return pa.Array.from_buffers(pa.struct(fields), len(column), [None], children=kept)
-
-
-@attrs.define
-class _Side:
-    """The sums of one side of a store.
-
-    Attributes:
-        counts: The entries of each partition.
-        sums: The sums of digests, modulo 2^128.
-    """
-
-    counts: Counter[int] = attrs.field(factory=Counter)
-    sums: Sums = attrs.field(factory=lambda: defaultdict(int))
-
-    def add(self, rows: _Rows, keys: list[bytes], digests: list[int]) -> None:
-        partitions = rows.partition.tolist()
-        self.counts.update(partitions)
-        sums = self.sums
-        for partition, key, digest in zip(partitions, keys, digests, strict=True):
-            sums[partition, _bucket(key)] += digest
-
-    def differing(self, other: _Side) -> list[tuple[int, int]]:
-        found = sorted({*self.sums, *other.sums})
-        return [at for at in found if (self.sums.get(at, 0) - other.sums.get(at, 0)) & _MASK]
-
-
-def _bucket(key: bytes) -> int:
-    return xxh3_64_intdigest(key) % _BUCKETS
-
-
 @attrs.define
 class _Verifying:
     record: CopyRecord
@@ -295,13 +163,11 @@ class _Verifying:
         problems = []
         if (source.log.query_id == copy.log.query_id) is self.record.has_new_id:
             problems.append(f"the query is {copy.log.query_id}, and that of the source {source.log.query_id}")
-        there = {*copy.folder.names_below()}
-        for name in sorted(source.folder.names_below()):
-            if not self._is_compared(name, has_gone_on=has_gone_on):
-                continue
-            if name not in there:
-                problems += [f"{name} is missing"] * (not has_gone_on)
-                continue
+        compared = partial(self._is_compared, has_gone_on=has_gone_on)
+        ours, theirs = ({*filter(compared, one.folder.names_below())} for one in (copy, source))
+        alone = sorted(ours ^ theirs if not has_gone_on else ())
+        problems += (f"{name} is missing" if name in theirs else f"{name} is not in the source" for name in alone)
+        for name in sorted(ours & theirs):
             expected = source.folder.read(name)
             if name == f"commits/{batch}" and self.plan.log.ids != source.log.ids:
                 expected = with_ids(expected, self.plan.log.ids)
@@ -310,7 +176,9 @@ class _Verifying:
         if problems:
             shortened = [*problems[:_MOST_NAMED], "and others"] if len(problems) > _MOST_NAMED else problems
             return Check("logs", Outcome.FAILED, "; ".join(shortened), f"batch {batch}")
-        return Check("logs", Outcome.OK, "query, offsets and watermark are as planned", f"batch {batch}")
+        has_sources = any(name.startswith("sources/") for name in source.folder.names_below())
+        without = "; logs of sources are not compared, as a query has gone on" if has_gone_on and has_sources else ""
+        return Check("logs", Outcome.OK, f"query, offsets and watermark are as planned{without}", f"batch {batch}")
 
     def _is_compared(self, name: str, *, has_gone_on: bool) -> bool:
         """Whether a file of the source is a log that the copy has as it is."""
@@ -319,16 +187,17 @@ class _Verifying:
             return not has_gone_on and not name.endswith(".crc") and "/." not in name
         return top in {"offsets", "commits"} and last.isdigit() and int(last) <= self.record.batch
 
-    def _tables(self) -> Iterator[_Table]:
+    def _tables(self) -> Iterator[Table]:
         """Yield every store of the copy."""
         covered = set()
         for plan in self.plan.stores:
             covered.add((plan.number, plan.now.name))
             values = path_of_values(plan.store.name, plan.kind)
-            unknown = _unknown(self.record, None if plan.is_empty else plan.store.operator, (values, "key"))
+            parts: dict[str, SparkType | None] = {values: plan.schema.value, "key": plan.schema.key}
+            unknown = _unknown(self.record, None if plan.is_empty else plan.store.operator, parts)
             fields = _fields(plan.changes, "key", plan.schema.key), _fields(plan.changes, values, plan.schema.value)
             grouping = plan.grouping(plan.schema.key) if fields[0] else None
-            yield _Table(plan.now, partial(_entries, plan), plan.kind, unknown, fields, grouping)
+            yield Table(plan.now, partial(of_store, plan), plan.kind, unknown, fields, grouping)
         for processor in self.plan.processors:
             for variable in processor.variables:
                 prefix = variable.now.name + STEPS.get(variable.now.kind, "")
@@ -337,16 +206,15 @@ class _Verifying:
                     covered.add((processor.number, store.name))
                     is_own, schema = store.name == variable.now.name, store.schema
                     assert schema is not None  # noqa: S101 - variables are column families
-                    unknown = _unknown(self.record, old, (prefix,)) if is_own else {}
                     expires = is_own and variable.deadlines.are
                     of = schema.value.fields[0].type if expires else schema.value
                     hidden = _fields(processor.changes, prefix, of) if is_own else frozenset[int]()
                     if expires and hidden:
                         hidden = frozenset({0})  # the value stands beside its deadline
-                    converting = Converting(self.plan, processor, variable)
-                    yield _Table(
+                    unknown = _unknown(self.record, old, {prefix: None if expires else of}) if is_own else {}
+                    yield Table(
                         store,
-                        _of_variable(converting, processor, store),
+                        of_variable(self.plan, processor, variable, store),
                         processor.now.kind,
                         unknown,
                         (frozenset(), hidden),
@@ -354,11 +222,11 @@ class _Verifying:
         for operator in self.copy.operators:
             for store in operator.stores:
                 if (operator.number, store.name) not in covered:
-                    yield _Table(store, lambda: iter(()), operator.kind, {}, (frozenset(), frozenset()))
+                    yield Table(store, lambda: iter(()), operator.kind, {}, (frozenset(), frozenset()))
 
-    def _compared(self, table: _Table) -> Iterator[Check]:
+    def _compared(self, table: Table) -> Iterator[Check]:
         """Yield the checks of a store."""
-        should, there, where = _Side(), _Side(), table.where
+        should, there, where = Side(), Side(), table.where
         try:
             with located(savepoint=self.plan.source.place):
                 for found in table.digested(self._counted(table.should())):
@@ -386,14 +254,15 @@ class _Verifying:
         if table.fields[0] and self._merged(table):
             of = next(one for one in self.record.stores if (one.operator, one.store) == self._at(table))
             is_same = of.written == actual and of.read == expected
-            detail = f"{many(actual, 'entry', 'entries')}, of which keys were merged by {_said(table.unknown)}"
+            detail = (
+                f"{many(actual, 'entry', 'entries')}, of which keys were merged by {', '.join(table.unknown.values())}"
+            )
             yield Check("values", Outcome.UNPROVEN if is_same else Outcome.FAILED, detail, where)
             return
-        differing = should.differing(there)
-        if differing or expected != actual:
+        if should.differing(there) or expected != actual:
             details = [f"{expected:,} should be there, {actual:,} are"] * (expected != actual)
-            details += self._named(table, {*differing[:_MOST_BUCKETS]})
-            yield Check("values", Outcome.FAILED, "; ".join(details), where)
+            details += differences(table, should, there)
+            yield Check("values", Outcome.FAILED, "; ".join(details) or "its entries differ", where)
         else:
             partitions = many(table.store.partitions, "partition")
             detail = f"{many(actual, 'entry', 'entries')} in {partitions} are as planned"
@@ -402,137 +271,51 @@ class _Verifying:
             yield Check("values", Outcome.UNPROVEN, f"{path} is not compared: it is of {made_by}", where)
 
     @staticmethod
-    def _at(table: _Table) -> tuple[int, str]:
+    def _at(table: Table) -> tuple[int, str]:
         return table.store.operator, table.store.name
 
-    def _merged(self, table: _Table) -> int:
+    def _merged(self, table: Table) -> int:
         found = (one.merged for one in self.record.stores if (one.operator, one.store) == self._at(table))
         return next(found, 0)
 
-    def _counted(self, rows: Iterable[_Rows]) -> Iterator[_Rows]:
+    def _counted(self, rows: Iterable[Rows]) -> Iterator[Rows]:
         for one in rows:
             self.entries += len(one.key)
             self.progress(Progress("verifying", self.done, self.total, self.entries))
             yield one
 
-    def _end(self, table: _Table) -> None:
+    def _end(self, table: Table) -> None:
         self.done += table.store.partitions
         self.progress(Progress("verifying", self.done, self.total, self.entries))
 
-    def _named(self, table: _Table, buckets: set[tuple[int, int]]) -> Iterator[str]:
-        """Yield what differs of the first keys."""
-        wanted = {bucket for _, bucket in buckets}
-        sides: list[dict[bytes, list[tuple[int, int]]]] = []
-        names: dict[bytes, str] = {}
-        schema = table.store.schema
-        assert schema is not None  # noqa: S101 - its entries were read
-        for rows in (table.should(), table.found()):
-            side: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
-            for one, keys, digests in table.digested(rows):
-                at = [number for number, key in enumerate(keys) if _bucket(key) in wanted]
-                new = [number for number in at if keys[number] not in names]
-                if new:
-                    found = json_values(one.take(np.asarray(new, np.int64)).key, schema.key)
-                    names |= {keys[number]: shown(name) for number, name in zip(new, found, strict=True)}
-                for number in at:
-                    side[keys[number]].append((int(one.partition[number]), digests[number]))
-            sides.append(side)
-        should, there = sides
-        wrong = [key for key in names if Counter(should.get(key)) != Counter(there.get(key))]
-        for key in wrong[:_MOST_NAMED]:
-            yield f"{names[key]}: {_difference(should.get(key, []), there.get(key, []))}"
-        if len(wrong) > _MOST_NAMED:
-            yield "and others"
 
+def _unknown(record: CopyRecord, operator: int | None, parts: dict[str, SparkType | None]) -> dict[str, str]:
+    """Return what is not compared, and of what it is: a value that is not known hides the whole field around it.
 
-def _difference(should: Sequence[tuple[int, int]], there: Sequence[tuple[int, int]]) -> str:
-    """Return in words how the entries of a key differ."""
-    if not there:
-        return "it is missing"
-    if not should:
-        return "it should not be there"
-    places = sorted({one for one, _ in should}), sorted({one for one, _ in there})
-    if places[0] != places[1]:
-        belongs, lies = (", ".join(map(str, one)) for one in places)
-        return f"it is in partition {lies}, and belongs to {belongs}"
-    if len(should) != len(there):
-        return f"it has {many(len(there), 'entry', 'entries')}, and should have {len(should):,}"
-    return "its value is another one"
-
-
-def _unknown(record: CopyRecord, operator: int | None, prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return what is not known of the fields below some paths."""
+    Args:
+        record: The record of the copy.
+        operator: The number of an operator of the source; None: it had none.
+        parts: The paths of parts of entries, with their types; None: the part is hidden as a whole.
+    """
     said = next((one.unknown for one in record.operators if one.number == operator), {})
-    return {path: of for path, of in said.items() if path.startswith(prefixes)}
+    found: dict[str, str] = {}
+    for path, made_by in said.items():
+        for part, of in parts.items():
+            if _is_in(path, part):
+                fields = [] if of is None else [f"{part}.{name}" for name in of.names]
+                hidden = next((one for one in fields if _is_in(path, one)), part)
+                of_path = made_by if hidden == path else f"{made_by}, in {path}"
+                found[hidden] = f"{found[hidden]}; {of_path}" if hidden in found else of_path
+    return found
 
 
-def _said(unknown: dict[str, str]) -> str:
-    return ", ".join(unknown.values())
+def _is_in(path: str, around: str) -> bool:
+    return path == around or path.startswith(tuple(around + step for step in _STEPS))
 
 
-def _fields(changes: FieldChanges, prefix: str, of: SparkType) -> frozenset[int]:
+def _fields(changes: FieldChanges, part: str, of: SparkType) -> frozenset[int]:
     """Return the numbers of the fields of a struct that are not known, or are around such."""
     paths = [path for path, function in changes.converters.items() if function is not_repeated]
-    if prefix in paths:
+    if part in paths:
         return frozenset(range(len(of.fields)))
-    below = [f"{path}.".removeprefix(f"{prefix}.") for path in paths if path.startswith(f"{prefix}.")]
-    starts = [tuple(name + step for step in ".[{") for name in of.names]
-    return frozenset(at for at, start in enumerate(starts) if any(one.startswith(start) for one in below))
-
-
-def _entries(plan: StorePlan) -> Iterator[_Rows]:
-    """Yield the entries that a store should have."""
-    if not plan.may_collide:
-        for partition in range(plan.store.partitions):
-            yield from _converted(plan, partition)
-        return
-    parts = 1 + sum(one.size_bytes for one in plan.store.measure()) // _PART_BYTES
-    for part in range(parts):
-        found = [one for one in _of_part(plan, part, parts) if len(one.key)]
-        if found:
-            yield _with_merged(plan, found)
-
-
-def _converted(plan: StorePlan, partition: int) -> Iterator[_Rows]:
-    for block in plan.store.blocks_of(partition):
-        key, at = moved_keys(plan, partition, block.key)
-        value = block.value if plan.value.convert is None else plan.value.convert(block.value)
-        yield _Rows(key, value, at)
-
-
-def _of_part(plan: StorePlan, part: int, parts: int) -> Iterator[_Rows]:
-    for partition in range(plan.store.partitions):
-        for one in _converted(plan, partition):
-            keys = texts_of(one.key)
-            at = [number for number, key in enumerate(keys) if xxh3_64_intdigest(key) % parts == part]
-            yield one.take(np.asarray(at, np.int64))
-
-
-def _with_merged(plan: StorePlan, found: list[_Rows]) -> _Rows:
-    """Merge the values of keys that became equal."""
-    rows = _Rows(
-        pa.concat_arrays([one.key for one in found]),
-        pa.concat_arrays([one.value for one in found]),
-        np.concatenate([one.partition for one in found]),
-    )
-    if plan.key.by_function:
-        return rows  # which of them became equal is not known
-    number: dict[bytes, int] = {}
-    groups = [number.setdefault(key, len(number)) for key in texts_of(rows.key)]
-    if len(number) == len(groups):
-        return rows
-    firsts = np.unique(np.asarray(groups), return_index=True)[1]
-    value = merge_columns(rows.value, groups, plan.schema.value, plan.changes.merges)
-    return _Rows(rows.key.take(longs_of(firsts)), value, rows.partition[firsts])
-
-
-def _of_variable(converting: Converting, processor: ProcessorPlan, store: SparkStore) -> Source:
-    """Return what yields the entries that a store of a variable should have."""
-
-    def expected() -> Iterator[_Rows]:
-        for source in range(processor.files.partitions):
-            for to, key, value, partition in converting.columns(source):
-                if to.name == store.name:
-                    yield _Rows(key, value, np.full(len(key), source, np.int64) if partition is None else partition)
-
-    return expected
+    return frozenset(at for at, name in enumerate(of.names) if any(_is_in(path, f"{part}.{name}") for path in paths))

@@ -21,14 +21,15 @@ from stateshift.serializers.errors import (
     SavepointNotFound,
     UntrustedPlace,
 )
-from stateshift.spark.checkpoint.migrating import entries, layout_encoder
+from stateshift.spark.checkpoint.migrating import compared_entries, entries, layout_encoder
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.migrating.conversion import FieldChanges, not_repeated
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
-from stateshift.spark.checkpoint.migrating.record import RECORD, CopyRecord
+from stateshift.spark.checkpoint.migrating.record import RECORD, CopyRecord, RecordedOperator
 from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows
-from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
+from stateshift.spark.checkpoint.migrating.verification import _fields, _unknown, verify_checkpoint
+from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
 from stateshift.state.storage.files import Folder
 
 KEY = fields(k="string", l="string")
@@ -180,6 +181,38 @@ def test_keys_that_a_function_made_must_lie_in_their_partitions(tmp_path, is_equ
     assert "belong to others" in failed(verify_checkpoint(tmp_path / "copy"))
 
 
+def test_a_value_that_is_not_known_hides_the_whole_field_around_it_and_no_other():
+    """Also where a variable or a field begins with the name of another one."""
+    f, g = "the function f", "the function g"
+    said = {"value.deep.list[].x": f, "value.deep.y": g, "value.deeper": f, "counter[].n": g, "count[]": f}
+    record = CopyRecord("", "", 0, False, (RecordedOperator(0, 0, unknown=said),), ())
+    of = SparkType("struct", tuple(SparkField(name, None) for name in ("deep", "deeper", "de")))
+
+    both = f"{f}, in value.deep.list[].x; {g}, in value.deep.y"
+    assert {"value.deep": both, "value.deeper": f} == _unknown(record, 0, {"value": of, "key": of})
+    assert {"count[]": f} == _unknown(record, 0, {"count[]": of})
+    assert {"counter[]": f"{g}, in counter[].n"} == _unknown(record, 0, {"counter[]": None})
+    assert {} == _unknown(record, None, {"value": of})
+    changes = FieldChanges(converters=dict.fromkeys(said, not_repeated))
+    assert frozenset({0, 1}) == _fields(changes, "value", of)
+
+
+def test_of_many_wrong_entries_the_first_are_named_and_few_are_held(tmp_path, monkeypatch):
+    """Where all is wrong, the entries of one bucket; a key in a wrong partition is looked for in both."""
+    copy, held = with_a_note("aggregation", tmp_path), []
+    by_key = compared_entries._by_key
+    monkeypatch.setattr(compared_entries, "_MOST_COMPARED", 0)
+    monkeypatch.setattr(compared_entries, "_by_key", lambda *given: held.append(by_key(*given)) or held[-1])
+    rewrite(copy, lambda rows: [(at, key, value | {"sum": 12345}) for at, key, value in rows])
+
+    said = failed(verify_checkpoint(copy))
+
+    assert [1, 1] == list(map(len, held))
+    assert ("its value is another one; and others", True) == (said.partition("}: ")[2], said.count("another") == 1)
+    rewrite(copy, moved)
+    assert "it is in partition" in failed(verify_checkpoint(copy))
+
+
 class TestWhatIsComparedWhenTime:
     """Queries go on, files go away."""
 
@@ -203,6 +236,7 @@ class TestWhatIsComparedWhenTime:
 
         assert report.ok
         assert "has gone on to batch 3: batch 2 is compared" in report.checks[0].detail
+        assert "logs of sources are not compared" in report.checks[1].detail
 
     @pytest.mark.parametrize("name", ["old", "copy"])
     @pytest.mark.parametrize("gone", ["commits/2", "state/0/1/3.*"])
@@ -241,6 +275,13 @@ class TestWhatIsComparedWhenTime:
             assert "it is not the copy that its record describes" in failed(verify_checkpoint(copy))  # nor its settings
         else:
             assert f"batch 2: {log} {'is missing' if data is None else 'differs'}" in failed(verify_checkpoint(copy))
+
+    @pytest.mark.parametrize("log", ["sources/0/2", "sources/1/0", "offsets/00"])
+    def test_given_a_further_log_the_copy_is_none_of_the_migration(self, copy, log):
+        (copy / log).parent.mkdir(exist_ok=True)
+        (copy / log).write_text('v1\n{"path":"a"}')
+
+        assert f"batch 2: {log} is not in the source" in failed(verify_checkpoint(copy))
 
     def test_given_other_types_the_copy_is_none_of_the_migration(self, copy):
         shutil.copy(place("aggregation-v1") / "state/0/0/_metadata/schema", copy / "state/0/0/_metadata/schema")
