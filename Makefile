@@ -96,7 +96,7 @@ $(OLDEST): $(INSTALLED) .ci/oldest.py
 	@$(PY) -m venv --clear .venv-oldest
 	@$(PY) .ci/oldest.py > .venv-oldest/oldest.txt
 	@PYTHONWARNINGS="ignore:Editable installation" .venv-oldest/bin/python -m pip install -q --disable-pip-version-check \
-	  -c .venv-oldest/oldest.txt -e '.[avro,connect,demo,rocksdb,spark,test]'
+	  -c .venv-oldest/oldest.txt -e '.[connect,demo,rocksdb,spark,test]'
 	@touch $@
 
 # It brings its own Node, 0.3 GB, which nothing else needs.

@@ -7,7 +7,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
-extras = (project["optional-dependencies"][name] for name in ("avro", "fast", "rocksdb", "spark", "connect"))
+extras = (project["optional-dependencies"][name] for name in ("fast", "rocksdb", "spark", "connect"))
 for wanted in map(Requirement, chain(project["dependencies"], *extras)):
     for part in wanted.specifier:
         if part.operator == ">=":

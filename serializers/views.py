@@ -119,6 +119,28 @@ class DataInputView:
         self.position = position + 1
         return self._data[position]
 
+    def read_zigzag(self, bits: int) -> int:
+        """Read a signed number of up to so many bits, seven in a byte, low bits first, as Avro has it."""
+        start = at = self.position
+        data, end, value, shift = self._data, self.end, 0, 0
+        while at < end:
+            byte = data[at]
+            at += 1
+            if byte < 0x80:
+                value |= byte << shift
+                if value >> bits:
+                    break
+                self.position = at
+                return value >> 1 ^ -(value & 1)
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if shift >= bits:
+                break
+        else:
+            self.position = at
+            self._take(1)  # raises: the number goes on, and the bytes do not
+        raise CorruptSavepoint(f"a number does not fit {bits} bits", offset=start)
+
     def read_boolean(self) -> bool:
         """Read a bool: 0 is false, 1 is true; other bytes, which Java never writes, are an error."""
         value = self.read_unsigned_byte()

@@ -6,18 +6,20 @@
     array, map   blocks: long count, items; a negative count is followed by the block's size in bytes; a count 0 ends
     enum   int place of the symbol; union   long place of the branch, its value; record   the fields; fixed   its bytes
 
-fastavro is not used here: it counts a negative branch of a union from the end, lets numbers overflow, and allocates
-whatever size damaged bytes announce. Here every count is compared with the remaining bytes before anything is
-allocated. Source: Avro 1.12 specification, "Binary Encoding"; rule AV-9.
+fastavro reads and writes them, behind checks of what it takes as it comes: it counts a negative branch of a union from
+the end, lets numbers overflow, makes as many items without bytes as damaged bytes announce, and dies of a value that is
+nested deeply. So bytes are gone through once before anything is made of them, every count compared with the bytes that
+are left, and values are checked before they are written. Source: Avro 1.12 specification, "Binary Encoding"; rule AV-9.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 import struct
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -25,19 +27,22 @@ import attrs
 from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
 from ..records.classes import is_record_class
 from ..records.values import Record, field_of
+from ..views import DataInputView, DataOutputView
 from .logical_types import is_value, python_type, to_raw, to_value
+from .schema import NAMED, PRIMITIVES, SCHEMAS_KEPT, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..views import DataInputView, DataOutputView
-    from .schema import Node
+    from collections.abc import Callable, Sequence
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _BITS = {"int": 32, "long": 64}
+_LONG = Node("long")
 _SCALARS = (str, bytes, bool, int, float, list, tuple)
 _MAX_EMPTY = 1_000_000
 """The most items without bytes in one value: nothing else limits the count that damaged bytes could announce."""
+_MAX_DEPTH = 1000
+"""The most records, arrays and maps within one another: fastavro takes up to 3 KiB of the stack for each."""
+_OURS = "stateshift"
 
 
 def read(node: Node, source: DataInputView) -> Any:
@@ -48,115 +53,131 @@ def read(node: Node, source: DataInputView) -> Any:
         ValueNotConvertible: The Python class of a logical type cannot hold the value.
     """
     start = source.position
+    skip(node, source)
     try:
-        return _Decoder(source).value(node)
+        return _decoded(node, source.span(start))
+    except ValueNotConvertible:
+        source.position = start
+        _Converting(source).value(node, 0)  # raises it again, with the path
+        raise
+
+
+def read_each(node: Node, pieces: Sequence[bytes]) -> list[Any]:
+    """Read the one value in each piece, all of them by one call of fastavro, as the items of an array.
+
+    Raises:
+        CorruptSavepoint: A piece is not a value and nothing else.
+    """
+    for piece in pieces:
+        source = DataInputView(piece)
+        skip(node, source)
+        if source.remaining():
+            raise CorruptSavepoint(f"{source.remaining()} bytes stand behind the value", offset=source.position)
+    target = DataOutputView()
+    write(_LONG, len(pieces), target)
+    found: list[Any] = _decoded(_array_of(node), b"".join((target.getvalue(), *pieces, b"\0")))
+    return found
+
+
+@lru_cache(maxsize=SCHEMAS_KEPT)
+def _array_of(node: Node) -> Node:
+    return Node("array", items=node)
+
+
+def skip(node: Node, source: DataInputView) -> None:
+    """Move on behind one value.
+
+    Raises:
+        CorruptSavepoint: As in `read`.
+    """
+    start = source.position
+    try:
+        _Skim(source).value(node, 0)
     except RecursionError:
         raise CorruptSavepoint("a value is nested too deeply", offset=start) from None
 
 
+def _decoded(node: Node, data: bytes) -> Any:
+    return _fastavro().schemaless_reader(io.BytesIO(data), fastavro_schema(node), None)
+
+
 @attrs.define
-class _Decoder:
+class _Skim:
+    """Goes through the bytes of a value, and checks all that fastavro does not; no value is made."""
+
     source: DataInputView
     empty: int = 0
 
-    def value(self, node: Node) -> Any:
-        raw = _READERS[node.type](self, node)
-        return to_value(node, raw) if node.logical else raw
+    def value(self, node: Node, depth: int) -> None:
+        _SKIMS[node.type](self, node, depth)
 
-    def number(self, bits: int) -> int:
-        start, value = self.source.position, 0
-        for shift in range(0, 70 if bits == 64 else 35, 7):
-            byte = self.source.read_unsigned_byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if value >> bits:
-                    break
-                return value >> 1 ^ -(value & 1)
-        raise CorruptSavepoint(f"a number does not fit {bits} bits", offset=start)
-
-    def chunk(self, _node: Node) -> bytes:
+    def chunk(self) -> bytes:
         start = self.source.position
-        size = self.number(64)
+        size = self.source.read_zigzag(64)
         if not 0 <= size <= self.source.remaining():
             raise CorruptSavepoint(
                 f"{size} bytes are declared, but only {self.source.remaining()} are left", offset=start
             )
         return self.source.read_fully(size)
 
-    def text(self, node: Node) -> str:
+    def text(self) -> None:
         start = self.source.position
         try:
-            return self.chunk(node).decode()
+            self.chunk().decode()
         except UnicodeDecodeError as error:
             raise CorruptSavepoint("a string is not UTF-8", offset=start) from error
 
-    def symbol(self, node: Node) -> str:
+    def symbol(self, node: Node) -> None:
         start = self.source.position
-        place = self.number(32)
+        place = self.source.read_zigzag(32)
         if not 0 <= place < len(node.symbols):
             raise CorruptSavepoint(
                 f"the symbol {place} of {node.describe()}, which has {len(node.symbols)}", offset=start
             )
-        return node.symbols[place]
 
-    def branch(self, node: Node) -> Any:
+    def branch(self, node: Node, depth: int) -> None:
         start = self.source.position
-        place = self.number(64)
+        place = self.source.read_zigzag(64)
         if not 0 <= place < len(node.branches):
             raise CorruptSavepoint(f"the branch {place} of a union of {len(node.branches)}", offset=start)
-        chosen = node.branches[place]
         try:
-            value = self.value(chosen)
+            self.value(node.branches[place], depth)
         except StateShiftError as error:
             add_step(error, node.step(place))
             raise
-        return (chosen.name, value) if place in node.tagged else value
 
-    def record(self, node: Node) -> dict[str, Any]:
-        values = {}
+    def record(self, node: Node, depth: int) -> None:
+        below = _deeper(depth)
         for field in node.fields:
             try:
-                values[field.name] = self.value(field.node)
+                self.value(field.node, below)
             except StateShiftError as error:
                 add_step(error, f".{field.name}")
                 raise
-        return values
 
-    def array(self, node: Node) -> list[Any]:
-        items: list[Any] = []
-        self.blocks(node.inner.least_bytes, lambda: items.append(self.value(node.inner)), "[]")
-        return items
-
-    def map(self, node: Node) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-
-        def entry() -> None:
-            key = self.text(node)
-            values[key] = self.value(node.inner)
-
-        self.blocks(node.inner.least_bytes + 1, entry, "{}")
-        return values
-
-    def blocks(self, least: int, item: Callable[[], None], step: str) -> None:
-        while count := self._block(least):
+    def items(self, node: Node, depth: int) -> None:
+        below, is_map = _deeper(depth), node.type == "map"
+        while count := self._block(node.inner.least_bytes + is_map):
             end, number = count
-            for _ in range(number):
-                try:
-                    item()
-                except StateShiftError as error:
-                    add_step(error, step)
-                    raise
+            try:
+                for _ in range(number):
+                    if is_map:
+                        self.text()
+                    self.value(node.inner, below)
+            except StateShiftError as error:
+                add_step(error, "{}" if is_map else "[]")
+                raise
             if end not in {-1, self.source.position}:
                 raise CorruptSavepoint("a block does not end where it says", offset=self.source.position)
 
     def _block(self, least: int) -> tuple[int, int] | None:
         """Return the end of a block (-1: not given) and its number of items; None at the end."""
         start = self.source.position
-        number, end = self.number(64), -1
+        number, end = self.source.read_zigzag(64), -1
         if number == 0:
             return None
         if number < 0:
-            number, size = -number, self.number(64)
+            number, size = -number, self.source.read_zigzag(64)
             if not 0 <= size <= self.source.remaining():
                 raise CorruptSavepoint(f"a block of {size} bytes, and {self.source.remaining()} are left", offset=start)
             end = self.source.position + size
@@ -169,21 +190,31 @@ class _Decoder:
         return end, number
 
 
-_READERS: dict[str, Callable[[_Decoder, Node], Any]] = {
-    "null": lambda _decoder, _node: None,
-    "boolean": lambda decoder, _: decoder.source.read_boolean(),
-    "int": lambda decoder, _: decoder.number(32),
-    "long": lambda decoder, _: decoder.number(64),
-    "float": lambda decoder, _: _FLOAT.unpack(decoder.source.read_fully(4))[0],
-    "double": lambda decoder, _: _DOUBLE.unpack(decoder.source.read_fully(8))[0],
-    "bytes": _Decoder.chunk,
-    "string": _Decoder.text,
-    "fixed": lambda decoder, node: decoder.source.read_fully(node.size),
-    "enum": _Decoder.symbol,
-    "union": _Decoder.branch,
-    "record": _Decoder.record,
-    "array": _Decoder.array,
-    "map": _Decoder.map,
+class _Converting(_Skim):
+    """Makes the values of logical types, too, since one of them was refused."""
+
+    def value(self, node: Node, depth: int) -> None:
+        start = self.source.position
+        super().value(node, depth)
+        if node.logical:
+            _decoded(node, self.source.span(start))
+
+
+_SKIMS: dict[str, Callable[[_Skim, Node, int], object]] = {
+    "null": lambda _skim, _node, _depth: None,
+    "boolean": lambda skim, _node, _depth: skim.source.read_boolean(),
+    "int": lambda skim, _node, _depth: skim.source.read_zigzag(32),
+    "long": lambda skim, _node, _depth: skim.source.read_zigzag(64),
+    "float": lambda skim, _node, _depth: skim.source.skip_bytes(4),
+    "double": lambda skim, _node, _depth: skim.source.skip_bytes(8),
+    "bytes": lambda skim, _node, _depth: skim.chunk(),
+    "string": lambda skim, _node, _depth: skim.text(),
+    "fixed": lambda skim, node, _depth: skim.source.skip_bytes(node.size),
+    "enum": lambda skim, node, _depth: skim.symbol(node),
+    "union": _Skim.branch,
+    "record": _Skim.record,
+    "array": _Skim.items,
+    "map": _Skim.items,
 }
 
 
@@ -194,124 +225,169 @@ def write(node: Node, value: Any, target: DataOutputView) -> None:
         ValueNotConvertible: It does not fit the schema; nothing is rounded, cut off or left out.
     """
     try:
-        _Encoder(target).value(node, value)
+        checked = _Checked().value(node, value, 0)
     except RecursionError:
         raise ValueNotConvertible("a value is nested too deeply, or contains itself") from None
+    stream = io.BytesIO()
+    _fastavro().schemaless_writer(stream, fastavro_schema(node), checked)
+    target.write(stream.getvalue())
 
 
 @attrs.define
-class _Encoder:
-    target: DataOutputView
+class _Checked:
+    """Returns values as fastavro is to write them.
+
+    They are checked, logical types are numbers or bytes, and the branches of unions are named.
+    """
+
     empty: int = 0
 
-    def value(self, node: Node, value: Any) -> None:
-        _WRITERS[node.type](self, node, to_raw(node, value) if node.logical else value)
+    def value(self, node: Node, value: Any, depth: int) -> Any:
+        return _CHECKED[node.type](self, node, to_raw(node, value) if node.logical else value, depth)
 
-    def number(self, value: int) -> None:
-        rest = value << 1 if value >= 0 else ~value << 1 | 1
-        while rest > 0x7F:
-            self.target.write_byte(rest & 0x7F | 0x80)
-            rest >>= 7
-        self.target.write_byte(rest)
-
-    def scalar(self, node: Node, value: Any) -> None:
+    def scalar(self, node: Node, value: Any, _depth: int) -> Any:
         if not is_scalar(node, value):
             raise misfit(node, value)
-        if node.type in _BITS:
-            self.number(value)
-        elif node.type == "boolean":
-            self.target.write_boolean(value)
+        if node.type == "string":
+            _check_text(value)
         elif node.type in {"float", "double"}:
-            self.floating(node, value)
-        elif node.type == "enum":
-            self.number(node.symbols.index(value))
-        elif node.type != "null":
-            data = _utf8(value) if node.type == "string" else bytes(value)
-            if node.type != "fixed":
-                self.number(len(data))
-            self.target.write(data)
+            _check_exact(node, value)
+        return value
 
-    def floating(self, node: Node, value: float) -> None:
-        form = _FLOAT if node.type == "float" else _DOUBLE
-        try:
-            data = form.pack(value)
-        except OverflowError:
-            raise misfit(node, value) from None
-        if isinstance(value, int) and form.unpack(data)[0] != value:
-            raise ValueNotConvertible(f"{shown(value)} is not exact as a {node.type}")
-        self.target.write(data)
-
-    def branch(self, node: Node, value: Any) -> None:
+    def branch(self, node: Node, value: Any, depth: int) -> Any:
         place, inner = choose_branch(node, value)
-        self.number(place)
         try:
-            self.value(node.branches[place], inner)
+            found = self.value(node.branches[place], inner, depth)
         except StateShiftError as error:
             add_step(error, node.step(place))
             raise
+        chosen = node.branches[place]
+        if place in node.tagged:
+            return _name(chosen, "tagged"), {"value": found}
+        return _name(chosen) if chosen.type in NAMED else chosen.type, found
 
-    def record(self, node: Node, value: Any) -> None:
+    def record(self, node: Node, value: Any, depth: int) -> Any:
         cls: Any = type(value)  # Any: type checkers do not see that a class is hashable
         names = value if isinstance(value, Mapping | Record) else _field_names(cls)
-        unknown = next((name for name in names if not _has_field(node, name)), None)
-        if unknown is not None:
-            raise ValueNotConvertible(f"{shown(unknown)} is not a field of {node.name}")
+        known = {field.name for field in node.fields}
+        if unknown := [name for name in names if name not in known]:
+            raise ValueNotConvertible(f"{shown(unknown[0])} is not a field of {node.name}")
         if value is None or (isinstance(value, _SCALARS) and not hasattr(value, "_fields")):
             raise misfit(node, value)
+        below, found = _deeper(depth), {}
         for field in node.fields:
             try:
-                self.value(field.node, field_of(value, field.name, field.name))
+                found[field.name] = self.value(field.node, field_of(value, field.name, field.name), below)
             except StateShiftError as error:
                 add_step(error, f".{field.name}")
                 raise
+        return found
 
-    def array(self, node: Node, value: Any) -> None:
+    def array(self, node: Node, value: Any, depth: int) -> Any:
         if not isinstance(value, list | tuple):
             raise misfit(node, value)
         self._count(len(value), node.inner.least_bytes)
-        for item in value:
-            try:
-                self.value(node.inner, item)
-            except StateShiftError as error:
-                add_step(error, "[]")
-                raise
-        if value:
-            self.number(0)
+        below = _deeper(depth)
+        try:
+            return [self.value(node.inner, item, below) for item in value]
+        except StateShiftError as error:
+            add_step(error, "[]")
+            raise
 
-    def map(self, node: Node, value: Any) -> None:
+    def map(self, node: Node, value: Any, depth: int) -> Any:
         if not isinstance(value, Mapping):
             raise misfit(node, value)
-        self._count(len(value), 1)
+        below, found = _deeper(depth), {}
         for key, item in value.items():
             if not isinstance(key, str):
                 raise ValueNotConvertible(f"the keys of a map must be strings, not {shown(key)}")
-            data = _utf8(key)
-            self.number(len(data))
-            self.target.write(data)
+            _check_text(key)
             try:
-                self.value(node.inner, item)
+                found[key] = self.value(node.inner, item, below)
             except StateShiftError as error:
                 add_step(error, "{}")
                 raise
-        if value:
-            self.number(0)
+        return found
 
     def _count(self, number: int, least: int) -> None:
         self.empty += number if least == 0 else 0
         if self.empty > _MAX_EMPTY:
             raise ValueNotConvertible(f"more than {_MAX_EMPTY:,} items that take no bytes")
-        self.number(number)
 
 
-_WRITERS: dict[str, Callable[[_Encoder, Node, Any], None]] = {
-    **dict.fromkeys(
-        ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed", "enum"), _Encoder.scalar
-    ),
-    "union": _Encoder.branch,
-    "record": _Encoder.record,
-    "array": _Encoder.array,
-    "map": _Encoder.map,
+_CHECKED: dict[str, Callable[[_Checked, Node, Any, int], Any]] = {
+    **dict.fromkeys(PRIMITIVES | {"fixed", "enum"}, _Checked.scalar),
+    "union": _Checked.branch,
+    "record": _Checked.record,
+    "array": _Checked.array,
+    "map": _Checked.map,
 }
+
+
+def _deeper(depth: int) -> int:
+    if depth >= _MAX_DEPTH:
+        raise RecursionError
+    return depth + 1
+
+
+def _check_exact(node: Node, value: float) -> None:
+    form = _FLOAT if node.type == "float" else _DOUBLE
+    try:
+        data = form.pack(value)
+    except OverflowError:
+        raise misfit(node, value) from None
+    if isinstance(value, int) and form.unpack(data)[0] != value:
+        raise ValueNotConvertible(f"{shown(value)} is not exact as a {node.type}")
+
+
+@cache
+def _fastavro() -> Any:
+    """Return fastavro, which calls our conversions of logical types under a name of our own."""
+    import fastavro
+    from fastavro.read import LOGICAL_READERS
+
+    def converted(raw: Any, schema: Any, _: Any) -> Any:
+        return to_value(schema["node"], raw)
+
+    def tagged(raw: Any, schema: Any, _: Any) -> Any:
+        return schema["tag"], raw["value"]
+
+    LOGICAL_READERS.update({f"{kind}-{_OURS}": converted for kind in PRIMITIVES | {"fixed"}})
+    LOGICAL_READERS[f"record-{_OURS}"] = tagged
+    return fastavro
+
+
+@lru_cache(maxsize=SCHEMAS_KEPT)
+def fastavro_schema(node: Node) -> Any:
+    """Return the schema by which fastavro reads and writes the values of a node.
+
+    Types have names of their own, which no namespace can change, and logical types one of ours. A tagged branch is
+    within a record of one field, which adds no bytes, and is read as its tag and the value.
+    """
+    return _fastavro().parse_schema(_schema(node, set()))
+
+
+def _schema(node: Node, met: set[str], *, tagged: bool = False) -> Any:
+    if node.type == "union":
+        return [_schema(branch, met, tagged=place in node.tagged) for place, branch in enumerate(node.branches)]
+    if node.items is not None:
+        return {"type": node.type, "items" if node.type == "array" else "values": _schema(node.items, met)}
+    found: dict[str, Any] = {"type": node.type, **({"logicalType": _OURS, "node": node} if node.logical else {})}
+    if node.type not in NAMED:
+        return found
+    name = _name(node, "tagged" if tagged else "")
+    if name in met:
+        return name
+    met.add(name)
+    if tagged:
+        inner = [{"name": "value", "type": _schema(node, met)}]
+        return {"type": "record", "name": name, "fields": inner, "logicalType": _OURS, "tag": node.name}
+    fields = [{"name": field.name, "type": _schema(field.node, met)} for field in node.fields]
+    return found | {"name": name, "fields": fields, "symbols": list(node.symbols), "size": node.size}
+
+
+def _name(node: Node, prefix: str = "") -> str:
+    return f"{prefix}_{id(node):x}"
 
 
 def choose_branch(node: Node, value: Any) -> tuple[int, Any]:
@@ -324,7 +400,8 @@ def choose_branch(node: Node, value: Any) -> tuple[int, Any]:
         for place, branch in enumerate(node.branches):
             if branch.name and value[0] == branch.name:
                 return place, value[1]
-    plain_first = sorted(range(len(node.branches)), key=lambda place: place in node.tagged)
+    places = range(len(node.branches))
+    plain_first = sorted(places, key=node.tagged.__contains__) if node.tagged else places
     for loose in (False, True):
         found = [place for place in plain_first if _fits(node.branches[place], value, loose=loose)]
         records = [place for place in found if node.branches[place].type == "record"]
@@ -396,13 +473,9 @@ def _field_names(cls: Any) -> tuple[str, ...]:
     return tuple(cls._fields)
 
 
-def _has_field(node: Node, name: object) -> bool:
-    return any(field.name == name for field in node.fields)
-
-
-def _utf8(text: str) -> bytes:
+def _check_text(text: str) -> None:
     try:
-        return text.encode()
+        text.encode()
     except UnicodeEncodeError:
         raise ValueNotConvertible(
             f"{shown(text)} contains half of a surrogate pair, which UTF-8 cannot encode"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -32,9 +32,7 @@ _LOGICAL = {
     "local-timestamp-nanos": "long",
 }
 _LEAST = {"null": 0, "float": 4, "double": 8}
-_SCHEMAS_KEPT = 2048
-_CRC64_OF_NOTHING = 0xC15D213AA4D7A795
-"""The constant in the Avro specification, "Schema Fingerprints"."""
+SCHEMAS_KEPT = 2048
 
 
 @attrs.frozen
@@ -122,7 +120,7 @@ class Node:
         return self.name.rpartition(".")[2]
 
 
-@lru_cache(maxsize=_SCHEMAS_KEPT)
+@lru_cache(maxsize=SCHEMAS_KEPT)
 def parse(text: str) -> Node:
     """Parse a schema's JSON text; the same text is parsed once (AV-11).
 
@@ -148,10 +146,13 @@ def schema_text(schema: Any) -> str:
     )
 
 
-@lru_cache(maxsize=_SCHEMAS_KEPT)
+@lru_cache(maxsize=SCHEMAS_KEPT)
 def fingerprint(text: str) -> str:
     """Return the CRC-64-AVRO fingerprint of the parsing canonical form, in hex (AV-12)."""
-    return _crc64(_canonical(parse(text), set()).encode())
+    from fastavro.schema import fingerprint as fastavro_fingerprint
+
+    found: str = fastavro_fingerprint(_canonical(parse(text), set()), "CRC-64-AVRO")
+    return found
 
 
 def _canonical(node: Node, met: set[str]) -> str:
@@ -177,24 +178,6 @@ def _canonical(node: Node, met: set[str]) -> str:
     else:
         inside = f'"size":{node.size}'
     return f'{{"name":"{node.name}","type":"{node.type}",{inside}}}'
-
-
-def _crc64(data: bytes) -> str:
-    """Return CRC-64-AVRO in hex, little-endian as in Java."""
-    table, remainder = _crc64_table(), _CRC64_OF_NOTHING
-    for byte in data:
-        remainder = (remainder >> 8) ^ table[(remainder ^ byte) & 0xFF]
-    return remainder.to_bytes(8, "little").hex()
-
-
-@cache
-def _crc64_table() -> tuple[int, ...]:
-    table = []
-    for remainder in range(256):
-        for _ in range(8):
-            remainder = (remainder >> 1) ^ (_CRC64_OF_NOTHING if remainder & 1 else 0)  # noqa: PLW2901 - shifted out
-        table.append(remainder)
-    return tuple(table)
 
 
 class _Parser:

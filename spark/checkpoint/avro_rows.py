@@ -9,15 +9,15 @@ lacks are null. Source: `SchemaConverters.toAvroTypeWithDefaults` of Spark 4.3.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...serializers.avro.codec import read
+from ...serializers.avro.codec import read_each
 from ...serializers.avro.schema import AvroField, Node
 from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
 from ...serializers.primitives.big_numbers import join_decimal
-from ...serializers.views import DataInputView
 from .rows import MONTHS
 
 if TYPE_CHECKING:
@@ -59,15 +59,13 @@ def decode_avro(rows: Sequence[bytes], writers: Iterable[SparkType], of: SparkTy
         CorruptFile: A row is damaged.
         UnsupportedFormat: The struct has a type that this release does not read.
     """
-    values = []
-    for row, writer in zip(rows, writers, strict=True):
-        source = DataInputView(row)
-        try:
-            values.append(read(record_of(writer), source))
-        except CorruptSavepoint as error:
-            raise CorruptFile(f"a row in avro is damaged: {error.what}") from error
-        if source.remaining():
-            raise CorruptFile(f"a row in avro has {source.remaining()} bytes behind its last field")
+    values: list[Any] = []
+    try:
+        for _, some in groupby(zip(writers, rows, strict=True), key=lambda pair: id(pair[0])):
+            written = list(some)
+            values += read_each(record_of(written[0][0]), [row for _, row in written])
+    except CorruptSavepoint as error:
+        raise CorruptFile(f"a row in avro is damaged: {error.what}") from error
     try:
         return _column(values, of)
     except (pa.ArrowException, OverflowError) as error:

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import pickle
+import sys
 import uuid
 
 import attrs
@@ -15,7 +16,16 @@ import pytest
 from avro_schemas import array, enum, field, fixed, map_of, record
 
 import stateshift
-from stateshift import AvroSerializer, DeclarationError, ValueNotConvertible, Verdict, row_of, serializer_for
+from stateshift import (
+    AvroSerializer,
+    CorruptSavepoint,
+    DataInputView,
+    DeclarationError,
+    ValueNotConvertible,
+    Verdict,
+    row_of,
+    serializer_for,
+)
 from stateshift.serializers.avro.codec import round_float
 from stateshift.serializers.flink.avro import AvroSerializerSnapshot
 
@@ -432,7 +442,7 @@ class TestLogicalTypes:
 
 
 class TestWhatFastavroLacks:
-    """The eight gaps (AV-9): what fastavro gives, and what the serializer gives.
+    """The gaps (AV-9): what fastavro gives, and what the serializer gives.
 
     fastavro really reads: where a new release closes a gap, its test fails, and the code that fills it can go.
     """
@@ -505,6 +515,92 @@ class TestWhatFastavroLacks:
 
         assert "a" not in str(theirs.value).split(" ")
         assert "$.a[]" == ours.value.where["path"]
+
+    @pytest.mark.parametrize(
+        ("schema", "data", "theirs", "ours"),
+        [
+            (["null", "int"], b"\x01\x02", 1, "the branch -1 of a union of 2"),
+            (enum("A", "B"), b"\x01", "B", "the symbol -1 of enum E, which has 2"),
+            ("int", b"\xff\xff\xff\xff\x1f", -(2**32), "a number does not fit 32 bits"),
+            ("long", b"\x80" * 11 + b"\0", 0, "a number does not fit 64 bits"),
+            ("boolean", b"\x02", True, "byte 0x02 where a boolean was expected"),
+            (array("int"), b"\x01\x04\x02\0", [1], "a block does not end where it says"),
+            (
+                array("null"),
+                b"\x84\x89\x7a\0",
+                [None] * 1_000_002,
+                "1000002 items are declared, but only 1 bytes are left",
+            ),
+        ],
+    )
+    def test_av_9_gap_9_damaged_bytes_are_refused(self, read, schema, data, theirs, ours):
+        assert theirs == fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(schema), None)
+        with pytest.raises(CorruptSavepoint, match=f"^{ours}"):
+            read(AvroSerializer(schema), data)
+
+    def test_av_9_gap_10_a_decimal_keeps_the_digits_that_its_precision_does_not_allow(self, read):
+        schema, data = decimals(2, 0), b"\x08\0\xff\xff\xff"
+
+        assert decimal.Decimal("1.7E+7") == fastavro.schemaless_reader(io.BytesIO(data), schema, None)
+        assert decimal.Decimal(16777215) == read(AvroSerializer(schema), data)
+
+    @pytest.mark.parametrize(
+        ("schema", "value", "theirs"),
+        [("int", 2**31, b"\x80\x80\x80\x80\x10"), ("long", True, b"\x02"), ("boolean", 5, b"\x01")],
+    )
+    def test_av_9_gap_11_a_value_that_does_not_fit_is_refused(self, write, schema, value, theirs):
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, schema, value)
+
+        assert theirs == stream.getvalue()
+        with pytest.raises(ValueNotConvertible):
+            write(AvroSerializer(schema), value)
+
+    @pytest.mark.parametrize(
+        ("schema", "words"),
+        [
+            (["int", "int"], "the union has two branches int"),
+            (["int", ["null"]], "a union is nested directly in a union"),
+            (record("R", field("a b", "int")), "is not a field"),
+            (record("R", field("a", "int"), field("a", "long")), "the record has two fields 'a'"),
+            ({"type": "fixed", "name": "F", "size": -1}, "the size of the fixed F is -1"),
+            ({"type": "record", "name": "R"}, "the record has no list of fields"),
+            ({"type": "record", "name": "int", "fields": []}, "the name 'int' is taken"),
+        ],
+    )
+    def test_av_9_gap_12_a_schema_that_is_none_is_refused(self, schema, words):
+        fastavro.parse_schema(schema)
+        with pytest.raises(DeclarationError, match=words):
+            AvroSerializer(schema)
+
+    @pytest.mark.parametrize(
+        ("schema", "value"),
+        [
+            ({"type": ["null", "long"]}, 5),
+            ({"type": {"type": {"type": "long"}}}, 5),
+            (logical("bytes", "decimal", precision=2, scale=5), b"\x05"),
+            (record("N", field("m", record("q.M", field("n", ["null", "N"])))), {"m": {"n": None}}),
+        ],
+    )
+    def test_av_9_gap_13_a_schema_of_the_specification_is_taken(self, write, read, schema, value):
+        with pytest.raises((TypeError, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType)):
+            fastavro.parse_schema(schema)
+        assert value == read(AvroSerializer(schema), write(AvroSerializer(schema), value))
+
+    def test_av_9_gap_14_a_value_that_is_nested_deeply_does_not_end_the_process(self, write):
+        """Python's own limit is out of the way here, as a job may have it."""
+        serializer, value = AvroSerializer(record("L", field("next", ["null", "L"]))), None
+        for _ in range(20_000):
+            value = {"next": value}
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(1_000_000)
+        try:
+            with pytest.raises(CorruptSavepoint, match="nested too deeply"):
+                serializer.deserialize(DataInputView(b"\x02" * 20_000))
+            with pytest.raises(ValueNotConvertible, match="nested too deeply"):
+                write(serializer, value)
+        finally:
+            sys.setrecursionlimit(limit)
 
 
 @pytest.fixture
