@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..compat.description import StateKind
+from ..compat.lazy_tables import state_in, versions_of
 from ..serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from ..serializers.containers.ttl import TtlSerializerSnapshot
 from ..serializers.containers.ttl_aware import without_ttl_awareness
@@ -41,6 +42,10 @@ _DESCRIPTORS = {
     StateKind.UNION_LIST: "ListStateDescriptor",
     StateKind.BROADCAST: "MapStateDescriptor",
 }
+_LAZY = (
+    "migrated lazily, so the values have several types: finish that first, with `stateshift migrate` and the job that"
+    " began it, and let `stateshift init` read the result"
+)
 _WITH_FUNCTION = (StateKind.REDUCING, StateKind.AGGREGATING)
 _ARGUMENTS = {
     StateKind.SPLIT_LIST: "list_states",
@@ -101,7 +106,12 @@ class _Writer:
         lists: dict[str, list[Expression]] = {}
         key = self._key(operator, left_out)
         declarable = [state for state in operator.states if state.kind is not StateKind.TIMERS]
+        lazy = versions_of(state.name for state in declarable if state.kind.is_keyed)
         for state in sorted(declarable, key=lambda state: (state.kind.scope, state.name)):
+            if state.kind.is_keyed and state.name in lazy:
+                names = left_out.setdefault(_LAZY, [])
+                names += [state_in(state.name)] * (state_in(state.name) not in names)
+                continue
             reason = self._why_not(state, has_key=bool(key))
             if not reason:
                 try:

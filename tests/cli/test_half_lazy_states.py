@@ -88,6 +88,9 @@ def of_values(place):
         (["migrate", "half", "new", *THIRD], 1, "[STATE-10]"),
         (["migrate", "half", "new", "--job", "half_lazy:other_default"], 1, "the lazy migration of 'v' is not over"),
         (["migrate", "half", "new", "--rename-state", "stateshift/lazy-2/v=v"], 2, "f/v, f/by name"),
+        (["check", "half", *SECOND, "--scan"], 4, "migrate: "),
+        (["snapshot", "half", "-o", "types.json"], 0, "written: types.json"),
+        (["quarantine", "half"], 0, "nothing in quarantine"),
         (["diff", "half", "half"], 0, "equal: "),
         (["diff", "first", "half"], 1, "not compared, since it is migrated lazily"),
         (["verify", "half", "--values"], 0, "verified"),
@@ -118,6 +121,22 @@ def test_a_state_is_renamed_with_all_its_tables(run, half):
     assert {"v", "stateshift/lazy-2/v"}.isdisjoint(tables("new"))
     assert holds("new", Second, half, "of the second", state="w", lazy=True)
     assert holds("new", Third, half, "of the second", state="w", migrate=True)
+
+
+def test_an_operator_gets_another_uid_while_it_is_finished(run, half):
+    assert 0 == run("migrate", "half", "new", "--job", "half_lazy:other_uid", "--rename-uid", "f=g").status
+    found = {state.name: state.measure().entries for state in Savepoint.open("new").operator("g").states}
+    assert {"v": half + 1, "by name": 2 * half + 2} == {name: found[name] for name in ("v", "by name")}
+
+
+@pytest.mark.usefixtures("half")
+def test_what_init_writes_declares_no_table_and_starts(run):
+    assert 0 == run("init", "half", "-o", "implied.py").status
+    source = Path("implied.py").read_text()
+    assert ("# - by name, v: migrated lazily", False) == (
+        next(line for line in source.splitlines() if "v: " in line)[:31], "StateDescriptor(" in source,
+    )  # fmt: skip
+    assert "start: every state" in run("check", "half", "--job", "implied:job").stdout
 
 
 @pytest.mark.usefixtures("half")

@@ -55,9 +55,9 @@ def harness():
 def test_flink_refuses_what_is_half_migrated_and_restores_the_rest(
     flink_restore, same_contents, restorations, harness, tmp_path
 ):
-    harness.process_elements(*range(200))
+    harness.process_elements(*range(4800))
     harness.restore(harness.snapshot(tmp_path / "before", is_checkpoint=True), function=Numbers(float), lazy=True)
-    harness.process_elements(*range(150, 250))
+    harness.process_elements(*range(4500, 5000))
     harness.migrate_some(100)
     harness.snapshot(tmp_path / "half", is_checkpoint=True)
     harness.snapshot(tmp_path / "savepoint")
@@ -76,10 +76,10 @@ def test_flink_refuses_what_is_half_migrated_and_restores_the_rest(
         refused = flink_restore(tmp_path / place, backend="rocksdb")
         assert "failed" == refused["status"]
         assert any("stateshift/lazy-migration" in cause for cause in refused["causes"])
-    ends = (("savepoint", "hashmap"), ("savepoint", "rocksdb"), ("over", "rocksdb"))
-    ends += (("migrated", "hashmap"), ("migrated", "rocksdb"), ("groups", "rocksdb"))
-    for place, backend in ends:
-        for parallelism in (None, 3):
-            restored = flink_restore(tmp_path / place, backend=backend, parallelism=parallelism)
-            assert same_contents(expected(range(250)), restored) == []
-            restorations.append((f"lazy migration, {place}", "2.3", "2.3", backend, parallelism))
+    ends = [(*end, parallelism) for end in (("savepoint", "hashmap"), ("savepoint", "rocksdb"), ("over", "rocksdb"))
+            for parallelism in (None, 3)]  # fmt: skip
+    ends += [("migrated", "hashmap", None), ("migrated", "rocksdb", 3), ("groups", "rocksdb", None)]
+    for place, backend, parallelism in ends:
+        restored = flink_restore(tmp_path / place, backend=backend, parallelism=parallelism)
+        assert same_contents(expected(range(5000)), restored) == []
+        restorations.append((f"lazy migration, {place}", "2.3", "2.3", backend, parallelism))

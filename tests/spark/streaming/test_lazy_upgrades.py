@@ -88,11 +88,12 @@ Other = record(aliases=[f"{__name__}.First"])(
 )
 
 
-def job_of(account):
-    return Job([Operator("operator", key=str, states=[ValueStateDescriptor("account", account)])])
+def job_of(account, state="account"):
+    return Job([Operator("operator", key=str, states=[ValueStateDescriptor(state, account)])])
 
 
 job_1, job_2, job_3, job_other = map(job_of, (First, Second, Third, Other))
+job_wallet = job_of(Second, "wallet")
 
 
 def visits(*users):
@@ -251,6 +252,43 @@ def test_of_5_000_users_each_has_its_value_through_two_upgrades_and_other_number
     batch("Third(sum={}, visits=7)", *users[::15])
     life.start(3)
     batch("Third(sum={}, visits=7)", *users)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("slowly")
+def test_commands_on_5_000_users_of_which_a_tenth_was_touched(life, tmp_path):
+    """Every value is right, or the command refuses; the query then goes on as before."""
+    users = [f"user {number}" for number in range(5000)]
+    expected = {user: (2 if number % 10 == 0 else 1, 7) for number, user in enumerate(users)}
+    is_half = life.backend is not BACKENDS["hashmap"]
+    life.start(1, slots=3)
+    life.batch(*users)
+    life.start(2, "lazy", slots=3)
+    life.batch(*users[::10])
+
+    def ran(*arguments):
+        found = CliRunner().invoke(main, [str(one) for one in arguments])
+        return found.exit_code, found.stdout
+
+    def values(place, state="account"):
+        read = Savepoint.open(place).operator("operator").state(state).read_entries()
+        return {entry.key: (entry.value["amount"], entry.value["visits"]) for entry in read}
+
+    job, place = ["--job", f"{__name__}:job_2"], life.place
+    assert (4 if is_half else 0) == ran("check", place, *job)[0]
+    assert not is_half or ran("check", place, "--job", f"{__name__}:job_3")[0] == 1
+    assert not is_half or ran("migrate", place, tmp_path / "no", "--job", f"{__name__}:job_1")[0] == 1
+    assert 0 == ran("verify", place, "--values")[0]
+    assert len(users) == len(ran("export", place, "--state", "account")[1].splitlines())
+    changes = {"done": [], "one": ["--parallelism", "1"], "groups": ["--repartition", "--max-parallelism", "64"]}
+    for name, more in changes.items():
+        assert 0 == ran("migrate", place, tmp_path / name, *job, *more)[0]
+        assert 0 == ran("verify", tmp_path / name, "--values")[0]
+        assert expected == values(tmp_path / name)
+    renamed = ["--job", f"{__name__}:job_wallet", "--rename-state", "account=wallet"]
+    assert 0 == ran("migrate", place, tmp_path / "wallet", *renamed)[0]
+    assert expected == values(tmp_path / "wallet", "wallet")
+    assert sorted(f"Second(amount={expected[user][0] + 1}, visits=7)" for user in users) == life.batch(*users)
 
 
 def test_the_way_back_is_refused_where_it_loses_something_unless_that_is_accepted(midway):
