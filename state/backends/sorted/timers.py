@@ -15,8 +15,9 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import ValueNotConvertible, shown
+from ....serializers.flink.windows import VoidNamespaceSerializer
 from ....serializers.views import DataInputView
-from .key_bytes import namespace_bytes
+from .key_bytes import VOID_BYTES, encoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,8 @@ class SortedTimerQueue:
     ) -> None:
         self._table, self._current, self._prefix, self._held = table, current, current.prefix, held
         self._key, self._namespace = key, namespace
+        is_void = isinstance(namespace, VoidNamespaceSerializer)
+        self._encode_namespace = (lambda _: VOID_BYTES) if is_void else encoder(namespace)
         self._groups = {number: _Group() for number in key_groups}
         self._heap: list[tuple[bytes, int]] = []
         for number in key_groups:
@@ -137,9 +140,10 @@ class SortedTimerQueue:
     def _encoded(self, timestamp: int, key: Any, namespace: Any) -> bytes:
         if not isinstance(timestamp, int) or not -_SIGN <= timestamp < _SIGN:
             raise ValueNotConvertible(f"{shown(timestamp)} is not the time of a timer: milliseconds in 64 bits")
-        plain, at = self._current.encoded(key)[0], self._prefix
+        current, at = self._current, self._prefix
+        plain = current.plain if key is current.key else current.encoded(key)[0]
         time = (timestamp + _SIGN).to_bytes(_TIME_BYTES, "big")
-        return plain[:at] + time + plain[at:] + namespace_bytes(self._namespace, namespace)
+        return plain[:at] + time + plain[at:] + self._encode_namespace(namespace)
 
     def _decoded(self, rest: bytes) -> tuple[int, Any, Any]:
         view = DataInputView(rest, _TIME_BYTES)
