@@ -389,8 +389,8 @@ class _Stream:
             on_error: What becomes of an element or timer at which the function raises an error, of a row that is no
                 element, of one without a key, and of a result that is not of its type. "fail": the query ends. "skip":
                 it goes on without them. An `OutputTag` without a type: they also go to the side output of that name, as
-                `FailedElement`. What the function did before the error stays done. The functions of windows always
-                fail. The figure `errors` of the metrics counts them.
+                `FailedElement`. What the function did before the error stays done. What merges windows always fails.
+                The figure `errors` of the metrics counts them.
 
         Raises:
             DeclarationError: The types of elements or results are not known, or do not fit the columns; or Spark does

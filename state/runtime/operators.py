@@ -62,7 +62,7 @@ class StreamOperator(ABC):
 
     Attributes:
         element: The element that is being processed, or `NO_ELEMENT`.
-        failed: Takes an error of the function at an element or timer: it raises it, or the operator goes on.
+        failed: Takes an error of the function at an element, timer or window: it raises it, or the operator goes on.
     """
 
     def __init__(
@@ -94,14 +94,7 @@ class StreamOperator(ABC):
         """
         if self.backend is None:
             return None
-        service = InternalTimerService(
-            self.backend,
-            self.times,
-            name,
-            namespace,
-            on_timer,
-            lambda error: self.failed(error),  # noqa: PLW0108 - it is set later
-        )
+        service = InternalTimerService(self.backend, self.times, name, namespace, on_timer)
         self._services.append(service)
         return service
 
@@ -267,8 +260,11 @@ class FunctionOperator(StreamOperator):
     def _on_timer(self, domain: TimeDomain, timestamp: int, _: Any) -> None:
         context = self._at_timer
         context.current_timestamp, context.current_domain = timestamp, domain
-        results = self.function.on_timer(timestamp, context)  # type: ignore[attr-defined]  # of a keyed function
-        self.output.emit(results, timestamp if domain is TimeDomain.EVENT_TIME else None)
+        try:
+            results = self.function.on_timer(timestamp, context)  # type: ignore[attr-defined]  # of a keyed function
+            self.output.emit(results, timestamp if domain is TimeDomain.EVENT_TIME else None)
+        except Exception as error:  # noqa: BLE001 - of the function
+            self.failed(error)
 
 
 def _raise(error: Exception) -> None:

@@ -54,7 +54,6 @@ class InternalTimerService:
         name: The name of the service: "user-timers", "window-timers".
         namespace: The serializer of the namespaces.
         on_timer: Called for each timer that fires.
-        failed: Takes what that raises: it raises it again, or the service goes on with the next timer.
 
     Attributes:
         fired: How many timers have fired.
@@ -67,10 +66,8 @@ class InternalTimerService:
         name: str,
         namespace: TypeSerializer[Any],
         on_timer: OnTimer,
-        failed: Callable[[Exception], None],
     ) -> None:
         self._backend = backend
-        self._failed = failed
         self._times = times
         self._on_timer = on_timer
         self.fired = 0
@@ -100,10 +97,7 @@ class InternalTimerService:
         while (timer := poll(until)) is not None:
             timestamp, key, namespace = timer
             backend.set_current_key(key)
-            try:
-                on_timer(domain, timestamp, namespace)
-            except Exception as error:  # noqa: BLE001 - of the function
-                self._failed(error)
+            on_timer(domain, timestamp, namespace)
             self.fired += 1
 
     def first_timestamp(self, domain: TimeDomain) -> int | None:

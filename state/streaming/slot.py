@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from ...serializers.errors import StateShiftError, shown
+from ..backends.heap.backend import HashMapStateBackend
 from ..runtime.metrics import MetricReporter
-from ..runtime.operators import NO_ELEMENT, FunctionOperator
+from ..runtime.operators import NO_ELEMENT
 from ..runtime.output_tag import OutputTag
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
@@ -192,10 +193,15 @@ class SlotTask(FunctionSubtask):
         """The serializer of the keys in the state: the declared one, or what it became by a restore."""
         return None if self._backend is None else self._backend.key
 
+    def _seen(self, backend: KeyedStateBackend) -> KeyedStateBackend:
+        # Else a wrong value would be found when the batch is written, and end the query with any policy.
+        if self._spec.tolerates and isinstance(backend, HashMapStateBackend):
+            backend.checks_values = True
+        return backend
+
     def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
         super()._create(context, backend, output)
-        # Windows are left half changed by an error, and so cannot go on after it.
-        if self._spec.tolerates and isinstance(self._running, FunctionOperator):
+        if self._spec.tolerates:
             self._running.failed = self.pass_over
 
     @property

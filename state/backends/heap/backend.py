@@ -74,7 +74,7 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
 
     Attributes:
         checks_values: Whether a value is held against its type when it is handed over, as with RocksDB. That takes as
-            long as writing it; the harness sets it before states are registered.
+            long as writing it. Who creates the backend sets it before states are registered.
     """
 
     cleans_up_incrementally = True

@@ -1,5 +1,9 @@
 """The window operator: it calls the assigner, the trigger and the function of windows, for one subtask.
 
+Where the operator goes on after an error of the function, the window does what it would do if there were no result, and
+an element that could not be added is not in it. Errors of assigners and triggers, and of functions that merge windows,
+are raised: they leave windows and timers half changed.
+
 Source: Flink's documentation, "Windows"; the states are described in `windowed_stream`.
 """
 
@@ -109,9 +113,9 @@ class WindowOperator(StreamOperator):
                 continue
             is_in_time = True
             self._contents.set_current_namespace(window if merging is None else merging.place_of(window))
-            self._contents.add(value)
-            self._triggering.window = window
-            self._follow(self._trigger.on_element(value, timestamp, window, self._triggering), window)
+            if self._added(value):
+                self._triggering.window = window
+                self._follow(self._trigger.on_element(value, timestamp, window, self._triggering), window)
             if (end := self._end(window)) < MAX_WATERMARK:  # else it never ends
                 self._timers.register(self._domain, end, window)
         if merging is not None:
@@ -120,6 +124,15 @@ class WindowOperator(StreamOperator):
             self._refuse_late(value, timestamp)
         for cleaner in self.runtime_context.cleaners:
             cleaner.step()
+
+    def _added(self, value: Any) -> bool:
+        """Add an element to the contents that have the current namespace; return whether it is there."""
+        try:
+            self._contents.add(value)
+        except Exception as error:  # noqa: BLE001 - of the function
+            self.failed(error)
+            return False
+        return True
 
     def _refuse_late(self, value: Any, timestamp: int) -> None:
         if timestamp + self._operation.lateness_ms > self.times.watermark:
@@ -149,10 +162,13 @@ class WindowOperator(StreamOperator):
     def _follow(self, result: TriggerResult, window: Any) -> None:
         """Do what a trigger decided, with the contents that have the current namespace."""
         if result.is_fire():
-            contents = self._contents.get()
-            elements = contents if self._operation.keeps_elements else [] if contents is None else [contents]
-            if elements:
-                self.output.emit(self._results(window, elements), window.max_timestamp())
+            try:
+                contents = self._contents.get()
+                elements = contents if self._operation.keeps_elements else [] if contents is None else [contents]
+                if elements:
+                    self.output.emit(self._results(window, elements), window.max_timestamp())
+            except Exception as error:  # noqa: BLE001 - of the function
+                self.failed(error)
         if result.is_purge():
             self._contents.clear()
 
@@ -173,7 +189,10 @@ class WindowOperator(StreamOperator):
         self._trigger.clear(window, self._triggering)
         if isinstance(self._operation.function, ProcessWindowFunction):
             self._processing.current_window = window
-            self._operation.function.clear(self._processing)
+            try:
+                self._operation.function.clear(self._processing)
+            except Exception as error:  # noqa: BLE001 - of the function
+                self.failed(error)
 
     def _on_merge(self, window: Any, merged: list[Any], place: Any, places: list[Any]) -> None:
         if self._is_late(window) or (not self._is_event_time and window.max_timestamp() <= self.times.clock()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import attrs
@@ -11,7 +12,22 @@ import pyarrow as pa
 import pytest
 from streaming_batches import BACKENDS, Batches
 
-from stateshift import DeclarationError, KeyedProcessFunction, OutputTag, StorageFailed, ValueStateDescriptor
+from stateshift import (
+    AggregateFunction,
+    CountTrigger,
+    DeclarationError,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    StorageFailed,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WindowedStream,
+    WindowFunction,
+)
 from stateshift.serializers.errors import FunctionFailed, ValueNotConvertible
 from stateshift.spark.streaming.building import _side_serializers
 from stateshift.state.streaming.failures import as_json, check_policy
@@ -71,23 +87,20 @@ ROWS = [
 @pytest.mark.parametrize("timestamp", ["", "at"], ids=["in any order", "in the order of time"])
 @pytest.mark.parametrize("slots", [1, 2])
 def test_what_fails_goes_to_a_side_output_and_is_counted(tmp_path, backend, timestamp, slots):
-    # HashMap checks values when a batch ends.
-    rows = [row for row in ROWS if row["amount"] != 14] if backend is BACKENDS["hashmap"] else ROWS
     engine = engine_of(tmp_path, backend, FAILED, timestamp=timestamp, slots=slots)
 
-    found = engine.batch(rows, now_ms=5)
+    found = engine.batch(ROWS, now_ms=5)
 
     good = sorted((row["user"], row["total"]) for row in found if row["side_output"] is None)
     assert [("ann", 1), ("ann", 2), ("ann", 10), ("cy", 3)] == good  # an element that failed has changed the state
     failed = [row["failed"] for row in found if row["side_output"] == "failed"]
-    wrong = {('"cy"', 14, "'fourteen' does not fit a long (64 bits)")} if rows is ROWS else set()
     assert {
         (None, 7, "there is a null in the key column 'user', but a key cannot be null"),
         ('"ann"', -1, "ZeroDivisionError: below nothing"),
         ('"ann"', None, "LookupError: odd"),
         ('"bob"', None, "there is a null in the column 'amount', and the field 'amount' may not be null"),
         ('"bob"', 13, "'thirteen' does not fit a long (64 bits)"),
-        *wrong,
+        ('"cy"', 14, "'fourteen' does not fit a long (64 bits)"),
     } == {(one["key"], amount_of(one["element"]), one["error"]) for one in failed}
     assert len(failed) == sum(one.errors for one in engine.measured)
 
@@ -134,6 +147,14 @@ def test_without_a_policy_the_batch_fails_with_an_error_of_its_own_name(tmp_path
         engine.batch([row])
 
 
+class Pairwise(WindowFunction):
+    """Divides the second of two amounts by the first."""
+
+    def apply(self, key, window, inputs):
+        first, second = inputs
+        yield f"{key} {second.amount // first.amount}"
+
+
 class Broken(Poisoned):
     """Raises what is no fault of an element."""
 
@@ -154,6 +175,132 @@ def test_what_is_no_fault_of_an_element_is_not_passed_over(tmp_path, error):
     )
     with pytest.raises((type(error), FunctionFailed)):
         engine.batch(ROWS[:1])
+
+
+class Amounts(AggregateFunction):
+    """Sums amounts; 7 cannot be added, and a sum of 100 has no result."""
+
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        if value.amount == 7:
+            raise ValueError("seven")
+        return accumulator + value.amount
+
+    def get_result(self, accumulator):
+        return 1000 // (100 - accumulator)
+
+    def merge(self, acc_a, acc_b):
+        if acc_a + acc_b == 1000:
+            raise ValueError("a thousand")
+        return acc_a + acc_b
+
+
+class Ends(ProcessWindowFunction):
+    """Counts the windows of a key that fired; fails afterwards if the first element is below nothing, or at its end."""
+
+    def process(self, key, context, elements):
+        fired = context.global_state().get_state(ValueStateDescriptor("fired", int, default_value=0))
+        fired.update(fired.value() + 1)
+        amounts = [getattr(one, "amount", one) for one in elements]
+        yield f"{key} {sum(amounts)} {fired.value()}"
+        if amounts[0] < 0:
+            raise ValueError("below nothing")
+
+    def clear(self, context):
+        if context.window().start == 20:
+            raise ValueError("not cleared")
+
+
+TEN = TumblingEventTimeWindows.of(timedelta(milliseconds=10))
+SESSIONS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=10))
+
+
+def windows_of(place, backend, operation, on_error, **options):
+    return Batches(
+        place, operation, backend, schema=SCHEMA, key=("user",), element=Visit, timestamp="at", slots=1, output=str,
+        on_error=on_error, **options,
+    )  # fmt: skip
+
+
+def visits(*triples):
+    return [dict(zip(("user", "amount", "at"), one, strict=True)) for one in triples]
+
+
+def values_and_errors(found):
+    values = sorted(row["value"] for row in found if row["side_output"] is None)
+    return values, sorted((row["failed"]["key"], row["failed"]["error"]) for row in found if row["side_output"])
+
+
+WINDOWS = {
+    "the function of a window": (
+        WindowedStream(TEN, Visit).process(Ends()),
+        visits(("ann", -1, 1), ("ann", 5, 2), ("bob", 3, 3), ("ann", 8, 12)),
+        ["ann 4 1", "ann 8 2", "bob 3 1"],
+        [('"ann"', "ValueError: below nothing")],
+    ),
+    "its end": (
+        WindowedStream(TEN, Visit).process(Ends()),
+        visits(("ann", 1, 21), ("ann", 2, 31)),
+        ["ann 1 1", "ann 2 2"],
+        [('"ann"', "ValueError: not cleared")],
+    ),
+    "an element that cannot be added": (
+        WindowedStream(TEN, Visit).aggregate(Amounts(), Ends(), int),
+        visits(("ann", 1, 1), ("ann", 7, 2), ("ann", 4, 3), ("bob", 7, 4)),
+        ["ann 10 1"],
+        [('"ann"', "ValueError: seven"), ('"bob"', "ValueError: seven")],
+    ),
+    "a sum without a result": (
+        WindowedStream(TEN, Visit).aggregate(Amounts(), Ends(), int),
+        visits(("ann", 60, 1), ("ann", 40, 2), ("ann", 50, 12)),
+        ["ann 20 1"],
+        [('"ann"', "ZeroDivisionError: integer division or modulo by zero")],
+    ),
+    "an element of a session": (
+        WindowedStream(SESSIONS, Visit).aggregate(Amounts(), Ends(), int),
+        visits(("ann", 7, 1), ("ann", 1, 5), ("ann", 4, 12), ("bob", 7, 3)),
+        ["ann 10 1"],
+        [('"ann"', "ValueError: seven"), ('"bob"', "ValueError: seven")],
+    ),
+    "an element that fires a window": (
+        WindowedStream(GlobalWindows.create(), Visit).trigger(PurgingTrigger.of(CountTrigger.of(2))).apply(Pairwise()),
+        visits(("ann", 0, 1), ("ann", 1, 2), ("ann", 2, 3), ("ann", 3, 4)),
+        ["ann 1"],
+        [('"ann"', "ZeroDivisionError: integer division or modulo by zero")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("operation", "rows", "values", "errors"), WINDOWS.values(), ids=WINDOWS)
+def test_windows_go_on_after_an_error_of_a_function(tmp_path, backend, operation, rows, values, errors):
+    engine = windows_of(tmp_path, backend, operation, FAILED)
+
+    found, counted = engine.batch(rows), sum(one.errors for one in engine.measured)
+    engine.new_process()
+    found += engine.batch(visits(("zoe", 1, 100)))
+
+    assert (values, errors) == values_and_errors(found)
+    assert len(errors) == counted + sum(one.errors for one in engine.measured)
+    # Nothing is left of a window that is over: only that of the last element, and what a key has for itself.
+    engine.new_process()
+    assert [] == [row for row in engine.batch([], drains=True) if not str(row["value"]).startswith("zoe")]
+
+
+@pytest.mark.parametrize(("operation", "rows"), [case[:2] for case in WINDOWS.values()], ids=WINDOWS)
+def test_windows_end_the_query_at_an_error_without_a_policy(tmp_path, operation, rows):
+    engine = windows_of(tmp_path, BACKENDS["hashmap"], operation, "fail")
+    with pytest.raises(FunctionFailed, match="the function failed with"):
+        engine.batch(rows + visits(("zoe", 1, 100)))
+
+
+def test_windows_that_cannot_be_merged_end_the_query_with_any_policy(tmp_path, backend):
+    operation = WindowedStream(SESSIONS, Visit).aggregate(Amounts(), Ends(), int)
+    engine = windows_of(tmp_path, backend, operation, "skip", delay_ms=100)
+    engine.batch(visits(("ann", 400, 1), ("ann", 600, 15)))
+    with pytest.raises(FunctionFailed, match="a thousand"):
+        engine.batch(visits(("ann", 1, 8)))
 
 
 def test_few_bad_rows_among_many_are_found(tmp_path):
