@@ -20,7 +20,8 @@ from stateshift.spark.streaming import runs, slot_runs
 from stateshift.spark.streaming.building import _side_serializers, key_serializer, output_hint
 from stateshift.spark.streaming.elements import ElementReader, ResultWriter
 from stateshift.spark.streaming.grouping import slot_groups
-from stateshift.spark.streaming.packing import Blob, Packing, unpacked
+from stateshift.spark.streaming.packing import Blob, Packing
+from stateshift.spark.streaming.results import handed_rows
 from stateshift.spark.streaming.runs import RunFacts
 from stateshift.spark.streaming.slot_runs import SlotRunner
 from stateshift.spark.worker import Settings, dumped
@@ -141,7 +142,8 @@ class Batches:
             if answer.manifest is not None:
                 written[group] = answer.manifest
                 self.wakes[group] = Manifest.from_bytes(answer.manifest).wake_ms
-            results += [row for rows in answer.results for part in unpacked(rows) for row in part.to_pylist()]
+            if answer.results is not None:
+                results += [row for part in handed_rows(answer.results) for row in part.to_pylist()]
         self.written = written
         if commits:
             self.committed.update(written)

@@ -11,13 +11,14 @@ later, so there all operators are on the second. Source: notes on Spark, 2.1, ru
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..session import require_libraries
-from .packing import Blob, unpacked
-from .results import MANY_ROWS
+from .packing import Blob
+from .results import handed_rows
 from .runs import local_property
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame, SparkSession
 
-    from .slot_runs import Answer, SlotRunner
+    from .slot_runs import SlotRunner
 
 APPLY_IN_PANDAS, TRANSFORM = "apply_in_pandas_with_state", "transform_with_state"
 VARIABLE = "stateshift_manifest"
@@ -37,9 +38,7 @@ CARRIERS = (APPLY_IN_PANDAS, TRANSFORM)
 
 _POOL = "STATESHIFT_WORKERS"
 """An environment variable that nothing reads: it tells Spark's pools of workers apart."""
-_HANDED_BYTES = 8 << 20
-"""How many bytes of results Spark gets in one piece."""
-_ROWS = "rows binary, metrics string"
+_ROWS = "rows binary, file string, metrics string"
 _STATE = "manifest binary"
 
 
@@ -110,6 +109,8 @@ def _workers_of_slots(spark: SparkSession) -> Iterator[None]:
 
 def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
     def process(key: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd  # type: ignore[import-untyped]
+
         stored = bytes(state.get[0]) if state.exists else None
         now_ms = state.getCurrentProcessingTimeMs()
         answer = runner(int(key[0]), stored, blobs_of(frames), now_ms, batch_number())
@@ -117,32 +118,20 @@ def _in_pandas(runner: SlotRunner) -> Callable[..., Iterator[Any]]:
             state.update((answer.manifest,))
         if answer.is_current:
             state.setTimeoutDuration(1)
-        yield from frames_of(answer)
+        for row in answer.rows():
+            yield pd.DataFrame([row])
 
     return process
 
 
 def blobs_of(frames: Iterable[Any]) -> Iterator[Blob]:
     """Yield the packed rows that Spark has in DataFrames of pandas."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     for frame in frames:
         columns = (frame[name] for name in ("input", "origin", "highest_ms", "rows"))
         for index, origin, highest, rows in zip(*columns, strict=True):
             yield Blob(int(index), int(origin), None if pd.isna(highest) else int(highest), bytes(rows))
-
-
-def frames_of(answer: Answer) -> Iterator[Any]:
-    """Yield the results of a slot as DataFrames of pandas; some are of empty rows, so that Spark takes those before."""
-    import pandas as pd
-
-    size = 0
-    for row in answer.packed():
-        if size >= _HANDED_BYTES:
-            yield pd.DataFrame({"rows": [None] * MANY_ROWS, "metrics": None})
-            size = 0
-        yield pd.DataFrame([row])
-        size += len(row["rows"])
 
 
 def batch_number() -> int:
@@ -156,5 +145,5 @@ class Unpacking:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for rows in batch.column(0).drop_null():
-                yield from unpacked(rows.as_py())
+            for row in batch.to_pylist():
+                yield from handed_rows(row["rows"] if row["file"] is None else Path(row["file"]))

@@ -65,7 +65,7 @@ def measured(packed: DataFrame, uid: str) -> DataFrame:
         *sums,
         functions.min("metrics.watermark_ms").alias("watermark_ms"),
         functions.expr(_OWN).alias("metrics"),
-    ).select("rows")
+    ).drop("metrics")
 
 
 def observed(results: DataFrame) -> Iterator[str]:

@@ -54,5 +54,5 @@ class SlotProcessor(StatefulProcessor):
             self._manifest.update((answer.manifest,))
         if answer.is_current:
             self._handle.registerTimer(now_ms + 1)
-        for row in answer.packed():
+        for row in answer.rows():
             yield Row(**row)

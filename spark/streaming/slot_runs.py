@@ -15,6 +15,7 @@ import time
 import traceback
 from functools import cache
 from itertools import chain, groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -60,23 +61,27 @@ class Answer:
 
     Attributes:
         manifest: Its manifest; None: what Spark has holds on.
-        results: The rows of its results.
+        results: Its results, packed or in a file; None: it has not run.
         is_current: Whether the slot is one of the present epoch, which Spark calls in the next batch even without rows:
             a timer may be due then, or event time may end.
         metrics: What was measured; None: nothing, or in this batch already.
     """
 
     manifest: bytes | None
-    results: Iterable[bytes] = ()
+    results: bytes | Path | None = None
     is_current: bool = True
     metrics: SlotMetrics | None = None
 
-    def packed(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows that Spark gets; the first one has the metrics."""
-        metrics = None if self.metrics is None else self.metrics.to_json()
-        for rows in self.results:
-            yield {"rows": rows, "metrics": metrics}
-            metrics = None
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the row that Spark gets, if there is one."""
+        if self.results is not None:
+            metrics = None if self.metrics is None else self.metrics.to_json()
+            is_file = isinstance(self.results, Path)
+            yield {
+                "rows": None if is_file else self.results,
+                "file": str(self.results) if is_file else None,
+                "metrics": metrics,
+            }
 
 
 @attrs.frozen
@@ -129,17 +134,19 @@ class SlotRunner:
             # At its first call in a run it runs without rows, too: its types may have got other names, and a state has
             # one description in all slots.
             if first is None and not is_due and run.drains != batch and before.run == run.number:
-                return Answer(None, (b"",), metrics=_idle(before))
+                return Answer(None, b"", metrics=_idle(before))
         arrived = arriving if first is None else chain((first,), arriving)
         with located(operator=self.spec.uid):
             began_s = time.perf_counter()
             open_before = _LIVE.get(self._place(run, slot))
             task = self._task(run, slot, before, now_ms)
             opened = Opened(open_before is None or task is not open_before[1], began_s, time.perf_counter())
+            waiting = Results()
             try:
-                answer = self._processed(task, run, arrived, now_ms, batch, opened)
+                answer = self._processed(task, run, arrived, waiting, now_ms, batch, opened)
             except BaseException as error:
                 task.close()
+                waiting.close()
                 if isinstance(error, StateShiftError) or not isinstance(error, Exception):
                     raise
                 raise function_failed(error, task) from error
@@ -147,10 +154,10 @@ class SlotRunner:
             return answer
 
     def _processed(
-        self, task: SlotTask, run: Run, blobs: Iterable[Blob], now_ms: int, batch: int, opened: Opened
+        self, task: SlotTask, run: Run, blobs: Iterable[Blob], waiting: Results, now_ms: int, batch: int, opened: Opened
     ) -> Answer:
         highest: list[int | None] = [None] * len(self.readers)
-        parts, waiting = _parts(blobs, highest), Results()
+        parts = _parts(blobs, highest)
         readers: Sequence[Any] = [tolerant(reader, task) for reader in self.readers]
         read = results = 0
 
@@ -210,7 +217,7 @@ class SlotRunner:
             watermark_ms=_watermark_ms(manifest),
             own=own,
         )
-        return Answer(data, waiting, metrics=metrics)
+        return Answer(data, waiting.handed(), metrics=metrics)
 
     def _place(self, run: Run, slot: int) -> tuple[str, str, int]:
         return run.directory.id, self.spec.uid, slot

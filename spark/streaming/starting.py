@@ -22,7 +22,6 @@ from .epochs import PARTITIONS, EpochChoice
 from .measuring import observed
 from .owning import owned, require_key_groups, settled
 from .releasing import await_release, release_at_end
-from .results import MANY_ROWS
 from .stored import Stored
 from .taken_offsets import TakenOffsets, source_kinds
 from .upgrading import HOW, Judgement, require_openable
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
 _BATCH_BYTES, _MOST_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch", 16 << 20
-_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 _PROVIDER, _HDFS = "spark.sql.streaming.stateStore.providerClass", "HDFSBackedStateStoreProvider"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -191,8 +189,6 @@ class Start:
         java: Any = self._spark._jsparkSession  # noqa: SLF001 - it reads sizes of all spellings
         if java.sessionState().conf().arrowMaxBytesPerBatch() > _MOST_BATCH_BYTES:
             settings[_BATCH_BYTES] = str(_MOST_BATCH_BYTES)  # blobs are held by a worker twice: as Arrow and as bytes
-        if not 0 < java.sessionState().conf().arrowMaxRecordsPerBatch() <= MANY_ROWS:
-            settings[_BATCH_ROWS] = str(MANY_ROWS)  # else results are never many for Spark
         if TRANSFORM in self._job.carriers.values() and _HDFS in (self._spark.conf.get(_PROVIDER) or ""):
             settings[_PROVIDER] = _ROCKSDB  # Spark has transformWithState on no other
         return settings

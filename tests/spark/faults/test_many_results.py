@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stateshift.spark.streaming.carriers import CARRIERS
+
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
 RUN = """
@@ -32,7 +34,7 @@ place = Path(sys.argv[1])
 spark = session("local[2]", conf={"spark.driver.memory": "1g", "spark.ui.enabled": "false"})
 users = spark.range(10_000).selectExpr("concat('user ', id % 100) as user")
 users.coalesce(2).write.parquet(str(place / "in"))
-job = StreamJob(place / "state", place / "checkpoint", slots=2)
+job = StreamJob(place / "state", place / "checkpoint", slots=2, carrier=sys.argv[2])
 stream = job.stream(spark.readStream.schema("user string").parquet(str(place / "in"))).key_by("user")
 results = stream.process(Many(), uid="many")
 writer = results.writeStream.format("parquet").option("path", str(place / "out"))
@@ -41,9 +43,10 @@ print("results:", spark.read.parquet(str(place / "out")).count())
 """
 
 
-def test_three_million_results_of_a_batch_pass_a_driver_with_one_gigabyte(tmp_path):
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_three_million_results_of_a_batch_pass_a_driver_with_one_gigabyte(tmp_path, carrier):
     ran = subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], capture_output=True, text=True, check=False, timeout=900,
+        [sys.executable, "-c", RUN, str(tmp_path), carrier], capture_output=True, text=True, check=False, timeout=900,
         cwd=Path(tmp_path),
     )  # fmt: skip
     assert "results: 3000000" in ran.stdout, ran.stderr[-3000:]

@@ -68,6 +68,29 @@ def test_two_operators_in_a_chain_have_keys_of_their_own(query, carrier):
     assert {"users": carrier or APPLY_IN_PANDAS, "parities": TRANSFORM} == carriers(names)
 
 
+class Long(KeyedProcessFunction):
+    """Has a long text for each element."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[str, str]]:
+        yield value[0], str(value[0]) * 300_000
+
+
+@pytest.mark.slow
+def test_results_that_are_too_many_for_memory_pass_with_either_carrier(query):
+    names = query("user string", slots=1)
+    names.feed(*((f"user {number}",) for number in range(20)))
+
+    def chained(job, query):
+        first = job.stream(query.frame()).key_by("user").process(Long(), uid="first")
+        return job.stream(first).key_by("f0").process(Long(), uid="second")
+
+    names.run(chained)
+
+    assert [APPLY_IN_PANDAS, TRANSFORM] == [carriers(names)[uid] for uid in ("first", "second")]
+    expected = {(f"user {number}", f"user {number}" * 300_000) for number in range(20)}
+    assert expected == {tuple(row) for row in names.results()}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("carrier", [None, TRANSFORM])
 def test_two_operators_side_by_side(query, carrier):

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 from streaming_batches import BACKENDS, Batches
 
-from stateshift import DeclarationError, KeyedProcessFunction
+from stateshift import DeclarationError, FunctionFailed, KeyedProcessFunction, StorageFailed
 from stateshift.serializers.hints import serializer_for
-from stateshift.spark.streaming import carriers, results, slot_runs
-from stateshift.spark.streaming.carriers import frames_of
+from stateshift.spark.streaming import results, slot_runs
+from stateshift.spark.streaming.carriers import Unpacking
 from stateshift.spark.streaming.elements import ElementReader, ResultWriter, numbered_columns
-from stateshift.spark.streaming.packing import unpacked
 from stateshift.spark.streaming.results import Results
 from stateshift.spark.streaming.slot_runs import Answer
 
@@ -24,26 +23,54 @@ def rows_of(*texts):
     return pa.RecordBatch.from_pydict({"text": list(texts)})
 
 
-def texts_in(pieces):
-    return [text for piece in pieces for rows in unpacked(piece) for text in rows.column(0).to_pylist()]
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return the folder of Spark's temporary files; what is above 1,000 bytes goes there."""
+    monkeypatch.setattr(results, "HELD_BYTES", 1000)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/another")
+    return tmp_path
 
 
-@pytest.mark.parametrize("held", [100, 1 << 30], ids=["in a file", "in memory"])
-def test_results_come_in_pieces_of_bounded_size_and_in_their_order(monkeypatch, held):
-    monkeypatch.setattr(results, "HELD_BYTES", held)
-    monkeypatch.setattr(results, "PIECE_BYTES", 1000)
-    waiting, texts = Results(), [f"{number:0100}" for number in range(100)]
-    for start in range(0, 100, 50):
-        waiting.add(rows_of(*texts[start : start + 50]))
-
-    pieces = list(waiting)
-
-    assert texts == texts_in(pieces)
-    assert max(map(len, pieces)) < 2000
+def waiting(texts, at_once=50):
+    found = Results()
+    for start in range(0, len(texts), at_once):
+        found.add(rows_of(*texts[start : start + at_once]))
+    return found
 
 
-def test_no_results_are_one_empty_piece():
-    assert [b""] == list(Results())
+def spark_rows(answer):
+    """Return the rows of an answer as Spark hands them over: the metrics are gone."""
+    rows = [{"rows": row["rows"], "file": row["file"]} for row in answer.rows()]
+    return pa.RecordBatch.from_pylist(rows, pa.schema({"rows": pa.binary(), "file": pa.string()}))
+
+
+def test_many_results_go_by_a_file_in_bounded_parts_and_in_their_order(folder):
+    texts = [f"{number:0100}" for number in range(105)]
+
+    given = spark_rows(Answer(None, waiting(texts).handed()))
+    assert given.nbytes < 1000
+    assert 1 == len(list(folder.iterdir()))
+    parts = list(Unpacking()([given]))
+
+    assert texts == [text for rows in parts for text in rows.column(0).to_pylist()]
+    assert max(rows.nbytes for rows in parts) < 1500
+    assert [] == list(folder.iterdir())
+
+
+def test_few_results_go_by_spark(folder):
+    given = spark_rows(Answer(None, waiting(["a", "b", "c"], 2).handed()))
+    assert [] == list(folder.iterdir())
+    assert ["a", "b", "c"] == [text for rows in Unpacking()([given]) for text in rows.column(0).to_pylist()]
+
+
+def test_no_results_are_a_row_of_none():
+    given = spark_rows(Answer(None, Results().handed()))
+    assert [{"rows": b"", "file": None}] == given.to_pylist()
+    assert [] == list(Unpacking()([given]))
+
+
+def test_an_answer_without_results_is_no_row():
+    assert [] == list(Answer(None).rows())
 
 
 class Many(KeyedProcessFunction):
@@ -71,12 +98,52 @@ def test_many_results_of_one_element_become_rows_before_all_of_them_are_there(tm
     assert sum(one.results for one in engine.measured) == 32
 
 
-def test_spark_gets_empty_rows_after_results_that_are_large_together(monkeypatch):
-    monkeypatch.setattr(carriers, "_HANDED_BYTES", 100)
+class Failing(Many):
+    """Fails at 0."""
 
-    frames = frames_of(Answer(None, [b"a" * 60, b"b" * 60, b"c" * 60]))
+    def process_element(self, value: int, ctx: Any) -> Iterator[int]:
+        yield from super().process_element(value, ctx)
+        assert value
 
-    assert [1, 1, 10_000, 1] == [len(frame) for frame in frames]
+
+@pytest.mark.parametrize("last", [1, 0])
+def test_the_file_of_many_results_is_gone_when_they_are_read_or_the_function_has_failed(
+    tmp_path, monkeypatch, folder, last
+):
+    monkeypatch.setattr(slot_runs, "_MOST_RESULTS", 10)
+    files = set()
+    written = results.Results.add
+    monkeypatch.setattr(
+        results.Results, "add", lambda self, rows: written(self, rows) or files.update(folder.glob("*results*"))
+    )
+    engine = Batches(
+        tmp_path / "state", Failing(), BACKENDS["hashmap"], schema={"value": pa.int64()}, key=("value",), element=int,
+        slots=1,
+    )  # fmt: skip
+
+    if last:
+        assert 2001 == len(engine.batch([{"value": 2000}, {"value": last}]))
+    else:
+        with pytest.raises(FunctionFailed):
+            engine.batch([{"value": 2000}, {"value": last}])
+
+    assert 1 == len(files)
+    assert [] == list(folder.glob("*results*"))
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+def test_results_that_cannot_be_written_are_no_error_of_the_function_that_is_passed_over(
+    tmp_path, monkeypatch, on_error
+):
+    monkeypatch.setattr(results, "HELD_BYTES", 1000)
+    monkeypatch.setattr(slot_runs, "_MOST_RESULTS", 10)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "gone"))
+    engine = Batches(
+        tmp_path / "state", Many(), BACKENDS["hashmap"], schema={"value": pa.int64()}, key=("value",), element=int,
+        on_error=on_error,
+    )  # fmt: skip
+    with pytest.raises(StorageFailed, match=r"results of a batch cannot be written to a temporary file in .*gone"):
+        engine.batch([{"value": 2000}])
 
 
 @attrs.frozen
