@@ -20,7 +20,7 @@ from ....serializers.views import DataInputView
 from .key_bytes import VOID_BYTES, encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ....serializers.serializer import TypeSerializer
     from .key_bytes import CurrentKey
@@ -71,7 +71,7 @@ class SortedTimerQueue:
         self._table, self._current, self._prefix, self._held = table, current, current.prefix, held
         self._key, self._namespace = key, namespace
         is_void = isinstance(namespace, VoidNamespaceSerializer)
-        self._encode_namespace = (lambda _: VOID_BYTES) if is_void else encoder(namespace)
+        self._encode_namespace: Callable[[Any], bytes] = (lambda _: VOID_BYTES) if is_void else encoder(namespace)
         self._groups = {number: _Group() for number in key_groups}
         self._heap: list[tuple[bytes, int]] = []
         for number in key_groups:
