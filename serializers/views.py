@@ -122,7 +122,11 @@ class DataInputView:
     def read_zigzag(self, bits: int) -> int:
         """Read a signed number of up to so many bits, seven in a byte, low bits first, as Avro has it."""
         start = at = self.position
-        data, end, value, shift = self._data, self.end, 0, 0
+        data, end = self._data, self.end
+        if at < end and (byte := data[at]) < 0x80:  # most numbers are small
+            self.position = at + 1
+            return byte >> 1 ^ -(byte & 1)
+        value = shift = 0
         while at < end:
             byte = data[at]
             at += 1

@@ -68,14 +68,19 @@ def read_each(node: Node, pieces: Sequence[bytes]) -> list[Any]:
     Raises:
         CorruptSavepoint: A piece is not a value and nothing else.
     """
-    for piece in pieces:
-        source = DataInputView(piece)
-        skip(node, source)
-        if source.remaining():
-            raise CorruptSavepoint(f"{source.remaining()} bytes stand behind the value", offset=source.position)
     target = DataOutputView()
     write(_LONG, len(pieces), target)
-    found: list[Any] = _decoded(_array_of(node), b"".join((target.getvalue(), *pieces, b"\0")))
+    start = len(target.getvalue())
+    data = b"".join((target.getvalue(), *pieces, b"\0"))
+    source = DataInputView(data, start, start)
+    skim = _Skim(source)
+    for piece in pieces:
+        source.end += len(piece)
+        skim.empty = 0
+        _gone_through(skim, node)
+        if source.remaining():
+            raise CorruptSavepoint(f"{source.remaining()} bytes stand behind the value", offset=source.position)
+    found: list[Any] = _decoded(_array_of(node), data)
     return found
 
 
@@ -90,9 +95,13 @@ def skip(node: Node, source: DataInputView) -> None:
     Raises:
         CorruptSavepoint: As in `read`.
     """
-    start = source.position
+    _gone_through(_Skim(source), node)
+
+
+def _gone_through(skim: _Skim, node: Node) -> None:
+    start = skim.source.position
     try:
-        _Skim(source).value(node, 0)
+        skim.value(node, 0)
     except RecursionError:
         raise CorruptSavepoint("a value is nested too deeply", offset=start) from None
 
