@@ -253,7 +253,7 @@ def export(
         UsageError: The form is not that of lines.
         UnsupportedFormat: A store was requested by name and cannot be read.
     """
-    if form == "tagged" or (with_json and file is None):
+    if form in {"tagged", "avro"} or (with_json and file is None):
         raise click.UsageError(
             "entries of a Spark query's checkpoint are printed as lines only: --format jsonl, no --json"
         )

@@ -12,9 +12,9 @@ import os
 import re
 import stat
 import tempfile
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar, cast
 
 import attrs
 import click
@@ -89,8 +89,11 @@ class OutputFile:
         except OSError:
             return False
 
-    @contextmanager
-    def opened(self) -> Iterator[TextStream]:
+    def opened(self) -> AbstractContextManager[TextStream]:
+        """Open the file for text, as UTF-8; as `opened_binary`."""
+        return self._opened("w", "utf-8")
+
+    def opened_binary(self) -> AbstractContextManager[BinaryIO]:
         """Open the file, which takes its name when it is complete; a pipe or device is written to directly.
 
         Raises:
@@ -99,9 +102,13 @@ class OutputFile:
             NoSpaceLeft: The disk is full; an existing file stays as it was.
             StorageFailed: The text cannot be written for another reason; an existing file stays as it was.
         """
+        return self._opened("wb", None)
+
+    @contextmanager
+    def _opened(self, mode: str, encoding: str | None) -> Iterator[Any]:
         self.check()
         if _is_stream(_mode(self.path)):
-            with _told(self.path), self.path.open("w", encoding="utf-8") as stream:
+            with _told(self.path), self.path.open(mode, encoding=encoding) as stream:
                 yield stream
             return
         place = Path(os.path.realpath(self.path))  # a link stays a link
@@ -114,7 +121,7 @@ class OutputFile:
         attempt = Path(name)
         try:
             with _told(self.path):
-                with os.fdopen(number, "w", encoding="utf-8") as stream:
+                with os.fdopen(number, mode, encoding=encoding) as stream:
                     yield stream
                 attempt.chmod(_permissions(place))
                 self.check()  # checked again, since writing takes a while

@@ -29,8 +29,9 @@ with socket.socket(socket.AF_UNIX) as server:
     status = server.recv(4)
 os._exit(int.from_bytes(status, "big") if status else 255)
 """
-_LATE = ("hypothesis", "numba", "numpy", "pyspark")
-"""What a command imports when it needs it, and what is done depends on whether it is there."""
+_LATE = ("hypothesis", "numba", "numpy", "pyarrow", "pyspark")
+"""What a command imports when it needs it, and what is done depends on whether it is there; and pyarrow, which takes up
+numpy when it is imported."""
 
 
 @contextlib.contextmanager

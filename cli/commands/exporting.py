@@ -1,4 +1,4 @@
-"""`stateshift export`: the entries of a savepoint as JSON."""
+"""`stateshift export`: the entries of a savepoint as JSON, or those of a state as an Avro file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from ...compat.lazy_tables import state_in, versions_of
 from ...compat.structuring import fields_of
 from ...serializers.errors import (
+    LibraryNotFound,
     OldReaderUnavailable,
     StateNotFound,
     StateShiftError,
@@ -39,12 +40,16 @@ _LINE = re.compile(
     rb'|{"operators": \[\n|{"operator_id": "[0-9a-f]{32}"|\], "unsupported": \['
 )
 _LONGEST_BEGINNING = 1 << 20
+_AVRO_MAGIC, _IN_HEADER = b"Obj\x01", b"stateshift.export"
 
 
 def _is_export(file: Path) -> bool:
-    """Whether every line of a file begins like the output of this command, as neither format has a signature."""
+    """Whether a file says so, or every line begins like the output of this command, as JSON has no signature."""
     is_beginning = True
     with file.open("rb") as stream:
+        if stream.read(len(_AVRO_MAGIC)) == _AVRO_MAGIC:
+            return _IN_HEADER in stream.read(_LONGEST_BEGINNING)
+        stream.seek(0)
         while line := stream.readline(_LONGEST_BEGINNING):
             if is_beginning and not _LINE.match(line):
                 return False
@@ -60,14 +65,16 @@ Examples:
   stateshift export /data/savepoints/sp-1 --operator accounts --state account
   stateshift export /data/savepoints/sp-1 -o entries.jsonl
   stateshift export spark:/data/checkpoints/clicks -o entries.jsonl
+  stateshift export /data/savepoints/sp-1 --state account --format avro -o account.avro
   stateshift export /data/savepoints/sp-1 --format tagged -o savepoint.json
 
 \b
 jsonl   one line for each key of a state, or element of an operator's list, as it is read:
         {"operator": …, "state": …, "kind": …, "key": …, "value": …}
 tagged  one document {"operators": [ … ]}, sorted, so that equal savepoints give equal text
+avro    an Avro container file with the entries of one state, under a schema made of its types
 
-Values without a form in JSON have a tag, such as {"$bytes": "00ff"}. States whose values this release cannot read are
+In JSON, values without a form have a tag, such as {"$bytes": "00ff"}. States whose values this release cannot read are
 left out with a notice. Needs neither the job nor its classes.
 Exit status 7: something was left out; everything else was exported.""",
 )
@@ -77,7 +84,7 @@ Exit status 7: something was left out; everything else was exported.""",
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "tagged"]),
+    type=click.Choice(["jsonl", "tagged", "avro"]),
     default=None,
     help="[default: jsonl; with --json: tagged]",
 )
@@ -113,11 +120,13 @@ def command(
         )  # fmt: skip
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
-    if (form == "tagged" or (with_json and file is None)) and values_are_redacted():
-        raise click.UsageError("the tagged export is keys and values, which --redact hides: --format jsonl")
+    if form == "avro" and file is None:
+        raise click.UsageError("--format avro writes a file that is not text: add -o FILE")
+    form = form or ("tagged" if with_json and file is None else "jsonl")
+    if form != "jsonl" and values_are_redacted():
+        raise click.UsageError(f"the {form} export is keys and values, which --redact hides: --format jsonl")
     opened = open_savepoint(savepoint)
     selected = _Selection.of(opened, operator_name, state_name)
-    form = form or ("tagged" if with_json and file is None else "jsonl")
     if file is None:
         try:
             with trusting(trust):
@@ -125,6 +134,9 @@ def command(
         except StateShiftError as error:
             error.written = error.written or "the printed output is incomplete; nothing else was written"
             raise
+    elif form == "avro":
+        with trusting(trust):
+            counted = [_write_avro(selected, file)]
     else:
         with file.opened() as stream, trusting(trust):
             counted = _write(selected, form, stream)
@@ -270,6 +282,38 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
                     | _version_of(operator, state)
                 )
     return counted
+
+
+def _write_avro(selected: _Selection, file: OutputFile) -> dict[str, Any]:
+    """Write the one state that is selected; return the number of its entries.
+
+    Raises:
+        UsageError: Several states are selected.
+        LibraryNotFound: numpy is not installed.
+    """
+    states = [(operator, state) for operator, some in selected.states for state in some]
+    if len(states) != 1:
+        names = ", ".join(f"{state_in(state.name)} of {operator.title}" for operator, state in states) or "none"
+        raise click.UsageError(f"an Avro file has one schema, so it holds one state: add --state, --operator ({names})")
+    try:
+        import pyarrow as pa
+
+        from ...state.columnar.avro_file import write_avro
+        from ...state.columnar.table import StateTable
+    except ModuleNotFoundError as error:
+        raise LibraryNotFound(
+            f"entries are decoded with a library that is not installed: {error.name}",
+            advice="pip install 'stateshift[fast]'",
+        ) from error
+    operator, state = states[0]
+    table = StateTable.of(operator, state.name, exact=True)
+    schema = pa.schema([field for field in table.schema if field.name != "key_group"])
+    batches = (batch for piece in table.slices(1) for batch in table.read(piece))
+    facts = {"operator": operator.title, "state": state_in(state.name)}
+    header = {"stateshift.export": "1", "stateshift.kind": str(state.kind)}
+    with file.opened_binary() as stream:
+        metadata = header | {f"stateshift.{name}": text for name, text in facts.items()}
+        return facts | {"exported": write_avro(stream, schema, batches, metadata)}
 
 
 def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[Iterator[str]]:

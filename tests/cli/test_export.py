@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 
+import fastavro
 import pytest
 
 from stateshift import Array, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
@@ -337,3 +338,114 @@ def test_a_reader_that_goes_away_is_no_error(savepoint_of):
         told = process.stderr.read()
 
     assert (process.returncode, told) == (141, b"")
+
+
+class TestAvro:
+    """`--format avro`: the entries of one state as an Avro container file, which fastavro reads."""
+
+    @pytest.fixture
+    def read(self, run, tmp_path):
+        """Export a state and return its rows, and the header of the file."""
+
+        def read(savepoint, *options):
+            ran = run("export", savepoint, *options, "--format", "avro", "-o", tmp_path / "state.avro", "--force")
+            assert (ran.status, ran.stdout) == (0, "")
+            with (tmp_path / "state.avro").open("rb") as file:
+                reader = fastavro.reader(file)
+                return list(reader), {k: v for k, v in reader.metadata.items() if k.startswith("stateshift")}
+
+        return read
+
+    def test_records_lists_maps_and_timers_are_rows(self, read, savepoint_of):
+        savepoint = savepoint_of("hashmap-account-v1")
+
+        accounts, header = read(savepoint, "--state", "account")
+        lists, _ = read(savepoint, "--state", "accounts")
+        maps, _ = read(savepoint, "--state", "account-by-name")
+        windows, _ = read(
+            savepoint_of("hashmap-windows-p2-m128"),
+            "--operator",
+            "window-list",
+            "--state",
+            "_timer_state/event_window-timers",
+        )
+
+        account = {"id": 1, "name": "acc1", "visits": 3, "obsolete": "old1"}
+        assert {"key": -23, "value": account} in accounts
+        assert {"key", "value"} == lists[0].keys()
+        assert isinstance(lists[0]["value"], list)
+        assert {"key", "user_key", "value"} == maps[0].keys()
+        assert {"key", "namespace", "timestamp_ms"} == windows[0].keys()
+        names = {"operator": "account-state", "state": "account", "kind": "value", "export": "1"}
+        assert {f"stateshift.{name}": value for name, value in names.items()} == header
+
+    @pytest.mark.parametrize("state", ["bigdec", "instant", "mapval", "nested", "either", "enum", "bytes"])
+    def test_each_entry_of_the_lines_is_a_row(self, run, read, savepoint_of, state):
+        savepoint = savepoint_of("rocksdb-zoo-p1-m200")
+        lines = run("export", savepoint, "--state", state).stdout.splitlines()
+
+        rows, _ = read(savepoint, "--state", state)
+
+        assert sorted(json.loads(line)["key"] for line in lines) == sorted(row["key"] for row in rows)
+
+    def test_big_numbers_and_times_are_texts_with_all_digits(self, read, savepoint_of):
+        savepoint = savepoint_of("rocksdb-zoo-p1-m200")
+
+        assert all(isinstance(row["value"], str) for row in read(savepoint, "--state", "bigdec")[0])
+        assert all(row["value"].endswith("Z") for row in read(savepoint, "--state", "instant")[0])
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--state", "account", "--format", "avro"], "add -o FILE"),
+            (["--format", "avro", "-o", "all.avro"], "an Avro file has one schema, so it holds one state"),
+            (["--state", "account", "--format", "avro", "-o", "all.avro", "--redact"], "which --redact hides"),
+        ],
+    )
+    def test_what_it_does_not_do_is_wrong_usage(self, run, savepoint_of, tmp_path, monkeypatch, options, words):
+        monkeypatch.chdir(tmp_path)
+
+        ran = run("export", savepoint_of("hashmap-account-v1"), *options)
+
+        assert 2 == ran.status
+        assert words in ran.stderr
+        assert not (tmp_path / "all.avro").exists()
+
+    def test_a_file_of_its_own_is_replaced_and_another_one_is_not(self, run, savepoint_of, tmp_path):
+        file = tmp_path / "state.avro"
+        command = ("export", savepoint_of("hashmap-account-v1"), "--state", "account", "--format", "avro", "-o", file)
+        assert [0, 0] == [run(*command).status, run(*command).status]
+        with file.open("wb") as stream:
+            fastavro.writer(stream, "long", [1])
+        other = file.read_bytes()
+
+        ran = run(*command)
+
+        assert (2, other) == (ran.status, file.read_bytes())
+        assert "not an earlier output" in ran.stderr
+
+    def test_a_summary_says_what_was_written(self, run, savepoint_of, tmp_path):
+        file = tmp_path / "state.avro"
+
+        ran = run(
+            "export", savepoint_of("hashmap-account-v1"), "--state", "account", "--format", "avro", "-o", file, "--json"
+        )
+
+        assert ("avro", [{"operator": "account-state", "state": "account", "exported": 10}]) == (
+            ran.data["format"],
+            ran.data["states"],
+        )
+
+    def test_damage_leaves_no_file(self, run, savepoint_copy, damage, tmp_path):
+        (tmp_path / "out").mkdir()
+        savepoint = savepoint_copy("hashmap-string-p2-m128-files")
+        largest = max(
+            (file for file in savepoint.iterdir() if file.name != "_metadata"), key=lambda f: f.stat().st_size
+        )
+        damage(largest, cut=100)
+        options = ("--state", "events", "--format", "avro", "-o", tmp_path / "out" / "state.avro")
+
+        ran = run("export", savepoint, *options)
+
+        assert 3 == ran.status, ran.stderr
+        assert list((tmp_path / "out").iterdir()) == []
