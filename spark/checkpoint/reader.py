@@ -56,11 +56,13 @@ class Block:
         partition: The number of the partition.
         key: The keys.
         value: The values.
+        stored_keys: The bytes of the keys, as they are stored.
     """
 
     partition: int
     key: pa.StructArray
     value: pa.StructArray
+    stored_keys: Sequence[bytes] = attrs.field(repr=False)
 
 
 @attrs.frozen
@@ -197,7 +199,7 @@ class SparkStore:
         for keys, values in self.stored_blocks(partition):
             with located(file=self._label(partition), operator=self.operator, state=self.name):
                 key, value = decode(keys, values)
-            yield Block(partition, key, value)
+            yield Block(partition, key, value, keys)
 
     def _decoder(self) -> Callable[[Sequence[bytes], Sequence[bytes]], tuple[pa.StructArray, pa.StructArray]]:
         """Return the function that decodes keys and values."""

@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 from ....serializers.errors import CorruptFile, shown
 from ....serializers.wording import many
 from ..json_values import json_values
-from .expected_entries import Rows
+from .expected_entries import Rows, odd_keys
 from .partitioning import partitions_of
 from .texts import texts_of
 
@@ -36,6 +36,8 @@ _BUCKETS = 256
 """The parts of the keys of a partition of which sums are compared: what differs is looked for in these alone."""
 _MOST_COMPARED, _MOST_NAMED = 100_000, 3
 _MASK = (1 << 128) - 1
+_ODD = b"!"
+"""Before the text of a key that is stored in odd bytes; no text begins so."""
 
 
 @attrs.frozen
@@ -80,13 +82,15 @@ class Table:
                 if (partitions_of(block.key, self.grouping, self.store.partitions) != partition).any():
                     raise CorruptFile(f"keys of partition {block.partition} belong to others")
                 partition = np.zeros_like(partition)
-            yield Rows(block.key, block.value, partition)
+            yield Rows(block.key, block.value, partition, odd_keys(self.store, block))
 
     def digested(self, rows: Iterable[Rows]) -> Iterator[tuple[Rows, list[bytes], list[int]]]:
         """Yield rows, the texts of their keys, and the digest of each row; of a list its place counts, too."""
         last, place = (-1, b""), 0
         for one in rows:
             keys = texts_of(_kept(one.key, self.fields[0]))
+            if one.odd is not None:
+                keys = [_ODD + key if is_odd else key for key, is_odd in zip(keys, one.odd, strict=True)]
             texts = [key + value for key, value in zip(keys, texts_of(_kept(one.value, self.fields[1])), strict=True)]
             if self.store.kind == "list":
                 for at, pair in enumerate(zip(one.partition.tolist(), keys, strict=True)):
@@ -186,7 +190,8 @@ def _names(table: Table, wanted: list[bytes]) -> dict[bytes, str]:
             new = {key: number for number, key in enumerate(keys) if key in wanted and key not in names}
             if new:
                 found = json_values(rows.take(np.asarray([*new.values()], np.int64)).key, schema.key)
-                names |= dict(zip(new, map(shown, found), strict=True))
+                for key, name in zip(new, found, strict=True):
+                    names[key] = shown(name) + (" in other bytes than Spark looks for" if key.startswith(_ODD) else "")
             if len(names) == len(wanted):
                 return names
     return names

@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
+from ....serializers.errors import UnsupportedFormat
+from ..reader import ROCKSDB
 from .entries import moved_keys
 from .merging import merge_columns
-from .row_encoder import longs_of
+from .row_encoder import encode_rows, longs_of, rows_of
 from .texts import texts_of
 from .variable_entries import Converting
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..reader import SparkStore
+    from ..reader import Block, SparkStore
     from .plan import MigrationPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan, VariablePlan
@@ -42,16 +44,19 @@ class Rows:
         key: Their keys.
         value: Their values.
         partition: The partition of each.
+        odd: Whether the key of each is stored in other bytes than Spark writes, which never finds it; None: none is.
     """
 
     key: pa.StructArray
     value: pa.StructArray
     partition: Numbers
+    odd: Numbers | None = None
 
     def take(self, at: Numbers) -> Rows:
         """Return some of them, by their numbers."""
         numbers = longs_of(at)
-        return Rows(self.key.take(numbers), self.value.take(numbers), self.partition[at])
+        odd = None if self.odd is None else self.odd[at]
+        return Rows(self.key.take(numbers), self.value.take(numbers), self.partition[at], odd)
 
 
 def of_store(plan: StorePlan) -> Iterator[Rows]:
@@ -71,7 +76,24 @@ def _converted(plan: StorePlan, partition: int) -> Iterator[Rows]:
     for block in plan.store.blocks_of(partition):
         key, at = moved_keys(plan, partition, block.key)
         value = block.value if plan.value.convert is None else plan.value.convert(block.value)
-        yield Rows(key, value, at)
+        yield Rows(key, value, at, odd_keys(plan.store, block) if plan.key.convert is None else None)
+
+
+def odd_keys(store: SparkStore, block: Block) -> Numbers | None:
+    """Return which keys of a block have other bytes than Spark writes for them, though they are read as the same.
+
+    Spark looks keys up by their bytes, also those that no value is in. Blocks of RocksDB have checksums: there none is
+    looked for, nor among keys of types that this release does not write.
+    """
+    planned, schema = store.log.last, store.schema
+    if planned is None or planned.provider == ROCKSDB or schema is None:
+        return None
+    try:
+        written = rows_of(encode_rows(block.key, schema.key))
+    except UnsupportedFormat:
+        return None
+    odd = np.fromiter((one != other for one, other in zip(block.stored_keys, written, strict=True)), bool, len(written))
+    return odd if odd.any() else None
 
 
 def _of_part(plan: StorePlan, part: int, parts: int) -> Iterator[Rows]:

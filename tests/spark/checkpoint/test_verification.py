@@ -10,6 +10,8 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import spark_copies
+from damaged_checkpoints import HDFS
 from spark_changes import Probe, copy_of, fields, fields_in
 from spark_checkpoints import place
 from spark_copies import altered, rewrite, with_a_note
@@ -25,10 +27,13 @@ from stateshift.spark.checkpoint.migrating import compared_entries, entries, lay
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
 from stateshift.spark.checkpoint.migrating.conversion import FieldChanges, not_repeated
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
+from stateshift.spark.checkpoint.migrating.expected_entries import odd_keys
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.record import RECORD, CopyRecord, RecordedOperator
-from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows
+from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows, rows_of
+from stateshift.spark.checkpoint.migrating.store_writer import stored_rows
 from stateshift.spark.checkpoint.migrating.verification import _fields, _unknown, verify_checkpoint
+from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
 from stateshift.state.storage.files import Folder
 
@@ -179,6 +184,31 @@ def test_keys_that_a_function_made_must_lie_in_their_partitions(tmp_path, is_equ
     assert verify_checkpoint(tmp_path / "copy").ok
     rewrite(tmp_path / "copy", moved)
     assert "belong to others" in failed(verify_checkpoint(tmp_path / "copy"))
+
+
+def test_a_key_in_other_bytes_than_spark_looks_for_is_found_though_it_is_read_as_the_same(tmp_path, monkeypatch):
+    """Bytes that no value is in: behind a text, up to the next word."""
+
+    def odd(column, of):
+        rows = rows_of(encode_rows(column, of))
+        return stored_rows([rows[0][:-1] + b"\7", *rows[1:]] if "k" in of.names else rows)
+
+    copy = with_a_note("aggregation", tmp_path)
+    monkeypatch.setattr(spark_copies, "encode_rows", odd)
+    rewrite(copy, lambda rows: rows)
+
+    said = failed(verify_checkpoint(copy))
+
+    assert (True, True) == ("in other bytes than Spark looks for: it should not be there" in said, "is missing" in said)
+
+
+@pytest.mark.parametrize("name", HDFS)
+def test_spark_writes_no_key_in_odd_bytes(name):
+    """So none is taken for one; keys are of all types that the fixtures have."""
+    stores = [store for operator in SparkCheckpoint.open(place(name)).operators for store in operator.stores]
+    assert {None} == {
+        one if (one := odd_keys(store, block)) is None else "odd" for store in stores for block in store.blocks()
+    }
 
 
 def test_a_value_that_is_not_known_hides_the_whole_field_around_it_and_no_other():
