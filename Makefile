@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark demo-stream test slow warm lint types interop oldest fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-spark demo-stream test slow warm lint types interop oldest releases fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -11,6 +11,9 @@ OLDEST := .venv-oldest/.stateshift-installed
 # Two more than two cores have work for: while tests wait for Spark, other processes compute.
 PROCESSES := 4
 OLDEST_TESTS := tests/spark/source tests/spark/test_migrate.py tests/spark/test_repartition.py tests/spark/test_bootstrap.py
+# Releases of Spark between the oldest and the newest, and what is judged with each release.
+RELEASES := 4.1.4 4.2.1
+JUDGED := -m slow tests/spark/checkpoint/test_silent_changes.py -k "each_release or spark_4_0"
 # PySpark 4.0 leaves sockets open.
 OF_OLD_SPARK := ignore::pytest.PytestUnraisableExceptionWarning
 
@@ -52,6 +55,11 @@ interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 M
 
 oldest: $(OLDEST) ## migration and the data source on the oldest Spark and libraries that pyproject.toml allows
 	@.venv-oldest/bin/python -m pytest -m "not interop and not faults" -W $(OF_OLD_SPARK) $(OLDEST_TESTS) $(ARGS)
+	@.venv-oldest/bin/python -m pytest -W $(OF_OLD_SPARK) $(JUDGED)
+
+releases: $(RELEASES:%=.cache/spark-%) ## queries judged with each release of Spark between those (1 GB once, three minutes)
+	@set -e; for release in $(RELEASES); do echo "Spark $$release"; \
+	  PYTHONPATH=.cache/spark-$$release $(PY) -m pytest -W $(OF_OLD_SPARK) $(JUDGED) $(ARGS); done
 
 faults: $(INSTALLED) ## processes killed at seeded moments of runs, an S3 server that goes away (an hour); SEEDS=3,7 or 20-39
 	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/spark tests/state $(ARGS)
@@ -98,6 +106,12 @@ $(OLDEST): $(INSTALLED) .ci/oldest.py
 	@PYTHONWARNINGS="ignore:Editable installation" .venv-oldest/bin/python -m pip install -q --disable-pip-version-check \
 	  -c .venv-oldest/oldest.txt -e '.[connect,demo,rocksdb,spark,test]'
 	@touch $@
+
+# A release of Spark in front of that of .venv, with all other libraries of it.
+.cache/spark-%: | $(INSTALLED)
+	@rm -rf $@.part
+	@$(PY) -m pip install -q --disable-pip-version-check --target $@.part pyspark==$*
+	@mv $@.part $@
 
 # It brings its own Node, 0.3 GB, which nothing else needs.
 $(PYRIGHT): $(INSTALLED)

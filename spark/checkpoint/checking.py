@@ -66,12 +66,13 @@ def check_query(
     Raises:
         SavepointNotFound: There is no checkpoint.
         CorruptFile: The checkpoint is damaged.
-        UnsupportedFormat: A newer Spark wrote it, or the release of Spark that plans was not tried.
+        UnsupportedFormat: A newer Spark wrote it, or queries are not planned with this release of Spark.
         DeclarationError: A query is no streaming one, or `was` did not write the checkpoint.
         StateShiftError: Spark does not plan a query.
     """
+    unstarted = UnstartedQuery.of(query)
     opened = SparkCheckpoint.open(checkpoint)
-    new = describe_under(UnstartedQuery.of(query), opened.log.last, origin)
+    new = describe_under(unstarted, opened.log.last, origin)
     return compare(opened, new, was=was, accept=accept, policy=policy)
 
 

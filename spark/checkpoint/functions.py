@@ -12,6 +12,7 @@ import attrs
 
 from ...compat.fingerprint import UNKNOWN, fingerprint, fingerprint_of_own_code
 from ...serializers.errors import cause_text
+from .processors import processor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ def _code(function: Any) -> FunctionCode:
     try:  # it is the code of this process, pickled by PySpark when the query was built
         with _new_classes():
             code, *_ = cloudpickle.loads(bytes(function.command().unsafeArray()))
-        processor = getattr(getattr(code, "__self__", None), "_stateful_processor", None)
+        processor = processor_of(code)
         code, name = (code, "") if processor is None else (processor, type(processor).__name__)
         whole = fingerprint(code)
         if not whole.startswith(UNKNOWN):

@@ -42,6 +42,14 @@ _TO_LONG, _TO_DOUBLE = (
 )
 _WIDENED_BY = {"Sum": _TO_LONG | {("float", "double")}, "Count": _TO_LONG | _TO_DOUBLE, "Average": _TO_DOUBLE}
 """Casts of a column that Spark itself makes before it adds, by the function."""
+_NAMED_LATER = {"TimeAdd": "TimestampAddInterval", "TransformWithStateInPandas": "TransformWithStateInPySpark"}
+"""Classes that have another name since Spark 4.1, so that the plans of all releases have equal texts."""
+_ADDED_LATER: Mapping[str, Mapping[str, Any]] = {
+    "CollectList": {"ignoreNulls": True},
+    "CollectSet": {"ignoreNulls": True},
+    "Sample": {"sampleMethod": {"object": "org.apache.spark.sql.catalyst.plans.logical.SampleMethod.Bernoulli$"}},
+}
+"""Arguments that plans show since Spark 4.3, with the value that all had before."""
 _ADDRESS = re.compile(r"@[0-9a-f]+$")
 _UNITS = (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000))
 
@@ -100,7 +108,10 @@ def parse_plan(text: str) -> Node:
 def _tree(nodes: Iterator[dict[str, Any]]) -> Node:
     said = next(nodes)
     children = tuple(_tree(nodes) for _ in range(said["num-children"]))
-    return Node(str(said["class"]).rpartition(".")[2], said, children)
+    name = str(said["class"]).rpartition(".")[2]
+    name = _NAMED_LATER.get(name, name)
+    later = {argument: of for argument, of in _ADDED_LATER.get(name, {}).items() if argument not in said}
+    return Node(name, {**said, **later}, children)
 
 
 def conjuncts(condition: Node) -> Iterator[Node]:

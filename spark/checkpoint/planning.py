@@ -4,7 +4,8 @@ Spark plans a batch of a streaming query as `IncrementalExecution`; `explain()` 
 the first batch of a query whose checkpoint is a new folder: planning that batch writes the metadata and the schemas of
 its state stores there, and nothing else. No source is read, no query is started, and no sink is touched.
 
-This module knows the internals of Spark: its releases are in `TRIED`. Source: notes on Spark, and Spark 4.3.
+This module knows the internals of Spark: what differs between its releases is in `RELEASES`, and others are refused.
+Source: notes on Spark, and Spark 4.0 to 4.3.
 """
 
 from __future__ import annotations
@@ -28,15 +29,72 @@ from .processors import UNSEEN, times_to_live
 from .reader import SparkCheckpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from .plan_operators import PlannedOperator, PlannedQuery
 
-TRIED = ("4.3.",)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+_MOMENT_US = 946_684_800_000_000  # the year 2000
+
+
+@attrs.frozen
+class _Moment:
+    """The present time as the rule of Spark takes it that makes it a constant.
+
+    Attributes:
+        time: The moment as a literal.
+        zone: The time zone of the session as a literal.
+        instant: The moment as Java has it.
+        table: Makes an empty table.
+    """
+
+    time: Any
+    zone: Any
+    instant: Any
+    table: Callable[[], Any]
+
+
+@attrs.frozen
+class Release:
+    """What differs between releases of Spark for the planner of a query.
+
+    Attributes:
+        checkpoints: The package of what an offset log says, below that of streaming.
+        runtime: The package of the planner, below that of streaming.
+        defaults: The number of the planner's last arguments, which have defaults.
+        moment: The arguments of the rule for the present time.
+        writes_when_told: Whether the metadata and the schemas of state stores are written by a call of its own; else
+            planning writes them.
+    """
+
+    checkpoints: str
+    runtime: str
+    defaults: int
+    moment: Callable[[_Moment], tuple[Any, ...]]
+    writes_when_told: bool = False
+
+
+def _before_4_3(at: _Moment) -> tuple[Any, ...]:
+    return (at.table(), _MOMENT_US, 0, at.time, at.zone, at.table(), at.instant)
+
+
+RELEASES: Mapping[str, Release] = {
+    "4.0": Release(
+        "", "", 3, lambda at: (at.table(), _MOMENT_US, at.time, at.zone, at.table(), at.instant),
+    ),
+    "4.1": Release("checkpointing", "runtime", 4, _before_4_3),
+    "4.2": Release("checkpointing", "runtime", 4, _before_4_3),
+    "4.3": Release(
+        "checkpointing", "runtime", 5,
+        lambda at: (at.table(), _MOMENT_US, 0, at.time, at.table(), at.instant, at.zone, at.table(), at.table()),
+        writes_when_told=True,
+    ),
+}  # fmt: skip
+"""The releases of Spark with which queries are planned."""
+_FIRST_DEFAULT = 12
 _ALWAYS = {
     "spark.sql.adaptive.enabled": "false",  # as every streaming query has it
     "spark.sql.cbo.enabled": "false",
@@ -47,7 +105,6 @@ _ZONE = "spark.sql.session.timeZone"
 _PYTHON = ".expressions.PythonUD"
 _ASYNC = "asyncProgressTrackingEnabled"
 _PRESENT = re.compile(r"expressions\.(?:Current(?:BatchTimestamp|Date|Time|Timestamp)|LocalTimestamp|Now)\b")
-_MOMENT_US = 946_684_800_000_000  # the year 2000
 _TRACE = "Traceback (most recent call last):"
 _RAISED = re.compile(r"[\w.]+(?::|$)")
 _MISSING = re.compile(r"No module named '([^']+)'")
@@ -91,6 +148,7 @@ class UnstartedQuery:
 
         Raises:
             DeclarationError: It is another object, or not a streaming DataFrame.
+            UnsupportedFormat: The release of Spark is none of `RELEASES`, or the query does not run in batches.
         """
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -113,6 +171,7 @@ class UnstartedQuery:
             raise DeclarationError(
                 "the DataFrame is not a streaming one", advice="build it on spark.readStream, and do not start it"
             )
+        release_of(frame.sparkSession.version)  # before a checkpoint is read
         return cls(frame, mode, checkpoint)
 
 
@@ -161,16 +220,17 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
         settings: The settings that a checkpoint pins; None: those of the session.
 
     Raises:
-        UnsupportedFormat: The release of Spark was not tried, or it printed a plan of an unknown form.
+        UnsupportedFormat: The release of Spark is none of `RELEASES`, or it printed a plan of an unknown form.
         StateShiftError: Spark does not plan the query; its reason is in the message.
     """
-    _require_tried(query.frame.sparkSession)
+    release = release_of(query.frame.sparkSession.version)
     folder = Path(tempfile.mkdtemp(prefix="stateshift-plan-"))
     try:
-        execution, pinned = _execution(query, settings, folder)
+        execution, pinned = _execution(query, settings, folder, release)
         optimized = execution.optimizedPlan()
         shown_plan = _said(execution.executedPlan) and optimized.toString()
-        execution.writeRecordedStateMetadata()
+        if release.writes_when_told:
+            execution.writeRecordedStateMetadata()
         logical = cast("Any", query.frame)._jdf.logicalPlan()  # noqa: SLF001
         analyzed, as_json = str(logical.toJSON()), str(optimized.toJSON())
         plan = read_plan(
@@ -193,23 +253,35 @@ def planned(query: UnstartedQuery, settings: Mapping[str, str] | None = None) ->
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _require_tried(spark: SparkSession) -> None:
-    if not spark.version.startswith(TRIED):
+def release_of(version: str) -> Release:
+    """Return what is known of a release of Spark.
+
+    Raises:
+        UnsupportedFormat: Nothing is.
+    """
+    release = RELEASES.get(".".join(version.split(".")[:2]))
+    if release is None:
         raise UnsupportedFormat(
-            f"queries are planned with Spark {', '.join(one + 'x' for one in TRIED)}; this is Spark {spark.version}",
-            advice="run the check with that release; or compare two checkpoints: stateshift diff spark:OLD spark:NEW",
+            f"queries are planned with Spark {', '.join(RELEASES)}; this is Spark {version}",
+            advice="run the check with one of these; or compare two checkpoints: stateshift diff spark:OLD spark:NEW",
+            written="Nothing was started.",
         )
+    return release
 
 
-def _execution(query: UnstartedQuery, settings: Mapping[str, str] | None, folder: Path) -> tuple[Any, dict[str, str]]:
+def _execution(
+    query: UnstartedQuery, settings: Mapping[str, str] | None, folder: Path, release: Release
+) -> tuple[Any, dict[str, str]]:
     """Return Spark's planner of a first batch, and the settings that it uses."""
     java: Any = query.frame.sparkSession
     jvm: Any = java._jvm  # noqa: SLF001 - the planner has no public name
-    streaming = getattr(jvm, _STREAMING)
+    checkpoints, runtime = (
+        getattr(jvm, f"{_STREAMING}.{name}".rstrip(".")) for name in (release.checkpoints, release.runtime)
+    )
     session = java._jsparkSession.cloneSession()  # noqa: SLF001
     for name, value in _ALWAYS.items():
         session.conf().set(name, value)
-    metadata_of = streaming.checkpointing.OffsetSeqMetadata
+    metadata_of = checkpoints.OffsetSeqMetadata
     if settings is None:
         session.conf().set(_PARTITIONS, session.conf().get(_SHUFFLE))
         metadata = metadata_of.apply(0, 0, session.conf())
@@ -222,17 +294,18 @@ def _execution(query: UnstartedQuery, settings: Mapping[str, str] | None, folder
     (folder / "metadata").write_text('{"id":"planned"}', encoding="utf-8")
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, query.output_mode.capitalize())()
     new_id = jvm.java.util.UUID.randomUUID
-    made_by = streaming.runtime.IncrementalExecution
-    rest = [getattr(made_by, f"$lessinit$greater$default${at}")() for at in range(12, 17)]
+    made_by = runtime.IncrementalExecution
+    defaults = range(_FIRST_DEFAULT, _FIRST_DEFAULT + release.defaults)
+    rest = [getattr(made_by, f"$lessinit$greater$default${at}")() for at in defaults]
     execution = made_by(
-        session, _at_one_moment(jvm, query.frame), mode, (folder / "state").as_uri(), new_id(), new_id(), 0,
-        getattr(getattr(jvm.scala, "None$"), "MODULE$"), metadata, streaming.runtime.WatermarkPropagator.noop(), True,  # noqa: FBT003
+        session, _at_one_moment(jvm, query.frame, release), mode, (folder / "state").as_uri(), new_id(), new_id(), 0,
+        getattr(getattr(jvm.scala, "None$"), "MODULE$"), metadata, runtime.WatermarkPropagator.noop(), True,  # noqa: FBT003
         *rest,
     )  # fmt: skip
     return execution, dict(json.loads(text)["conf"])
 
 
-def _at_one_moment(jvm: Any, frame: Any) -> Any:
+def _at_one_moment(jvm: Any, frame: Any, release: Release) -> Any:
     """Return the logical plan of a DataFrame in which the present time is always the same: Spark makes it a constant.
 
     This is what `ComputeCurrentTime` does, with another moment.
@@ -249,9 +322,8 @@ def _at_one_moment(jvm: Any, frame: Any) -> Any:
     )
     instant = jvm.java.time.Instant.ofEpochSecond(_MOMENT_US // 1_000_000)
     rule = getattr(catalyst.optimizer, "ComputeCurrentTime$$anonfun$apply$8")
-    return frame._jdf.logicalPlan().transformDownWithSubqueries(  # noqa: SLF001 - as above
-        rule(table(), _MOMENT_US, 0, time, table(), instant, zone, table(), table())
-    )
+    arguments = release.moment(_Moment(time, zone, instant, table))
+    return frame._jdf.logicalPlan().transformDownWithSubqueries(rule(*arguments))  # noqa: SLF001 - as above
 
 
 def _said(plan: Any) -> Any:

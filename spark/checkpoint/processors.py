@@ -6,6 +6,7 @@ handle that notes them; no state is touched.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,7 +14,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NODE = "TransformWithStateInPySpark"
+_NODES = {"TransformWithStateInPySpark", "TransformWithStateInPandas"}  # the second in Spark 4.0
 TIME_TO_LIVE = "time to live of "
 UNSEEN = "times to live, which the processor did not declare to the check,"
 
@@ -42,11 +43,28 @@ class _Handle:
 
 def times_to_live(plan: Any) -> Iterator[dict[str, str] | None]:
     """Yield for each transformWithState of a plan of Java's the times to live; None where they cannot be seen."""
-    if plan.getClass().getSimpleName() == _NODE:
+    if plan.getClass().getSimpleName() in _NODES:
         yield _declared(plan.functionExpr())
     children = plan.children()
     for index in range(children.size()):
         yield from times_to_live(children.apply(index))
+
+
+def processor_of(code: Any) -> Any:
+    """Return the processor that PySpark's function for transformWithState calls; None: it is another function.
+
+    Since Spark 4.1 it is a method; before, it is a function in functions, one of which has the processor.
+    """
+    from pyspark.sql.streaming import StatefulProcessor
+
+    functions = [code] if isinstance(code, FunctionType) and code.__module__.startswith("pyspark.") else []
+    for function in functions:  # grows
+        for cell in function.__closure__ or ():
+            if isinstance(cell.cell_contents, StatefulProcessor):
+                return cell.cell_contents
+            if isinstance(cell.cell_contents, FunctionType) and cell.cell_contents not in functions:
+                functions.append(cell.cell_contents)
+    return getattr(getattr(code, "__self__", None), "_stateful_processor", None)
 
 
 def _declared(function: Any) -> dict[str, str] | None:
@@ -55,7 +73,7 @@ def _declared(function: Any) -> dict[str, str] | None:
     handle = _Handle()
     try:  # it is the code of this process, pickled by PySpark when the query was built
         code, _ = cloudpickle.loads(bytes(function.func().command().unsafeArray()))
-        code.__self__._stateful_processor.init(handle)  # noqa: SLF001 - there is no public way
+        processor_of(code).init(handle)
     except Exception:  # noqa: BLE001 - a processor may do anything in `init`; then nothing is claimed
         return None
     return handle.declared

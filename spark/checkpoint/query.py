@@ -119,11 +119,12 @@ def describe(
 
     Raises:
         DeclarationError: The query is neither, or no streaming one.
-        UnsupportedFormat: The release of Spark was not tried, or the plan has an operator that is not known.
+        UnsupportedFormat: Queries are not planned with this release of Spark, or the plan has an operator that is not
+            known.
         StateShiftError: Spark does not plan the query.
     """
-    last = SparkCheckpoint.open(checkpoint).log.last if checkpoint else None
-    return describe_under(UnstartedQuery.of(query, output_mode=output_mode), last)
+    unstarted = UnstartedQuery.of(query, output_mode=output_mode)
+    return describe_under(unstarted, SparkCheckpoint.open(checkpoint).log.last if checkpoint else None)
 
 
 def describe_under(query: UnstartedQuery, batch: PlannedBatch | None, origin: str = "query") -> QueryDescription:

@@ -7,7 +7,10 @@ itself, with the old code, and with a recording. Beside them changes that Spark 
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -16,12 +19,15 @@ from pyspark.errors import StreamingQueryException
 from spark_queries import F, Stream
 
 from stateshift.spark import check_query, describe
+from stateshift.spark.checkpoint.judging import judge
+from stateshift.spark.checkpoint.query import from_data, to_data
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.recording import Recorder
 from stateshift.state.storage.files import Folder
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[3]
 OLD = [("x", "p", 10, 1, "2026-01-01 00:00:00"), ("x", "q", 20, 2, "2026-01-01 00:03:00")]
 NEW = [("x", "p", 15, 3, "2026-01-01 00:04:00"), ("q", "x", 5, 4, "2026-01-01 00:05:00")]
 
@@ -322,3 +328,93 @@ def test_what_spark_refuses_is_told_before_the_start_spk_3_to_5_and_11(stream, n
         stream.run(now(stream))
 
     assert told(check_query(saved, now(stream))) == expected
+
+
+def as_stored(query):
+    """What a checkpoint of a query shows."""
+    operators = tuple(
+        attrs.evolve(one, columns={}, facts={}, unseen=(), is_planned=False, details={}) for one in query.operators
+    )
+    return attrs.evolve(query, operators=operators, inputs=None)
+
+
+def with_times(time_to_live):
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class Keep(StatefulProcessor):
+        def init(self, handle):
+            self.kept = handle.getValueState("kept", "n bigint", time_to_live)
+
+        def handleInputRows(self, key, rows, timers):  # noqa: N802 - Spark's
+            yield from ()
+
+        def close(self):
+            pass
+
+    return lambda stream: (
+        stream.source().groupBy("a").transformWithStateInPandas(Keep(), "a string", "Update", "ProcessingTime")
+    )
+
+
+def test_each_release_of_spark_judges_the_changes_alike(stream):
+    """`make oldest` runs it with the oldest one, `make releases` with those between."""
+    found, expected = {}, {}
+    for name, change in CHANGES.items():
+        was, now = (describe(build(stream), output_mode=change.mode) for build in (change.was, change.now))
+        seen, known = judge(as_stored(was), now), judge(as_stored(was), now, known=was)
+        unchanged = judge(as_stored(was), was, known=was)
+        decision, rules = change.known
+        found[name] = told(seen), told(known), told(unchanged)
+        expected[name] = change.seen, (decision, told(known)[1] if rules is None else rules), ("start", [])
+
+    assert expected == found
+
+
+def test_each_release_of_spark_knows_the_times_to_live_and_the_code_of_a_processor(stream):
+    was, now = (describe(with_times(of)(stream), output_mode="update") for of in (1000, 2000))
+
+    assert [
+        ("time to live of kept", "SPK-12", "1000 ms", "2000 ms"),
+    ] == [
+        (one.path[2:-1], one.rule, one.old, one.new)
+        for one in judge(as_stored(was), now, known=was).findings()
+        if one.rule == "SPK-12"
+    ]
+    assert ["Keep"] == [one.name for one in was.operators[0].details["function"]]
+    assert was.operators[0].unseen == ()
+
+
+def sampled(stream):
+    stream.source("t")  # makes its folder
+    table = stream.spark.read.schema("a string, n int").json(str(stream.folder / "t")).sample(fraction=0.5, seed=7)
+    return stream.source().join(table, "a").groupBy("a").agg(F.collect_list("b"), F.collect_set("v"))
+
+
+RECORDED = {
+    "join": (joined(), "append", []),
+    "sessions": (sessions("5 minutes"), "append", []),
+    "windows": (windowed("10 minutes"), "append", []),
+    "sample and collections": (sampled, "update", []),
+    "present time": (lambda stream: grouped("a")(stream).where("a <> string(current_date())"), "update", []),
+    "times to live": (with_times(1000), "update", []),
+}  # fmt: skip
+"""Queries, their output modes, and the rules of what of their recordings cannot be compared."""
+
+
+def test_what_spark_4_0_recorded_is_compared_with_what_this_one_plans(stream):
+    """Some expressions had other names there, and fewer arguments. STATESHIFT_RECORD=1 with Spark 4.0 writes it."""
+    file = ROOT / "tests" / "fixtures" / "spark-4.0" / "descriptions.json"
+    plans = {name: describe(build(stream), output_mode=mode) for name, (build, mode, _) in RECORDED.items()}
+    if os.environ.get("STATESHIFT_RECORD") and stream.spark.version.startswith("4.0."):
+        text = json.dumps({name: to_data(plan) for name, plan in plans.items()}, indent=1)
+        file.write_text(text.replace(str(stream.folder), "FOLDER") + "\n")
+
+    recorded = json.loads(file.read_text().replace("FOLDER", str(stream.folder)))
+    found = {}
+    for name, now in plans.items():
+        was = from_data(recorded[name], "a recording")
+        decision, rules = told(judge(as_stored(was), now, known=was))
+        found[name] = decision, sorted(rules)
+
+    assert {one["spark"] for one in recorded.values()} == {"4.0.0"}
+    assert {name: ("start", rules) for name, (_, _, rules) in RECORDED.items()} == found
