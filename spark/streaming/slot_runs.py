@@ -289,6 +289,11 @@ def function_failed(error: Exception, task: SlotTask) -> FunctionFailed:
     hint = ""
     if isinstance(error, TypeError) and not task.has_event_time:
         hint = "; its elements have no time stamps: if it needs them, name their column: stream(df, timestamp=…)"
+    if isinstance(error, ModuleNotFoundError):
+        hint = (
+            f"; a worker does not find {error.name!r}: import it at the top of the module that uses it, which is sent"
+            " along, or give its file to the workers: spark.sparkContext.addPyFile(FILE)"
+        )
     return FunctionFailed(
         f"{where}: the function failed with {cause_text(error)}",
         details=(f"  {line}" for line in "".join(traceback.format_list(frames)).splitlines()),

@@ -391,20 +391,19 @@ def sampled(stream):
 
 
 RECORDED = {
-    "join": (joined(), "append", []),
-    "sessions": (sessions("5 minutes"), "append", []),
-    "windows": (windowed("10 minutes"), "append", []),
-    "sample and collections": (sampled, "update", []),
-    "present time": (lambda stream: grouped("a")(stream).where("a <> string(current_date())"), "update", []),
-    "times to live": (with_times(1000), "update", []),
-}  # fmt: skip
-"""Queries, their output modes, and the rules of what of their recordings cannot be compared."""
+    "join": (joined(), "append"),
+    "sessions": (sessions("5 minutes"), "append"),
+    "windows": (windowed("10 minutes"), "append"),
+    "sample and collections": (sampled, "update"),
+    "present time": (lambda stream: grouped("a")(stream).where("a <> string(current_date())"), "update"),
+    "times to live": (with_times(1000), "update"),
+}
 
 
 def test_what_spark_4_0_recorded_is_compared_with_what_this_one_plans(stream):
     """Some expressions had other names there, and fewer arguments. STATESHIFT_RECORD=1 with Spark 4.0 writes it."""
     file = ROOT / "tests" / "fixtures" / "spark-4.0" / "descriptions.json"
-    plans = {name: describe(build(stream), output_mode=mode) for name, (build, mode, _) in RECORDED.items()}
+    plans = {name: describe(build(stream), output_mode=mode) for name, (build, mode) in RECORDED.items()}
     if os.environ.get("STATESHIFT_RECORD") and stream.spark.version.startswith("4.0."):
         text = json.dumps({name: to_data(plan) for name, plan in plans.items()}, indent=1)
         file.write_text(text.replace(str(stream.folder), "FOLDER") + "\n")
@@ -414,7 +413,7 @@ def test_what_spark_4_0_recorded_is_compared_with_what_this_one_plans(stream):
     for name, now in plans.items():
         was = from_data(recorded[name], "a recording")
         decision, rules = told(judge(as_stored(was), now, known=was))
-        found[name] = decision, sorted(rules)
+        found[name] = decision, set(rules) - {"SPK-21"}  # PySpark, of one release, is part of a processor's code
 
     assert {one["spark"] for one in recorded.values()} == {"4.0.0"}
-    assert {name: ("start", rules) for name, (_, _, rules) in RECORDED.items()} == found
+    assert dict.fromkeys(RECORDED, ("start", set())) == found

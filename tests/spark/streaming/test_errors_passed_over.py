@@ -303,6 +303,14 @@ def test_windows_that_cannot_be_merged_end_the_query_with_any_policy(tmp_path, b
         engine.batch(visits(("ann", 1, 8)))
 
 
+def test_a_module_that_a_worker_does_not_find_is_named_with_what_to_do(tmp_path):
+    broken = Broken(ModuleNotFoundError("No module named 'shop'", name="shop"))
+    engine = Batches(tmp_path, broken, BACKENDS["hashmap"], schema=SCHEMA, key=("user",), element=Visit)
+
+    with pytest.raises(FunctionFailed, match=r"does not find 'shop': import it at the top of the module .*addPyFile"):
+        engine.batch(ROWS[:1])
+
+
 def test_few_bad_rows_among_many_are_found(tmp_path):
     rows = [{"user": None if number in {17, 900} else f"u{number}", "amount": 1, "at": 2 + 2 * number}
             for number in range(1000)]  # fmt: skip
