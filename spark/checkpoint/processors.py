@@ -55,7 +55,7 @@ def processor_of(code: Any) -> Any:
 
     Since Spark 4.1 it is a method; before, it is a function in functions, one of which has the processor.
     """
-    from pyspark.sql.streaming import StatefulProcessor
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     functions = [code] if isinstance(code, FunctionType) and code.__module__.startswith("pyspark.") else []
     for function in functions:  # grows
