@@ -11,6 +11,7 @@ from spark_queries import F, Stream, settings
 
 from stateshift.serializers.errors import DeclarationError, UnsupportedFormat
 from stateshift.spark import describe
+from stateshift.spark.checkpoint import planning
 from stateshift.spark.checkpoint.checking import check_query
 from stateshift.spark.checkpoint.judging import judge
 from stateshift.spark.checkpoint.query import describe_stored, from_data, to_data
@@ -265,3 +266,13 @@ def test_what_is_no_streaming_query_is_refused(stream):
         describe(stream.spark.range(3))
     with pytest.raises(DeclarationError, match="neither a streaming DataFrame"):
         describe("query")
+
+
+def test_another_release_of_spark_is_refused_by_its_number_before_a_checkpoint_is_read(stream, monkeypatch):
+    monkeypatch.delitem(planning.RELEASES, ".".join(stream.spark.version.split(".")[:2]))
+    query = stream.source().groupBy("a").count()
+
+    with pytest.raises(UnsupportedFormat, match=f"this is Spark {stream.spark.version}"):
+        check_query(stream.folder / "nothing", query)
+    with pytest.raises(UnsupportedFormat, match=r"planned with Spark 4\.0, "):
+        describe(query, checkpoint=stream.folder / "nothing")
