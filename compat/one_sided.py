@@ -15,9 +15,10 @@ from ..serializers.escaping import shell_word
 from .description import StateKind
 from .lazy_tables import state_in, whole
 from .report import Status
+from .similar_names import SimilarNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from .description import OperatorDescription, StateDescription
     from .policy import Policy
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Operator = TypeVar("Operator", "OperatorReport", "OperatorDescription")
 
-_SIMILAR = 0.6
-"""How alike two names are, at least, if one may be the new name of the other: what difflib takes by default."""
 _MOST = 1000
 """Among so many states, at most, a name is looked for: of more, many would be similar by chance, and it takes long."""
 _LEFT = {Status.ORPHANED, Status.NOT_IN_PROBE}
@@ -103,11 +102,11 @@ class Candidates:
 
     Attributes:
         by_type: The states of each kind and type.
-        by_kind: The states of each kind.
+        by_kind: The states of each kind, and their names.
     """
 
     by_type: dict[tuple[StateKind, str], list[StateDescription]]
-    by_kind: dict[StateKind, list[StateDescription]]
+    by_kind: dict[StateKind, tuple[list[StateDescription], SimilarNames]]
 
     @classmethod
     def of(cls, states: Iterable[StateDescription]) -> Candidates:
@@ -118,7 +117,8 @@ class Candidates:
             if state.kind is not StateKind.TIMERS:
                 by_type.setdefault((state.kind, state.describe()), []).append(state)
                 by_kind.setdefault(state.kind, []).append(state)
-        return cls(by_type, by_kind)
+        named = {kind: (found, SimilarNames([one.name for one in found])) for kind, found in by_kind.items()}
+        return cls(by_type, named)
 
     def only_one_like(self, state: StateDescription) -> StateDescription | None:
         """Return the only candidate that may be `state` under another name; None: there is none, or there are several.
@@ -130,21 +130,11 @@ class Candidates:
         like = list(self.by_type.get((state.kind, text), ()))
         if len(like) > 1:  # names say nothing more, and comparing them takes long
             return None
-        of_kind = self.by_kind.get(state.kind, ())
-        others = [one for one in of_kind if not like or one is not like[0]] if len(of_kind) <= _MOST else []
-        like += islice(_similar(state.name, others), 2)
+        of_kind, names = self.by_kind.get(state.kind, ((), SimilarNames(())))
+        if len(of_kind) <= _MOST:
+            similar = (of_kind[index] for index in names.like(state.name))
+            like += islice((one for one in similar if not like or one is not like[0]), 2)
         return like[0] if len(like) == 1 else None
-
-
-def _similar(name: str, states: Iterable[StateDescription]) -> Iterator[StateDescription]:
-    """Yield the states whose names are similar."""
-    from difflib import SequenceMatcher  # seldom needed, and slow to import
-
-    matcher = SequenceMatcher(b=name)
-    for one in states:
-        matcher.set_seq1(one.name)
-        if all(ratio() >= _SIMILAR for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)):
-            yield one
 
 
 def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: str) -> StateReport:
