@@ -10,7 +10,7 @@ from ...serializers.errors import DeclarationError
 from ...serializers.escaping import shell_word
 from ...state.job import Operator
 from ...state.savepoint.metadata import METADATA
-from ...state.savepoint.reader import Savepoint
+from ...state.savepoint.reader import Savepoint, folder_at
 from ...state.storage.files import Folder
 from ...state.streaming.directory import Begun
 from .taken_offsets import TakenOffsets, require_same_sources
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...compat.description import JobDescription, OperatorDescription
+    from ...state.savepoint.reader import AllowedRoot
     from .upgrading import Judgement
 
 _NOTHING = "Nothing was written."
@@ -32,11 +33,13 @@ class Beginning:
         begun: What is recorded of it.
         judgement: What the functions say of it.
         max_parallelism: Its number of key groups; None: it has no keyed state that the query takes.
+        allow_roots: Further folders that may contain its files.
     """
 
     begun: Begun
     judgement: Judgement
     max_parallelism: int | None
+    allow_roots: tuple[AllowedRoot, ...] = ()
 
 
 @attrs.frozen
@@ -47,11 +50,18 @@ class FromSavepoint:
         place: The savepoint.
         take_offsets: Whether the sources go on from where they stood in the query that it was taken of.
         allow_non_restored_state: Whether it may have operators that the query does not have.
+        allow_roots: Further folders that may contain its files, and the checkpoint that it was taken of.
     """
 
     place: str
     take_offsets: bool = False
     allow_non_restored_state: bool = False
+    allow_roots: tuple[AllowedRoot, ...] = ()
+
+    @property
+    def folder(self) -> Folder:
+        """Its folder, with the roots that are allowed."""
+        return folder_at(self.place, self.allow_roots)
 
     def opened(self) -> Savepoint:
         """Return the savepoint.
@@ -60,7 +70,7 @@ class FromSavepoint:
             SavepointNotFound, CorruptSavepoint: As `Savepoint.open`.
             DeclarationError: It is the state directory of a query.
         """
-        savepoint = Savepoint.open(self.place)
+        savepoint = Savepoint.open(self.place, allow_roots=self.allow_roots)
         if savepoint.query is not None:
             place = shell_word(self.place)
             raise DeclarationError(
@@ -93,7 +103,7 @@ class FromSavepoint:
         """
         if self.take_offsets:
             require_same_sources(f"the savepoint {self.place}", savepoint.position, sources)
-            for _ in TakenOffsets(places[0], savepoint.position, places[1:]).logs(1):
+            for _ in TakenOffsets(places[0], savepoint.position, (*places[1:], self.folder)).logs(1):
                 """Each log is read, so that one that is missing is an error now."""
         ids = _ids(uids)
         taken = {one.stored_id or one.operator_id for one in described.operators if one.operator_id in ids}

@@ -111,7 +111,8 @@ class EpochChoice:
         if beginning is None:
             return epoch
         judgement, base = beginning.judgement, str(number)
-        history = write_beginning(self._directory, beginning.begun.savepoint, base, judgement, self._spark)
+        place, roots = beginning.begun.savepoint, beginning.allow_roots
+        history = write_beginning(self._directory, place, base, judgement, self._spark, allow_roots=roots)
         lazy, types = judgement.lazy, judgement.lazy_types
         digest = self._directory.digest_of_base(base)
         return attrs.evolve(

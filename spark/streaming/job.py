@@ -51,7 +51,7 @@ from .upgrading import UPGRADING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, DataFrameWriter
     from pyspark.sql.streaming.query import StreamingQuery
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from ...state.runtime.functions import Function
     from ...state.runtime.output_tag import OutputTag
     from ...state.runtime.sources import SourceFunction
-    from ...state.savepoint.reader import Savepoint
+    from ...state.savepoint.reader import AllowedRoot, Savepoint
     from ...state.streaming.failures import ErrorPolicy
     from ...state.streaming.slot import OperatorSpec
 
@@ -216,6 +216,7 @@ class StreamJob:
         from_savepoint: str | os.PathLike[str] | None = None,
         take_offsets: bool = False,
         allow_non_restored_state: bool = False,
+        allow_roots: Iterable[AllowedRoot] = (),
     ) -> StreamingQuery:
         """Check the state against the functions, and start the query.
 
@@ -234,6 +235,8 @@ class StreamJob:
                 They must be the same in number, order and kind.
             allow_non_restored_state: Whether the savepoint may have operators that the query does not have. Their state
                 is left behind.
+            allow_roots: Further folders that may contain files of the savepoint, and the checkpoint of the query that
+                it was taken of, from which `take_offsets` copies the logs of sources.
 
         Raises:
             RestoreRefused: The functions cannot go on from the state, or not without a migration; nothing was started.
@@ -243,10 +246,10 @@ class StreamJob:
             TargetExists: A query is running on the state.
             SavepointNotFound: There is no savepoint; or the log of a source is not where its query had it.
         """
-        begins = None
+        begins, roots = None, tuple(allow_roots)
         if from_savepoint is not None:
-            begins = FromSavepoint(_from_anywhere(from_savepoint), take_offsets, allow_non_restored_state)
-        elif take_offsets or allow_non_restored_state:
+            begins = FromSavepoint(_from_anywhere(from_savepoint), take_offsets, allow_non_restored_state, roots)
+        elif take_offsets or allow_non_restored_state or roots:
             raise DeclarationError("it is not said which savepoint to start from", advice="pass from_savepoint, too")
         return Start(self, writer, on_incompatible, options, begins).query(available_now=available_now)
 

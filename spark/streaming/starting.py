@@ -129,7 +129,8 @@ class Start:
 
             begin_run()
             first = directory.first_epoch
-            taken = TakenOffsets.left(self._checkpoint, None if first is None else first.begun, self._folder)
+            typed = (self._folder, *(() if self._begins is None else (self._begins.folder,)))
+            taken = TakenOffsets.left(self._checkpoint, None if first is None else first.begun, *typed)
             if taken is not None:
                 if not taken.is_committed:
                     self._run_first_batch(taken, settings)
@@ -245,7 +246,7 @@ class Start:
         described = judgement.before
         begun = wanted.begun(savepoint, described, uids, self._sources, (self._checkpoint, self._folder))
         key_groups = wanted.key_groups(described, uids, self._job.max_parallelism)
-        return Beginning(begun, judgement, key_groups)
+        return Beginning(begun, judgement, key_groups, wanted.allow_roots)
 
 
 def _now_ms() -> int:

@@ -204,7 +204,8 @@ class TakenOffsets:
         except UntrustedPlace as error:
             raise DeclarationError(
                 error.what,
-                advice="leave out take_offsets; or have the new checkpoint or the new state directory in that store",
+                advice="if you trust this place, pass it as allow_roots beside from_savepoint, with the options of its"
+                " store; or leave out take_offsets",
                 written=_NOTHING,
             ) from error
 

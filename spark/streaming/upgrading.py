@@ -28,12 +28,13 @@ from ...state.streaming.slot import OperatorSpec, SlotTask
 from ...state.streaming.source import SourceSpec, SourceTask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
     from ...state.backends.lazy_forms import Layout
     from ...state.migration.options import MigrationOptions
+    from ...state.savepoint.reader import AllowedRoot
     from ...state.streaming.directory import StateDirectory
     from .job import StreamJob
 
@@ -326,7 +327,13 @@ def write_base(
 
 
 def write_beginning(
-    directory: StateDirectory, place: str, name: str, judgement: Judgement, session: SparkSession
+    directory: StateDirectory,
+    place: str,
+    name: str,
+    judgement: Judgement,
+    session: SparkSession,
+    *,
+    allow_roots: Iterable[AllowedRoot],
 ) -> tuple[dict[str, Any], ...]:
     """Write the savepoint that a new query begins with; return its history.
 
@@ -338,11 +345,12 @@ def write_beginning(
         name: The name of the folder in `bases`.
         judgement: What has to be done with its state.
         session: The session of the migration.
+        allow_roots: Further folders that may contain its files.
     """
     from ..migrate import migrate
 
     types, options = next(iter(judgement.migrations), (None, judgement.options))
-    migrate(place, directory.base(name).place, types, options, session=session)
+    migrate(place, directory.base(name).place, types, options, session=session, allow_roots=allow_roots)
     return _history(directory, name)
 
 

@@ -20,6 +20,7 @@ from stateshift import (
     MigrationOptions,
     Operator,
     Savepoint,
+    SavepointNotFound,
     StateSource,
     ValueStateDescriptor,
     bootstrap,
@@ -114,8 +115,13 @@ def test_a_query_goes_on_from_state_and_offsets_of_another(first, second, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("first")
-def test_offsets_are_taken_over_by_the_other_carrier(second, tmp_path):
-    second.run(of(Totals), begin={"from_savepoint": tmp_path / "savepoint", "take_offsets": True}, carrier=TRANSFORM)
+def test_offsets_are_taken_over_by_the_other_carrier_from_a_checkpoint_that_was_moved(second, tmp_path):
+    begin = {"from_savepoint": tmp_path / "savepoint", "take_offsets": True}
+    moved = shutil.move(tmp_path / "checkpoint", tmp_path / "moved")
+    with pytest.raises(SavepointNotFound, match="lacks batch 0"):
+        second.run(of(Totals), begin=begin, carrier=TRANSFORM)
+    roots = [(tmp_path / "checkpoint", moved)]
+    second.run(of(Totals), begin=begin | {"allow_roots": roots}, carrier=TRANSFORM)
 
     assert [("ann", 111), ("cy", 3)] == second.results()
     assert {"ann": 111, "bob": 2, "cy": 3} == stored_in(second.place / "state")
