@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..serializers.wording import many
-from ..state.progress import listening, size_text
-from .output import print_notice, status_line
+from ..state.progress import Meter, count_bytes, report_progress, size_text
+from .output import is_terminal, print_notice, status_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,12 +25,31 @@ _AT_ONCE = "starting Spark"
 def watched() -> Iterator[Callable[[Progress], None]]:
     """Yield the function to pass as `progress=…` to long work, which then shows a bar, or lines in a log, on stderr."""
     if sys.stderr.isatty():
-        with _bar() as show, listening(show):
+        with _bar() as show, report_progress.heard_by(show):
             yield show
     else:
         show = _logger()
-        with listening(show):
+        with report_progress.heard_by(show):
             yield show
+
+
+@contextmanager
+def reading(phase: str, parts: int, size_bytes: int = 0, *, to_stdout: bool) -> Iterator[Callable[[], None]]:
+    """Show how far the reading of some parts is, as `watched`; yield the function to call after each part.
+
+    Args:
+        phase: The name of the phase.
+        parts: The number of the parts.
+        size_bytes: About how many bytes they have; 0: it is not known.
+        to_stdout: Whether what is read is printed; then a terminal shows that it goes on.
+    """
+    if to_stdout and is_terminal():
+        yield lambda: None
+        return
+    with watched() as show:
+        meter = Meter(show, phase, parts, size_bytes)
+        with count_bytes.heard_by(meter.take):
+            yield meter.add
 
 
 def _now_and_then() -> Callable[[], bool]:
@@ -114,8 +133,8 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 def spinning(what: str) -> Iterator[Callable[[str], None]]:
     """Show the current item, on a terminal or as lines in a log now and then; yield the function that names it."""
     if not sys.stderr.isatty():
-        with listening(_logger()):
+        with report_progress.heard_by(_logger()):
             yield _name_logger(what)
         return
-    with status_line(what) as show, listening(lambda done: show(f"{done.phase}: {details(done)}")):
+    with status_line(what) as show, report_progress.heard_by(lambda done: show(f"{done.phase}: {details(done)}")):
         yield lambda name: show(f"{what} {name}")

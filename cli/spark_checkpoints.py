@@ -14,10 +14,10 @@ from ..serializers.escaping import json_text
 from ..serializers.wording import many
 from .failures import Status, error_data, print_error, status_of
 from .output import print_json, print_notice, print_styled
-from .progress import spinning
+from .progress import reading, spinning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..compat.description import JobDescription
     from ..spark.checkpoint.reader import PartitionSize, SparkCheckpoint, SparkOperator, SparkStore
@@ -270,11 +270,13 @@ def export(
             state=store.name, advice="export the other stores",
         )  # fmt: skip
     readable = [one for one in stores if one not in left_out]
+    watched = reading("exporting", sum(store.partitions for _, store in readable), to_stdout=file is None)
     if file is None:
-        counted = list(_written(readable, stdout))
+        with watched as done:
+            counted = list(_written(readable, stdout, done))
     else:
-        with file.opened() as stream:
-            counted = list(_written(readable, stream))
+        with file.opened() as stream, watched as done:
+            counted = list(_written(readable, stream, done))
     unsupported = [
         {"operator": operator.title, "state": store.name, "why": store.unsupported} for operator, store in left_out
     ]
@@ -289,24 +291,28 @@ def export(
     return Status.INCOMPLETE if left_out else Status.DONE
 
 
-def _written(stores: list[tuple[SparkOperator, SparkStore]], stream: TextStream) -> Iterator[dict[str, Any]]:
-    """Write all entries of stores; yield the number of exported entries of each."""
+def _written(
+    stores: list[tuple[SparkOperator, SparkStore]], stream: TextStream, done: Callable[[], None]
+) -> Iterator[dict[str, Any]]:
+    """Write all entries of stores, and say when a partition is done; yield the number of exported entries of each."""
     for operator, store in stores:
         count = 0
-        for line in _lines(operator, store):
-            stream.write(line)
-            count += 1
+        for partition in range(store.partitions):
+            for line in _lines(operator, store, partition):
+                stream.write(line)
+                count += 1
+            done()
         yield {"operator": operator.title, "state": store.name, "exported": count}
 
 
-def _lines(operator: SparkOperator, store: SparkStore) -> Iterator[str]:
+def _lines(operator: SparkOperator, store: SparkStore, partition: int) -> Iterator[str]:
     from ..spark.checkpoint.json_values import json_values
 
     schema = store.schema
     if schema is None:
         return
     names = {"operator": str(operator.number), "state": store.name, "kind": store.kind}
-    for block in store.blocks():
+    for block in store.blocks_of(partition):
         keys, values = json_values(block.key, schema.key), json_values(block.value, schema.value)
         for key, value in zip(keys, values, strict=True):
             yield json_text({**names, "key": unless_redacted(key), "value": unless_redacted(value)}) + "\n"

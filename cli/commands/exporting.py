@@ -21,15 +21,19 @@ from ...serializers.errors import (
 )
 from ...serializers.escaping import json_text
 from ...serializers.wording import many
+from ...state.progress import count_bytes
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import print_json, print_notice, write_json
+from ..progress import reading
 from ..spark_checkpoints import is_spark
 from ..whole_files import output_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import pyarrow as pa
 
     from ...state.savepoint.reader import Savepoint, SavepointOperator
     from ...state.savepoint.states import SavepointState
@@ -127,19 +131,23 @@ def command(
         raise click.UsageError(f"the {form} export is keys and values, which --redact hides: --format jsonl")
     opened = open_savepoint(savepoint)
     selected = _Selection.of(opened, operator_name, state_name)
+    parts = len(selected.states) if form == "tagged" else sum(len(states) for _, states in selected.states)
+    # Of single states it is not known how much of an operator's streams they are.
+    size = 0 if state_name else sum(operator.size_bytes for operator, _ in selected.states)
+    watched = reading("exporting", parts, size, to_stdout=file is None)
     if file is None:
         try:
-            with trusting(trust):
-                counted = _write(selected, form, _Stdout())
+            with trusting(trust), watched as done:
+                counted = _write(selected, form, _Stdout(), done)
         except StateShiftError as error:
             error.written = error.written or "the printed output is incomplete; nothing else was written"
             raise
     elif form == "avro":
-        with trusting(trust):
-            counted = [_write_avro(selected, file)]
+        with trusting(trust), watched as done:
+            counted = [_write_avro(selected, file, done)]
     else:
-        with file.opened() as stream, trusting(trust):
-            counted = _write(selected, form, stream)
+        with file.opened() as stream, trusting(trust), watched as done:
+            counted = _write(selected, form, stream, done)
     if with_json and file is not None:
         print_json(
             {"savepoint": opened.place, "file": str(file), "format": form, "states": counted}
@@ -260,12 +268,12 @@ class _Stdout:
         write_json(text)
 
 
-def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str, Any]]:
-    """Write all selected states; return the number of exported entries of each state."""
+def _write(selected: _Selection, form: str, stream: TextStream, done: Callable[[], None]) -> list[dict[str, Any]]:
+    """Write all selected states, and say when one is done; return the number of exported entries of each state."""
     from ...compat.description import StateKind
 
     if form == "tagged":
-        return _write_tagged(selected, stream)
+        return _write_tagged(selected, stream, done)
     counted = []
     for operator, states in selected.states:
         for state in states:
@@ -276,6 +284,7 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
                         stream.write(piece)
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
+            done()
             if count or state.kind is not StateKind.TIMERS:  # most operators have timer queues without a timer
                 counted.append(
                     {"operator": operator.title, "state": state_in(state.name), "exported": count}
@@ -284,8 +293,8 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
     return counted
 
 
-def _write_avro(selected: _Selection, file: OutputFile) -> dict[str, Any]:
-    """Write the one state that is selected; return the number of its entries.
+def _write_avro(selected: _Selection, file: OutputFile, done: Callable[[], None]) -> dict[str, Any]:
+    """Write the one state that is selected, and say when it is done; return the number of its entries.
 
     Raises:
         UsageError: Several states are selected.
@@ -313,7 +322,14 @@ def _write_avro(selected: _Selection, file: OutputFile) -> dict[str, Any]:
     header = {"stateshift.export": "1", "stateshift.kind": str(state.kind)}
     with file.opened_binary() as stream:
         metadata = header | {f"stateshift.{name}": text for name, text in facts.items()}
-        return facts | {"exported": write_avro(stream, schema, batches, metadata)}
+        exported = write_avro(stream, schema, map(_counted, batches), metadata)
+    done()
+    return facts | {"exported": exported}
+
+
+def _counted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    count_bytes(batch.nbytes)
+    return batch
 
 
 def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[Iterator[str]]:
@@ -346,7 +362,7 @@ def _version_of(operator: SavepointOperator, state: SavepointState) -> dict[str,
     return {} if version is None else {"lazy_version": version}
 
 
-def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, Any]]:
+def _write_tagged(selected: _Selection, stream: TextStream, done: Callable[[], None]) -> list[dict[str, Any]]:
     """Write one operator at a time, so that only one is in memory."""
     counted: list[dict[str, Any]] = []
     stream.write('{"operators": [')
@@ -354,6 +370,7 @@ def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, An
         tagged = _tagged(selected, operator, list(states))
         stream.write((",\n" if index else "\n") + json_text(tagged))
         counted += _counts(operator, tagged)
+        done()
     stream.write(f'\n], "unsupported": {json_text(selected.unsupported_data())}}}\n')
     return counted
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
-from ..progress import counting
+from ..progress import count_bytes
 from ..savepoint.database_files import databases_released
 from ..storage.files import Folder
 from ..storage.publish import Destination, all_or_nothing
@@ -86,7 +86,7 @@ def carry_out_here(
     phase = "copying" if all(isinstance(task, CopyTask) for task in tasks) else "migrating"
     meter = Meter(phase, tasks, journal, tell)
     results: list[TaskResult] = []
-    with counting(meter.take):
+    with count_bytes.heard_by(meter.take):
         for together in _pieces(tasks):
             found = _tried(together, source, journal, executor)
             meter.add(found)

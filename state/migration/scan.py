@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from ...serializers.errors import (
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.wording import many
 from ..entry_keys import EntryKeyFormat, shown_key
-from ..progress import Progress
+from ..progress import Meter, Progress
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
 from ..savepoint.operator_stream import read_operator_stream
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
 
 COUNTED_BYTES = 64 << 20
 """How many bytes of an operator's entries are read to count the values that fail like the one that ended a run."""
-_TOLD_EACH_BYTES = 16 << 20
 FIRST_KEYS = 5
 """How many keys of failing entries an answer names."""
 _INDEX = re.compile(r"\[[^\]]*\]")
@@ -87,7 +85,7 @@ def scan(
     plans = list(plan_scan(report))
     operators = {one.operator_id: one for one in savepoint.operators}
     stored = [operators[plan.stored_id] for plan in plans]
-    meter = _Meter(progress, sum(map(_streams, stored)), sum(one.size_bytes for one in stored))
+    meter = Meter(progress, "scanning", sum(map(_streams, stored)), sum(one.size_bytes for one in stored))
     answers: list[ScannedState] = []
     for plan, operator in zip(plans, stored, strict=True):
         with located(savepoint=savepoint.place, operator=operator.title):
@@ -145,36 +143,6 @@ def _streams(operator: SavepointOperator) -> int:
 
 
 @attrs.define
-class _Meter:
-    """Reports the progress of each stream."""
-
-    tell: Callable[[Progress], None]
-    total: int
-    bytes_total: int
-    _done: int = 0
-    _bytes: int = 0
-    _within: int = 0
-    _told: int = 0
-    _begin: float = attrs.field(factory=time.monotonic)
-
-    def take(self, size_bytes: int) -> None:
-        """Count the bytes of a block; blocks of compressed streams have more bytes than their files."""
-        self._within += size_bytes
-        if self._within - self._told >= _TOLD_EACH_BYTES:
-            self._tell()
-
-    def add(self, size_bytes: int) -> None:
-        """Count a stream that was read to its end."""
-        self._done, self._bytes, self._within = self._done + 1, self._bytes + size_bytes, 0
-        self._tell()
-
-    def _tell(self) -> None:
-        self._told = self._within
-        seconds, read = time.monotonic() - self._begin, min(self._bytes + self._within, self.bytes_total)
-        self.tell(Progress("scanning", self._done, self.total, 0, read, self.bytes_total, seconds))
-
-
-@attrs.define
 class _Found:
     """The answer for a state or key as it grows: at most `FIRST_KEYS` keys of each path are held."""
 
@@ -212,7 +180,7 @@ def _reason(bad: BadValue) -> str:
     return f"{shown(bad.reason)}: {bad.cause}" if values_are_redacted() else bad.reason
 
 
-def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: _Meter) -> list[ScannedState]:
+def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: Meter) -> list[ScannedState]:
     """Return the answers for an operator: its key first, then its states."""
     founds = {id(state): _Found(not_scanned=_why_not(plan, state, how)) for state, how in plan.states}
     keys = _Found() if plan.key is not None else None

@@ -22,6 +22,7 @@ from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ..entry_keys import EntryKeyFormat, decode, shown_key
 from ..key_groups import prefix_size
+from ..progress import count_bytes
 from .suspects import suspect
 from .value_readers import value_reader
 
@@ -132,6 +133,7 @@ def timers(reader: KeyedReader, decoders: dict[int, TypeSerializer[Any]], max_pa
             except StateShiftError as error:
                 error.where.setdefault("key", shown(key.hex()))
                 raise
+        count_bytes(block.size_bytes)
 
 
 def each_entry(
@@ -159,6 +161,7 @@ def each_entry(
                 raise
             del value_bytes  # may be as large as the value
             yield (block.key_group, block.state_id, key, namespace), decoder, value
+        count_bytes(block.size_bytes)
 
 
 def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:

@@ -16,6 +16,7 @@ from ...serializers.flink.timers import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
 from ..key_groups import key_group_range
+from ..progress import count_bytes
 from .keyed_readers import open_keyed, read_header
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from .operator_stream import read_operator_stream, read_operator_stream_header
@@ -210,7 +211,9 @@ class SavepointState:
 
     def _each(self, read: Callable[[bytes], T], parts: tuple[bytes, ...]) -> Iterator[T]:
         with self._located():
-            yield from map(read, parts)
+            for part in parts:
+                yield read(part)
+                count_bytes(len(part))
 
     def _raw_elements(self) -> Iterator[tuple[bytes, ...]]:
         for handle in _operator_handles(self._stored):
