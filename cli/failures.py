@@ -32,7 +32,7 @@ from ..serializers.errors import (
     cause_text,
     values_are_redacted,
 )
-from .output import print_json, print_notice
+from .output import print_json, print_notice, print_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -153,7 +153,7 @@ def _trace(error: BaseException) -> Iterator[str]:
 
 def print_defect(error: Exception, *, with_json: bool) -> None:
     """Print an unexpected error with its traceback, and in addition as JSON for programs."""
-    print_notice(*"".join(_trace(error)).rstrip().split("\n"))
+    print_trace("".join(_trace(error)).rstrip().split("\n"))
     what = cause_text(error)
     if with_json:
         print_json({"error": {"type": "Defect", "what": what, "exit_status": int(Status.FAILED)}})

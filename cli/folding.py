@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WAYS, _OR = "ways out: ", "; or "
+_WAYS, _OR = ("ways out: ", "what to do: "), "; or "
 _COMMAND = re.compile(r"(?:^ *|: |; first | then )(?=(?:stateshift [a-z]|flink run ))")
 _WORDS = re.compile(r"\S+")
+_BETWEEN_COLUMNS = re.compile(r"(?<=\S) {2,}(?=\S)")
 _WORD = re.compile(r"(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|\"[^\"]*\"|[^\s'\"])+")
 
 Piece = tuple[str, int, int, str]
@@ -29,10 +30,11 @@ def folded(text: str, width: int) -> list[Piece]:
         return list(_part(text, 0, len(text), "", indent + 2, width))
     pieces: list[Piece] = []
     start, lead = 0, ""
+    hang = indent + (4 if _OR in text else 2)
     while start < len(text):
         end = text.find(_OR, start)
         end = len(text) if end < 0 else end
-        pieces += _part(text, start, end, lead, indent + 4, width)
+        pieces += _part(text, start, end, lead, hang, width)
         start, lead = end + len(_OR), f"{' ' * (indent + 2)}or "
     return pieces
 
@@ -66,9 +68,12 @@ def _part(text: str, start: int, end: int, lead: str, hang: int, width: int) -> 
         start, lead = command, " " * hang
     if len(lead) + end - start <= width:
         yield lead, start, end, ""
-    else:
-        breaks = _between_options(text, command, end)
-        yield from _lines(text, start, end, lead, hang + 2, width - 2, breaks=breaks, tail=" \\")
+        return
+    words, behind = _words_of(text, command, end)
+    breaks = [one.end() for one in words[1:] if one.end() < behind and not one[0].startswith("-")]
+    yield from _lines(text, start, behind, lead, hang + 2, width - 2, breaks=breaks, tail=" \\")
+    if behind < end:
+        yield from _part(text, behind + 1, end, " " * hang, hang, width)
 
 
 def _lines(
@@ -80,7 +85,8 @@ def _lines(
         fitting = [at for at in left if at <= room]
         if not left:
             break
-        at = fitting[-1] if fitting else left[0]
+        if tail or (at := _between_columns(text, start, end, room, width - hang)) is None:
+            at = fitting[-1] if fitting else left[0]
         yield lead, start, at, tail
         start, lead = at + 1, " " * hang
         while start < end and text[start] == " ":
@@ -88,13 +94,26 @@ def _lines(
     yield lead, start, end, ""
 
 
+def _between_columns(text: str, start: int, end: int, room: int, width: int) -> int | None:
+    """Return where the columns of a line are divided best: where both parts fit, else as late as possible."""
+    found = [one.start() for one in _BETWEEN_COLUMNS.finditer(text, start, end) if one.start() <= room]
+    both = [at for at in found if end - at - 2 <= width]
+    if both:
+        return min(both, key=lambda at: max(at - start, end - at))
+    return found[-1] if found else None
+
+
 def _spaces(text: str, start: int, end: int) -> list[int]:
     """Return the spaces of a sentence at which it may go on in the next line; an option keeps its value."""
     words = list(_WORDS.finditer(text, start, end))
-    return [one.end() for one in words if one.end() < end and not one[0].startswith("--")]
+    return [one.end() for one in words if one.end() < end and not one[0].startswith("-")]
 
 
-def _between_options(text: str, start: int, end: int) -> list[int]:
-    """Return the spaces of a command at which a shell lets it go on in the next line; an option keeps its value."""
-    words = list(_WORD.finditer(text, start, end))
-    return [one.end() for one in words[1:] if one.end() < end and not one[0].startswith("--")]
+def _words_of(text: str, start: int, end: int) -> tuple[list[re.Match[str]], int]:
+    """Return the words of a command, and where it ends: at a semicolon, which stands in no word that is not quoted."""
+    words = []
+    for word in _WORD.finditer(text, start, end):
+        words.append(word)
+        if word[0].endswith(";"):
+            return words, word.end()
+    return words, end

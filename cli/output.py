@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LEAST_WIDTH, _PIPED_WIDTH = 80, 100
-_NAME_WIDTH = 48
+_NAME_WIDTH, _LEAST_TEXT = 48, 40
 _ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 
 Span = tuple[str, str]
@@ -119,14 +119,25 @@ def print_json(data: object) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print plain lines; each stays one line, whatever it contains."""
+    """Print plain text; what a line contains cannot break it, and a long one is printed as several short ones."""
+    width = line_width()
+    _write_lines(short for line in lines for short in folded_text(one_line(line), width))
+
+
+def _write_lines(lines: Iterable[str]) -> None:
     with writing():
         for line in lines:
             _stdout().write(log_line(line).rstrip() + "\n")
 
 
 def print_notice(*lines: str) -> None:
-    """Print lines that are not part of the result to stderr; each stays one line, as in `print_lines`."""
+    """Print lines that are not part of the result to stderr, as in `print_lines`."""
+    width = _width_of(sys.stderr)
+    print_trace(short for line in lines for short in folded_text(one_line(line), width))
+
+
+def print_trace(lines: Iterable[str]) -> None:
+    """Print lines to stderr that stay as they are, such as those of a traceback; what is in them cannot break one."""
     with writing():
         _stdout().flush()
     with contextlib.suppress(OSError):  # there is nowhere else to say it; the exit status does
@@ -147,11 +158,13 @@ class Column:
         title: The title in lower case.
         is_number: Whether it is aligned to the right.
         is_name: Whether it contains names; long names are shortened in the middle, while `--json` has them in full.
+        is_text: Whether it contains sentences, which go on below if it is the last column.
     """
 
     title: str
     is_number: bool = False
     is_name: bool = False
+    is_text: bool = False
 
     def cell(self, text: str) -> str:
         """Return the text of a cell as one line, whatever it contains."""
@@ -177,45 +190,61 @@ class Table:
     indent: int = 0
 
 
-def print_styled(blocks: Iterable[Line | Table]) -> None:
-    """Print lines and tables, coloured on a terminal, plain in a pipe. Their content cannot break a line or a cell."""
-    if not is_terminal():
-        print_lines(line for block in blocks for line in _plain_lines(block))
-        return
-    from rich.console import Console
+@attrs.frozen
+class Row:
+    """A line of cells, such as one of `styled_table`, which is not divided as text is.
 
-    console = Console(file=_stdout(), highlight=False, soft_wrap=False)
-    with writing():
-        for block in blocks:
-            console.print(_folded(block) if isinstance(block, Table) else _indented(block))
+    Attributes:
+        cells: The cells, padded.
+    """
+
+    cells: Line
 
 
-def print_folded(lines: Iterable[Line]) -> None:
-    """Print lines as `print_styled`, a long one as several short ones, of which a command can be copied."""
+Block = Line | Row | Table
+
+
+def print_styled(blocks: Iterable[Block]) -> None:
+    """Print lines, rows and tables, coloured on a terminal, plain in a pipe. What is in them cannot break a line.
+
+    A long line is printed as several short ones, of which a command can be copied.
+    """
     width = line_width()
     if not is_terminal():
-        print_lines(one for line in lines for one in folded_text("".join(text for text, _ in line), width))
+        _write_lines(line for block in blocks for line in _plain_lines(block, width))
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(file=_stdout(), highlight=False)
     with writing():
-        for text in map(_text, lines):
-            for lead, start, end, tail in folded(text.plain, width):
-                console.print(Text.assemble(lead, text[start:end], tail), soft_wrap=True)
+        for block in blocks:
+            if isinstance(block, Table):
+                console.print(_rich_table(block))
+            elif isinstance(block, Row):
+                console.print(_indented(block.cells))
+            else:
+                text = _text(block)
+                for lead, start, end, tail in folded(text.plain, width):
+                    console.print(Text.assemble(lead, text[start:end], tail), soft_wrap=True)
 
 
 def line_width() -> int:
     """Return the maximum length of a line of a report: the width of the terminal, else 100."""
-    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH) if is_terminal() else _PIPED_WIDTH
+    return _width_of(_stdout())
 
 
-def _plain_lines(block: Line | Table) -> list[str]:
-    if not isinstance(block, Table):
-        return ["".join(text for text, _ in block)]
-    cells = [["  ".join(text for text, _ in cell) for cell in row] for row in block.rows]
-    return table_lines(block.columns, cells, block.indent)
+def _width_of(stream: TextIO) -> int:
+    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH) if stream.isatty() else _PIPED_WIDTH
+
+
+def _plain_lines(block: Block, width: int) -> list[str]:
+    if isinstance(block, Table):
+        cells = [["  ".join(text for text, _ in cell) for cell in row] for row in block.rows]
+        return _table_lines(block.columns, cells, block.indent, width)
+    if isinstance(block, Row):
+        return ["".join(text for text, _ in block.cells)]
+    return folded_text(one_line("".join(text for text, _ in block)), width)
 
 
 def _text(line: Line) -> Text:
@@ -244,19 +273,19 @@ def _indented(line: Line) -> RenderableType:
     return Padding(text[indent:], (0, 0, 0, indent)) if indent else text
 
 
-def _folded(table: Table) -> RenderableType:
+def _rich_table(table: Table) -> RenderableType:
     from rich.padding import Padding
-    from rich.table import Table as Folded
+    from rich.table import Table as Shown
     from rich.text import Text
 
     has_titles = any(column.title for column in table.columns)
-    folded = Folded(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=has_titles)
+    shown = Shown(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=has_titles)
     for column in table.columns:
-        folded.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+        shown.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
     for row in table.rows:
         cells = zip(table.columns, row, strict=True)
-        folded.add_row(*(Text("\n").join(_cell_text(column, *span) for span in cell) for column, cell in cells))
-    return Padding(folded, (0, 0, 0, table.indent))
+        shown.add_row(*(Text("\n").join(_cell_text(column, *span) for span in cell) for column, cell in cells))
+    return Padding(shown, (0, 0, 0, table.indent))
 
 
 @contextlib.contextmanager
@@ -268,23 +297,34 @@ def status_line(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: status.update(_text([(words, "")]))
 
 
-def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> list[str]:
-    """Return a table as aligned plain lines, with a title line."""
-    titles = [column.title for column in columns]
-    every = [[column.cell(text) for column, text in zip(columns, row, strict=True)] for row in (titles, *rows)]
-    widths = [max(len(row[index]) for row in every) for index in range(len(columns))]
+def _table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int, width: int) -> list[str]:
+    """Return a table as aligned plain lines, with a title line if a column has a title."""
+    titles = [[column.title for column in columns]] if any(column.title for column in columns) else []
+    every = [[column.cell(text) for column, text in zip(columns, row, strict=True)] for row in (*titles, *rows)]
+    widths = [max((len(row[index]) for row in every), default=0) for index in range(len(columns))]
     lines = []
     for row in every:
         cells = [
-            cell.rjust(width) if column.is_number else cell.ljust(width)
-            for column, cell, width in zip(columns, row, widths, strict=True)
+            cell.rjust(wide) if column.is_number else cell.ljust(wide)
+            for column, cell, wide in zip(columns, row, widths, strict=True)
         ]
-        lines.append((" " * indent + "  ".join(cells)).rstrip())
+        if columns[-1].is_text:
+            ahead = " " * indent + "".join(f"{cell}  " for cell in cells[:-1])
+            room, below = width - len(ahead), " " * (indent + 4)
+            if len(row[-1]) <= room:
+                lines.append(f"{ahead}{row[-1]}".rstrip())
+            elif room < _LEAST_TEXT:
+                lines += [ahead.rstrip(), *folded_text(below + row[-1], width)]
+            else:
+                first, *others = folded_text(row[-1], room)
+                lines += [f"{ahead}{first}", *(" " * len(ahead) + one for one in others)]
+        else:
+            lines.append((" " * indent + "  ".join(cells)).rstrip())
     return lines
 
 
-def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 0) -> list[Line]:
-    """Return a table as aligned lines, with a title line; each row is a line with one span per column."""
+def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 0) -> list[Row]:
+    """Return a table as aligned rows, with a title row; each row is a line with one span per column."""
     titles: Line = [(column.title, "dim") for column in columns]
     every = [
         [(column.cell(text), style) for column, (text, style) in zip(columns, row, strict=True)]
@@ -296,5 +336,5 @@ def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 
         line: Line = [(" " * indent, "")]
         for column, (text, style), width in zip(columns, row, widths, strict=True):
             line += [(text.rjust(width) if column.is_number else text.ljust(width), style), ("  ", "")]
-        lines.append(line[:-1])
+        lines.append(Row(line[:-1]))
     return lines

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from ..serializers.compatibility import Decision
 from ..serializers.wording import many
 from .failures import Status
-from .output import Line, print_folded, print_json, print_lines, print_notice
+from .output import Line, print_json, print_lines, print_notice, print_styled
 from .spark_queries import STYLES, operator_blocks, planning_session
 from .whole_files import OutputFile, says_format
 
@@ -32,7 +32,7 @@ _HEADLINES = {
     Decision.MIGRATE: "the state of {} in production must be rewritten first",
     Decision.REFUSE: "{} cannot go on from the state in production",
 }
-_NEXT = "stateshift snapshot --queries, and commit the file"
+_NEXT = "stateshift snapshot --queries; then commit the file"
 
 
 def queries_option(help_text: str) -> Callable[[F], F]:
@@ -72,7 +72,7 @@ def check_queries(
         data = [{"name": one.name, "drift": one.drift or None} | report_data(one.report) for one in found.checks]
         print_json({"decision": str(found.decision), "queries": data, "exit_status": int(status)})
         return status
-    print_folded(_blocks(found))
+    print_styled(_blocks(found))
     if status is Status.DRIFT:
         print_notice(*(f"drift: query {one.name} {one.drift}" for one in found.checks if one.drift), f"  next: {_NEXT}")
     return status

@@ -2,90 +2,44 @@
 
 from __future__ import annotations
 
-import functools
+import shlex
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from ..serializers.compatibility import Decision
+from ..serializers.errors import StateShiftError
 from ..serializers.escaping import shell_word
 from .options import search_here
-from .output import Line, line_width, print_folded, print_json
+from .output import Line, line_width, print_json, print_styled
 from .progress import watched
+from .spark_options import QueryOptions, query_options, spark_change_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ..compat.policy import Policy
+    from ..spark.checkpoint.checking import Known
     from ..spark.checkpoint.judging import OperatorVerdict, QueryReport
     from ..spark.checkpoint.logs import PlannedBatch
+    from ..spark.checkpoint.migrating.new_side import NewSide
     from ..spark.checkpoint.query import QueryDescription
+    from ..spark.checkpoint.reader import SparkCheckpoint
+    from .spark_options import SparkChanges
 
     Query = DataFrame | DataStreamWriter
 
-F = TypeVar("F", bound="Callable[..., Any]")
 STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
 _HEADLINES = {
     Decision.START: "the query can go on from the state in the checkpoint",
     Decision.MIGRATE: "the state must be rewritten before the query can start",
     Decision.REFUSE: "the query cannot go on from the state in the checkpoint",
 }
-
-
-@attrs.frozen
-class QueryOptions:
-    """The options of a check of a Spark query.
-
-    Attributes:
-        query: The new query, as `module:function`.
-        was: The old query, likewise, or "".
-        accept: Rules whose findings are accepted.
-        require_recording: Whether a missing recording is status 4.
-    """
-
-    query: str = ""
-    was: str = ""
-    accept: tuple[str, ...] = ()
-    require_recording: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.query or self.was or self.accept or self.require_recording)
-
-
-def query_options(function: F) -> F:
-    """Add the options of a check of a Spark query; the command receives them as one argument `of_query`."""
-
-    @click.option(
-        "--query", default="", metavar="MODULE:FUNCTION",
-        help="With spark:CHECKPOINT: the function that builds the new query of Spark, and returns its DataFrame or its"
-        " writer before start(). Spark plans the query; nothing is started.",
-    )  # fmt: skip
-    @click.option(
-        "--was", default="", metavar="MODULE:FUNCTION",
-        help="The function that builds the query which wrote the checkpoint, from the old code: also FILE.py:FUNCTION,"
-        " of another checkout. Or the file in state_history/queries that describes it.",
-    )  # fmt: skip
-    @click.option(
-        "--accept", multiple=True, metavar="RULE",
-        help="A rule whose findings are meant: SPK-10, SPK-12, SPK-13, SPK-15; or SPK-21:FUNCTION for a function whose"
-        " code changed. Can be given several times.",
-    )  # fmt: skip
-    @click.option(
-        "--require-recording", is_flag=True,
-        help="Exit with 4 if no recording says which query wrote the checkpoint.",
-    )  # fmt: skip
-    @functools.wraps(function)
-    def with_query(
-        *args: Any, query: str, was: str, accept: tuple[str, ...], require_recording: bool, **rest: Any
-    ) -> Any:
-        return function(*args, of_query=QueryOptions(query, was, accept, require_recording), **rest)
-
-    return with_query  # type: ignore[return-value]
 
 
 def check_query(
@@ -103,7 +57,6 @@ def check_query(
     from ..spark.checkpoint.migrating.new_side import new_side
     from ..spark.checkpoint.query import describe_stored
     from ..spark.checkpoint.reader import SparkCheckpoint
-    from .spark_migration import tried
 
     opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
     with built(options, opened.log.last) as (new, was), new_side(opened, None, new) as side:
@@ -111,26 +64,53 @@ def check_query(
         known = what_is_known(opened, describe_stored(opened), was)
         report = compare(opened, described, known=known, accept=options.accept, policy=policy, said=_said(options))
         if report.next_command:
-            report = tried(report, opened, side, known)
+            report = _tried(report, opened, side, known)
     status = report.exit_status(
         allow_migration=allow_migration, require_recording=options.require_recording and was is None
     )
     if with_json:
         print_json(report_data(report) | {"exit_status": status})
     else:
-        print_folded(_summary(report) if is_short else _blocks(report))
+        print_styled(_summary(report) if is_short else _blocks(report))
         if report.next_command:
-            print_folded([[], [(f"next: {report.next_command}", "")]])
+            print_styled([[], [(f"next: {report.next_command}", "")]])
         elif report.next_asks and is_short:
-            print_folded(
+            print_styled(
                 [[], [("a migration asks for more than the ways out have; without --summary it is listed", "")]]
             )
         elif report.next_asks:
             asks: list[Line] = [[(line, "")] for line in report.next_asks]
-            print_folded([[], [("a migration asks for more than the ways out have:", "")], *asks])
+            print_styled([[], [("a migration asks for more than the ways out have:", "")], *asks])
         if options.require_recording and was is None and not report.is_recorded:
-            print_folded([[], [("no recording says which query wrote the whole state (--require-recording)", "")]])
+            print_styled([[], [("no recording says which query wrote the whole state (--require-recording)", "")]])
     return status
+
+
+def _tried(report: QueryReport, opened: SparkCheckpoint, side: NewSide, known: Known) -> QueryReport:
+    """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
+    from ..spark.checkpoint.migrating.plan import Said, plan_migration
+    from ..spark.checkpoint.migrating.ways_out import WayOut
+
+    changes, accept = _typed(shlex.split(report.next_command))
+    try:
+        plan_migration(opened, side, known, Said(changes.of_fields(), changes.operators, accept))
+    except StateShiftError as error:
+        advice = error.advice.command if isinstance(error.advice, WayOut) else error.advice
+        asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))
+        return attrs.evolve(report, next_command="", next_asks=asks)
+    return report
+
+
+def _typed(words: list[str]) -> tuple[Any, ...]:
+    """Return what the options of a command say that migrates a checkpoint of Spark."""
+
+    @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+    @query_options
+    @spark_change_options
+    def read(*, of_query: QueryOptions, spark_changes: SparkChanges) -> tuple[Any, ...]:
+        return spark_changes, of_query.accept
+
+    return read.main(words, standalone_mode=False)  # type: ignore[no-any-return]
 
 
 def _said(options: QueryOptions) -> str:

@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 FEW = 20
 """The number of states up to which all are listed."""
+OF_CHECK = "`stateshift check --all`"
+"""What lists all, where the command that says so does not."""
 _MOST_PLACES = 5
 _ROOT = re.compile(r"\$(?:\[\]|\{\}|<key>|\?)*")
 
@@ -62,14 +64,27 @@ def root_of(words: Iterable[str]) -> str:
     return "" if found == "$" else found
 
 
-def alike(items: Iterable[T], words: Callable[[T], Sequence[str]], place: Callable[[T], str]) -> list[tuple[T, str]]:
-    """Return the first item of each group with equal words, with a sentence that names the others, or ""."""
+def alike(
+    items: Iterable[T],
+    words: Callable[[T], Sequence[str]],
+    place: Callable[[T], str],
+    *,
+    whole: str = "--all",
+) -> list[tuple[T, str]]:
+    """Return the first item of each group with equal words, with a sentence that names the others, or "".
+
+    Args:
+        items: The items.
+        words: Returns what is said of an item.
+        place: Returns where an item is.
+        whole: What lists all the others, if they are many.
+    """
     groups: dict[tuple[str, ...], list[tuple[T, str]]] = {}
     for item in items:
         said = words(item)
         where, root = place(item), root_of(said)
         groups.setdefault(likeness(said), []).append((item, f"{where} ({root})" if root else where))
-    return [(first, elsewhere([where for _, where in others])) for (first, _), *others in groups.values()]
+    return [(first, elsewhere([where for _, where in others], whole=whole)) for (first, _), *others in groups.values()]
 
 
 def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subject[B], str]]], str]:
@@ -99,9 +114,9 @@ def as_there(place: str, words: Iterable[str]) -> str:
     return f"the same as at {place}" + (f", in {root}" if root else "")
 
 
-def elsewhere(places: Sequence[str]) -> str:
+def elsewhere(places: Sequence[str], *, whole: str = "--all") -> str:
     """Return a sentence that names the other places of a group, or ""."""
-    return f"the same at {many(len(places), 'other place')}: {some(places)}" if places else ""
+    return f"the same at {many(len(places), 'other place')}: {some(places, whole=whole)}" if places else ""
 
 
 def some(places: Sequence[str], *, most: int = _MOST_PLACES, whole: str = "--all", between: str = ", ") -> str:

@@ -12,6 +12,7 @@ from ..serializers.errors import IncompatibleState
 from ..serializers.rewrite import fits_always, rewrite_of
 from ..serializers.snapshot import require_registered, snapshot_to_bytes
 from .called_code import called_code
+from .condensing import OF_CHECK, alike
 from .description import StateKind
 from .explain import finding_line
 from .header_snapshots import Labels, label_after
@@ -281,12 +282,18 @@ def _recoding(part: Part, converter: str) -> Recoding | None:
 
 
 def _refusal(report: CheckReport) -> IncompatibleState:
+    refused = [one for one in report.findings() if one[2].verdict is Verdict.INCOMPATIBLE or one[2].forbidden]
     lines: list[str] = []
-    for operator, state, finding in report.findings():
-        if finding.verdict is Verdict.INCOMPATIBLE or finding.forbidden:
-            what = f"state {state.name!r}" if state else "the job" if finding.path == OPERATOR else "the key"
-            lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
-            lines += [f"    ways out: {'; or '.join(finding.ways_out)}"] if finding.ways_out else []
+    for (operator, state, finding), others in alike(
+        refused,
+        words=lambda one: [finding_line(one[2]), *one[2].ways_out],
+        place=lambda one: f"{one[0].title}/{one[1].name}" if one[1] else one[0].title,
+        whole=OF_CHECK,
+    ):
+        what = f"state {state.name!r}" if state else "the job" if finding.path == OPERATOR else "the key"
+        lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
+        lines += [f"    ways out: {'; or '.join(finding.ways_out)}"] if finding.ways_out else []
+        lines += [f"    {others}"] if others else []
     return IncompatibleState(
         f"{report.new.origin} cannot take over {report.old.origin}",
         details=lines,

@@ -24,11 +24,12 @@ from ..options import (
     target_option,
     trust_option,
 )
-from ..output import Line, line_width, print_folded, print_json, print_notice
+from ..output import Line, line_width, print_json, print_lines, print_notice, print_styled
 from ..progress import watched
 from ..query_gate import check_queries, queries_option
 from ..spark_checkpoints import is_spark, spark_is_meant
-from ..spark_queries import QueryOptions, check_query, query_options
+from ..spark_options import QueryOptions, query_options
+from ..spark_queries import check_query
 from .gating import GateOptions, gate_options, hold_against
 
 if TYPE_CHECKING:
@@ -169,10 +170,7 @@ def command(
     asked = policy.before_scan() if scans else policy
     report = check(edits.apply(old), description, target=Target(target), policy=asked, repartition=repartition)
     if scans:
-        from ...state.migration.scan import scan
-
-        with watched() as show:
-            report = policy.after_scan(attrs.evolve(report, scanned=scan(stored, report, progress=show)))
+        report = _scanned(report, stored, policy)
     if is_asked(report):
         report = attrs.evolve(report, code=code_of(old), is_recorded=is_recorded(description))
     if stored.missing_timers:
@@ -180,13 +178,19 @@ def command(
     status = report.exit_status(allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state)
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
-        return status
-    blocks = explain.summary(report) if is_short else explain.blocks(report, everything=everything)
-    print_folded(line for block in blocks for line in _lines(block))
-    print_folded(
-        [(line, "")] for line in ["", *_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)]
-    )
+    else:
+        blocks = explain.summary(report) if is_short else explain.blocks(report, everything=everything)
+        print_styled(line for block in blocks for line in _lines(block))
+        print_lines(["", *_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)])
     return status
+
+
+def _scanned(report: CheckReport, stored: Savepoint, policy: Policy) -> CheckReport:
+    """Read the values on which the answer depends; the policy judges what was found."""
+    from ...state.migration.scan import scan
+
+    with watched() as show:
+        return policy.after_scan(attrs.evolve(report, scanned=scan(stored, report, progress=show)))
 
 
 def _scan_lines(report: CheckReport, savepoint: str) -> list[str]:

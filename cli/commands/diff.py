@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...compat.condensing import FEW, some
 from ...compat.structuring import plain
 from ...serializers.errors import located
 from ...serializers.wording import many
@@ -112,11 +113,13 @@ def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:
         told = [f"equal in {many(len(read), 'state')}, with {entries}"] if read else []
         told += [f"equal as bytes: {what} in {many(count, 'stream')}" for what, count in sorted(as_bytes.items())]
         yield [(f"values: {'; '.join(told)}", "green")]
+    left_out: dict[str, list[str]] = {}
     for state in values:
-        title = f"values of {state.uid or state.operator_id}/{state.state}"
+        place = f"{state.uid or state.operator_id}/{state.state}"
         if state.not_compared:
-            yield [(title, "bold"), (f": not compared, since {state.not_compared}", "yellow")]
+            left_out.setdefault(state.not_compared, []).append(place)
         elif not state.is_equal:
+            title = f"values of {place}"
             counts = f": {state.changed:,} changed, {state.added:,} added, {state.removed:,} removed"
             yield [(title, "bold"), (counts, "yellow")]
             for one in state.first:
@@ -126,3 +129,6 @@ def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:
             left = state.changed + state.added + state.removed - len(state.first)
             if left:
                 yield [(f"  … and {left:,} more", "dim")]
+    for why, places in left_out.items():
+        title = f"values of {some(places, most=FEW, whole='--json')}"
+        yield [(title, "bold"), (f": not compared, since {why}", "yellow")]

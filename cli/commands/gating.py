@@ -160,7 +160,7 @@ def hold_against(
         print_notice(f"drift: {candidate.origin} {drift}")
         job = candidate.origin.removeprefix("job ")
         merge = " --merge" if len(kept.heads) > 1 else ""
-        print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE{merge}, and commit the file")
+        print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE{merge}; then commit the file")
     if options.form == "text":
         print_lines(["", closing])
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,7 @@ from ...compat.structuring import fields_of
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import common_options
-from ..output import Column, print_json, print_lines, table_lines
+from ..output import Column, Table, print_json, print_lines, print_styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_COLUMNS = (Column("revision"), Column("id"), Column("follows"), Column("created"), Column("message"))
+_COLUMNS = (Column("revision"), Column("id"), Column("follows"), Column("created"), Column("message", is_text=True))
 
 
 def history_option(function: F) -> F:
@@ -63,7 +64,8 @@ def history_command(*, folder: Path, with_json: bool) -> int:
     elif not history.revisions:
         print_lines([f"no revision in {folder}", "next: stateshift snapshot --job MODULE:ATTRIBUTE -m MESSAGE"])
     else:
-        names = {one.id: one.name for one in history.revisions}
+        numbers = Counter(one.number for one in history.revisions)
+        names = {one.id: f"{one.number:04}" if numbers[one.number] == 1 else one.name for one in history.revisions}
         rows = [
             [
                 one.name + " *" * (one.id in heads),
@@ -74,7 +76,7 @@ def history_command(*, folder: Path, with_json: bool) -> int:
             ]
             for one in history.revisions
         ]
-        print_lines(table_lines(_COLUMNS, rows))
+        print_styled([Table(_COLUMNS, [[[(cell, "")] for cell in row] for row in rows])])
     return Status.DONE
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compat.condensing import FEW, alike, some
+from ...compat.condensing import FEW, OF_CHECK, alike, some
 from ...compat.reference_time import time_text
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ...serializers.escaping import shell_word
@@ -32,8 +32,8 @@ from ..output import Column, Line, Table, print_json, print_lines, print_notice,
 from ..progress import watched
 from ..revisions import recorded_job
 from ..spark_checkpoints import is_spark
-from ..spark_migration import migrate_spark, refuse_other_options, spark_change_options
-from ..spark_queries import query_options
+from ..spark_migration import migrate_spark, refuse_other_options
+from ..spark_options import query_options, spark_change_options
 from .planned_runs import planned_run
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from ...state.migration.estimate import Estimate
     from ...state.migration.options import MigrationOptions
     from ...state.migration.report import MigrationReport
-    from ..spark_migration import SparkChanges
-    from ..spark_queries import QueryOptions
+    from ..spark_options import QueryOptions, SparkChanges
 
 _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
             Column("read", is_number=True), Column("written", is_number=True),
@@ -183,15 +182,16 @@ def announce_run(report: MigrationReport) -> None:
     """Print the expected work and time before a run."""
     expected = report.estimate
     if expected is not None and not report.copied_only:
-        room = f"; free space there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
+        room = f"  free space there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
         if expected.replaced_bytes:
             kept = size_text(expected.replaced_bytes)
             room += f", in addition to the savepoint of {kept} that is kept until the new one is complete"
         writing = f", about {size_text(expected.bytes_to_write)} to write" if expected.bytes_to_write else ""
         print_notice(
             f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
-            f"{size_text(expected.bytes_to_read)} to read{writing}{room}; "
-            f"about {max(round(expected.seconds), 1)} s {_expected_of(expected)}"
+            f"{size_text(expected.bytes_to_read)} to read{writing}",
+            f"  about {max(round(expected.seconds), 1)} s {_expected_of(expected)}",
+            *([room] if room else []),
         )
 
 
@@ -289,6 +289,7 @@ def _rows(report: MigrationReport) -> list[list[str]]:
             *([f"{count.quarantined:,}"] if report.quarantined else []),
         ]
         for count in sorted(report.states, key=lambda count: (count.operator, count.kind == "timers", count.state))
+        if count.read or count.kind != "timers"  # most queues of timers are empty
     ]
 
 
@@ -356,8 +357,7 @@ def _unread_lines(report: MigrationReport) -> Iterator[str]:
 
 def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
     yield [(_headline(report), "bold green")]
-    if report.states:
-        rows = [[[(cell, "")] for cell in row] for row in _rows(report)]
+    if rows := [[[(cell, "")] for cell in row] for row in _rows(report)]:
         yield Table(_columns(report), rows, indent=2)
     for line in _lost_lines(report):
         yield [(f"  {line}", "yellow")]
@@ -393,7 +393,7 @@ def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[s
     told = [
         (f"{operator.uid or operator.operator_id}/{state.name}", finding_line(one)) for operator, state, one in lost
     ]
-    for (place, line), others in alike(told, words=lambda one: [one[1]], place=lambda one: one[0]):
+    for (place, line), others in alike(told, words=lambda one: [one[1]], place=lambda one: one[0], whole=OF_CHECK):
         yield f"    {place}: {line}"
         if others:
             yield f"      {others}"

@@ -12,7 +12,7 @@ from ...serializers.escaping import json_text, shell_word
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
-from ..output import Column, print_json, print_lines, table_lines
+from ..output import Block, Column, Table, print_json, print_lines, print_styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,8 @@ _COUNTS = (
     Column("kind"),
     Column("quarantined", is_number=True),
 )
-_VALUES = (Column("state", is_name=True), Column("key"), Column("path"), Column("rule"), Column("reason"))
+_VALUES = (Column("state", is_name=True), Column("key"), Column("path"), Column("rule"),
+           Column("reason", is_text=True))  # fmt: skip
 
 _VALUE = (
     "operator_id operator state kind key_group key=shown_key user_key=shown_user_key path rule "
@@ -90,7 +91,7 @@ def command(
     if with_json:
         print_json(to_data(opened.place, values, with_bytes=with_bytes, read=read) | {"written": written or None})
         return Status.DONE
-    print_lines(_text_lines(opened.place, values, with_bytes=with_bytes, read=read))
+    print_styled(_blocks(opened.place, values, with_bytes=with_bytes, read=read))
     if written:
         place = shell_word(written)
         print_lines(
@@ -127,25 +128,29 @@ def _counts(values: Sequence[QuarantinedValue]) -> dict[tuple[str, str, str, str
     return counts
 
 
-def _text_lines(
+def _blocks(
     place: str, values: Sequence[QuarantinedValue], *, with_bytes: bool, read: Sequence[Any]
-) -> Iterator[str]:
+) -> Iterator[Block]:
     if not values:
-        yield f"nothing in quarantine: {place}"
+        yield [(f"nothing in quarantine: {place}", "")]
         return
-    yield f"{many(len(values), 'value')} in quarantine: {place}"
+    yield [(f"{many(len(values), 'value')} in quarantine: {place}", "bold")]
     counts = [
         [operator or operator_id, state, kind, f"{count:,}"]
         for (operator_id, operator, state, kind), count in _counts(values).items()
     ]
-    yield from table_lines(_COUNTS, counts, indent=2)
-    yield ""
+    yield _table(_COUNTS, counts)
+    yield []
     columns = (*_VALUES, Column("key bytes"), Column("value bytes")) if with_bytes else _VALUES
     rows = [_cells(value, with_bytes=with_bytes) for value in values]
     if read:
         columns = (*columns, Column("value"))
         rows = [[*row, json_text(value)] for row, value in zip(rows, read, strict=True)]
-    yield from table_lines(columns, rows, indent=2)
+    yield _table(columns, rows)
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Table:
+    return Table(columns, [[[(cell, "")] for cell in row] for row in rows], indent=2)
 
 
 def _cells(value: QuarantinedValue, *, with_bytes: bool) -> list[str]:

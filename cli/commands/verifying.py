@@ -14,7 +14,7 @@ from ...serializers.wording import many
 from ..failures import Status
 from ..on_spark import spark_failures_told, spark_options
 from ..options import all_option, allowed_roots, common_options, import_option, open_savepoint, savepoint_argument
-from ..output import Column, Line, Table, print_json, print_styled
+from ..output import Block, Column, Line, Table, print_json, print_styled
 from ..progress import watched
 from ..spark_checkpoints import is_spark
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ...state.savepoint.verify import Check, VerifyReport
 
-_COLUMNS = (Column("check"), Column("result"), Column("detail"))
+_COLUMNS = (Column("check"), Column("result"), Column("detail", is_text=True))
 _STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
 
 
@@ -114,7 +114,7 @@ def _headline(place: str, report: VerifyReport) -> str:
     return f"{verified}: {place} ({checks}, {unproven} unproven)" if unproven else f"{verified}: {place} ({checks})"
 
 
-def _blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Line | Table]:
+def _blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Block]:
     yield [(_headline(place, report), "bold green" if report.ok else "bold red")]
     checks = report.checks
     if len(checks) > FEW and not everything:

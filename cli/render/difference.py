@@ -28,7 +28,8 @@ Span = tuple[str, str]
 
 _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
 _SIGNS = {Kind.ADDED: ("+", "green"), Kind.REMOVED: ("-", "red")}
-_WIDEST = 100
+_WIDEST = 94
+"""Types are cut to this, so that one fits a line of its own."""
 _FORWARDS, _BACKWARDS = "A -> B", "B -> A"
 _SAID = "said of another"
 

@@ -198,7 +198,8 @@ def closing_line(report: GateReport, command: str) -> str:
     if not migrated:
         return f"accepted: {what}; before deployment: nothing to run"
     drops = "".join(f" --drop {shell_word(state.name)}" for state in report.states if state.is_left)
-    return f"accepted: {what}; before deployment: {command}{drops}, for {some(migrated, most=FEW, whole='--json')}"
+    of = some(migrated, most=FEW, whole="--json")
+    return f"accepted: {what}; before deployment: {command}{drops}; for {of}"
 
 
 def _level_lines(report: GateReport) -> Iterator[list[Span]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...state.savepoint.sizes import OperatorSizes, Share
     from ..inspect_data import Inspected, OperatorView, StateView
-    from ..output import Line, Span
+    from ..output import Line, Row, Span
 
 _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))
 _STATES = (Column("state", is_name=True), Column("kind"), *_NUMBERS)
@@ -35,7 +35,7 @@ _KEY_WIDTH = 32
 _GLUE = "\N{NO-BREAK SPACE}"
 
 
-def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterator[Line]:
+def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterator[Line | Row]:
     """Yield all lines.
 
     Args:
@@ -146,7 +146,7 @@ def _percent(part: int, whole: int) -> str:
     return "<1%" if 0 < share < 0.01 else f"{share:.0%}"
 
 
-def _states(view: OperatorView, *, is_full: bool) -> Iterator[Line]:
+def _states(view: OperatorView, *, is_full: bool) -> Iterator[Line | Row]:
     states = view.states
     if not states:
         return
@@ -199,7 +199,7 @@ def _unsupported(view: OperatorView) -> Iterator[Line]:
         yield [(f"  unsupported: {reason} ({', '.join(names)})", "red")]
 
 
-def _largest_keys(view: OperatorView) -> Iterator[Line]:
+def _largest_keys(view: OperatorView) -> Iterator[Line | Row]:
     """Yield a table of the largest keys, state by state."""
     rows: list[Line] = []
     notes: dict[str, list[str]] = {}
@@ -224,7 +224,7 @@ def _largest_keys(view: OperatorView) -> Iterator[Line]:
         yield [(f"    {note} ({', '.join(names)})", "yellow")]
 
 
-def _skew(sizes: OperatorSizes) -> Iterator[Line]:
+def _skew(sizes: OperatorSizes) -> Iterator[Line | Row]:
     """Yield charts of key groups and subtasks."""
     yield from _chart(many(len(sizes.key_groups), "key group"), sizes.key_groups, sizes.bins(), _RANGES, [])
     subtasks, columns = sizes.subtasks, (Column("subtask", is_number=True), *_RANGES)
@@ -240,7 +240,7 @@ def _skew(sizes: OperatorSizes) -> Iterator[Line]:
 
 def _chart(
     title: str, every: Sequence[Share], bars: Sequence[Share], columns: Sequence[Column], names: Sequence[str]
-) -> Iterator[Line]:
+) -> Iterator[Line | Row]:
     from ...state.savepoint.sizes import Spread
 
     spread, shares = Spread.of([share.size_bytes for share in every]), Spread.of([share.size_bytes for share in bars])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ...compat.condensing import FEW, as_there, likeness, some
+from ...compat.condensing import FEW, as_there, likeness
 from ...compat.explain import MUST_DECLARE
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
@@ -13,7 +13,7 @@ from ...compat.reference_time import length_text
 from ...serializers.wording import many
 from ...state.migration.plan_file import RECORDED
 from ...state.progress import size_text
-from ..output import Column, Line, styled_table
+from ..output import Column, Line, Row, styled_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,10 +29,9 @@ _TRIED = {True: "yes", False: "no", None: ""}
 _STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
 _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
 _NOTE = "compatible"
-_BELOW = "\n    "
 
 
-def plan_lines(plan: PlanFile) -> Iterator[Line]:
+def plan_lines(plan: PlanFile) -> Iterator[Line | Row]:
     """Yield a plan as lines; copied states have a row, and changed ones also their reasons."""
     decision = plan.summary["decision"]
     yield [(decision, _STYLES[decision]), (f": {_headline(plan)}", "bold")]
@@ -82,7 +81,7 @@ def _listed(value: Any) -> str:
     return " ".join("=".join(item) if isinstance(item, list) else str(item) for item in value)
 
 
-def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) -> Iterator[Line]:
+def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) -> Iterator[Line | Row]:
     """Yield the lines on an operator; `said` maps lines that were printed to their place, and is extended."""
     uid, operator_id = operator["uid"], operator["operator_id"]
     title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
@@ -246,4 +245,6 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
         known = ""
     yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}{known}", "")]
     if recorded and recorded["reasons"]:
-        yield [(f"    {some(recorded['reasons'], most=FEW, whole='--json', between=_BELOW)}", "dim")]
+        yield from ([(f"    {reason}", "dim")] for reason in recorded["reasons"][:FEW])
+        if len(recorded["reasons"]) > FEW:
+            yield [(f"    and {len(recorded['reasons']) - FEW:,} more (--json lists them)", "dim")]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...spark.checkpoint.reader import SparkCheckpoint
-    from ..output import Line
+    from ..output import Line, Row
     from ..spark_checkpoints import InspectedCheckpoint, OperatorView, StoreView
 
 _STORES = (
@@ -26,7 +26,7 @@ _STORES = (
 _PARTITIONS = (Column("partition", is_number=True), Column("entries", is_number=True), Column("bytes", is_number=True))
 
 
-def lines_of(inspected: InspectedCheckpoint, *, is_full: bool, with_skew: bool) -> Iterator[Line]:
+def lines_of(inspected: InspectedCheckpoint, *, is_full: bool, with_skew: bool) -> Iterator[Line | Row]:
     """Yield all lines.
 
     Args:
@@ -65,7 +65,7 @@ def _heading(checkpoint: SparkCheckpoint) -> Iterator[Line]:
         yield [(f"    {source.name}: {source.text or 'not read yet'}", "")]
 
 
-def _operator(view: OperatorView, *, is_full: bool, with_skew: bool) -> Iterator[Line]:
+def _operator(view: OperatorView, *, is_full: bool, with_skew: bool) -> Iterator[Line | Row]:
     facts = view.operator.facts
     name = f" ({facts.name})" if facts.name not in {"", facts.kind} else ""
     yield [(f"operator {facts.number}: {facts.kind}{name}", "bold")]

@@ -22,6 +22,7 @@ import attrs
 from ...serializers.compatibility import Flag
 from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
 from ..check import check
+from ..condensing import OF_CHECK, alike
 from ..structuring import fields_of
 from .levels import Revision
 from .recorded_text import RecordedText, print_recorded
@@ -274,10 +275,18 @@ def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iter
         report = check(head.description, description)
     except NothingInCommon:
         return
-    for operator, state, finding in report.findings():
-        if any(flag.startswith(Flag.POSSIBLE_RENAME) for flag in finding.flags):
-            where = f"{operator.title}/{state.name if state else '<key>'}"
-            yield f"{where} {finding.path}: {finding.reason} {finding.ways_out[0]}"
+    found = [
+        (f"{operator.title}/{state.name if state else '<key>'}", finding)
+        for operator, state, finding in report.findings()
+        if any(flag.startswith(Flag.POSSIBLE_RENAME) for flag in finding.flags)
+    ]
+    for (where, finding), others in alike(
+        found,
+        words=lambda one: [one[1].path, one[1].reason, one[1].ways_out[0]],
+        place=lambda one: one[0],
+        whole=OF_CHECK,
+    ):
+        yield f"{where} {finding.path}: {finding.reason} {finding.ways_out[0]}{f'; {others}' if others else ''}"
 
 
 def _slug(message: str) -> str:

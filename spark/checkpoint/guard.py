@@ -83,7 +83,8 @@ def _require_start(report: QueryReport, *, needs_recording: bool) -> None:
     place = report.checkpoint.removeprefix("Spark checkpoint ")
     if report.decision is not Decision.START:
         raise IncompatibleState(
-            f"the query cannot go on from its checkpoint: {report.decision}; " + "; ".join(report.obstacles()),
+            f"the query cannot go on from its checkpoint: {report.decision}",
+            details=[f"  {obstacle}" for obstacle in report.obstacles()],
             advice=f"see the ways out: stateshift check {shell_word(f'spark:{place}')} --query MODULE:FUNCTION",
             savepoint=place,
             checkpoint=place,

@@ -50,7 +50,7 @@ def run(capsys, tmp_path, monkeypatch):
 
     def start(*arguments):
         ran = once(*arguments)
-        for line in NEXT.findall(ran.stdout):
+        for line in NEXT.findall(re.sub(r" \\\n +", " ", ran.stdout)):
             words = [nowhere if word == "NEW_SAVEPOINT" else word for word in shlex.split(line)]
             followed = once(*words, "--dry-run")
             is_a_values = followed.status == 6 or followed.stderr.startswith("UntrustedCode")  # no check sees values

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.cli.folding import folded_text
-from stateshift.cli.output import print_folded
+from stateshift.cli.output import print_styled
 from stateshift.serializers.escaping import shell_word
 
 JOB = """
@@ -75,6 +75,31 @@ def test_each_way_out_has_its_own_line():
         "            --fill 0:value.count=1",
         "        or leave it",
     ] == folded_text(text, 70)
+
+
+def test_a_sentence_behind_a_command_is_no_part_of_it():
+    text = "next: stateshift snapshot --job a_rather_long_module_name:job -m MESSAGE --merge; then commit the file"
+
+    assert [
+        "next: stateshift snapshot --job a_rather_long_module_name:job \\",
+        "    -m MESSAGE --merge;",
+        "  then commit the file",
+    ] == folded_text(text, 70)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("  $.a  int -> long  every int fits a long", ["  $.a  int -> long", "    every int fits a long"]),
+        (
+            "  $.a  a reason that has many words and is long",
+            ["  $.a", "    a reason that has many words and is", "    long"],
+        ),
+        ("a  " + "b " * 25, ["a", "  " + " ".join("b" * 19), "  " + " ".join("b" * 6)]),
+    ],
+)
+def test_a_long_line_of_columns_is_divided_between_them(text, lines):
+    assert lines == folded_text(text.rstrip(), 40)
 
 
 @pytest.fixture
@@ -140,7 +165,7 @@ def test_equal_findings_are_said_once_with_their_number(run, refused):
 @pytest.mark.parametrize("forged", ["::error::x", "##[error]x"])
 def test_no_line_of_a_divided_one_is_a_command_to_ci(capsys, forged):
     for before in range(60, 110):
-        print_folded([[("  state ", ""), ("n" * before + f" {forged} and more words to go on", "")]])
+        print_styled([[("  state ", ""), ("n" * before + f" {forged} and more words to go on", "")]])
 
     shown = capsys.readouterr().out
     assert not re.search(r"^\s*(::|##\[)", shown, re.MULTILINE)

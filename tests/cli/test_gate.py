@@ -111,7 +111,7 @@ class TestHistory:
             assert "0002_version_2 and 0002_version_3 are both heads" in ran.stderr
             assert "--merge" in ran.stderr
         drifted = gate(run, 1, "0001")
-        assert (DRIFT, True) == (drifted.status, "-m MESSAGE --merge, and commit" in drifted.stderr)
+        assert (DRIFT, True) == (drifted.status, "-m MESSAGE --merge; then commit" in drifted.stderr)
         assert START == run("snapshot", "--job", "accounts_v3:job", "-m", "Merged", "--merge").status
         assert "0003_merged  Merged\n" == run("heads").stdout
 

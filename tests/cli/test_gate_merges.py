@@ -94,7 +94,7 @@ def test_the_change_that_mends_two_heads_passes_against_both(run, snapshot, leve
 def test_two_heads_here_are_still_to_be_merged(run):
     assert USAGE == check(run, "both", "state_history").status
     against_main = check(run, "both", "main")
-    assert (DRIFT, True) == (against_main.status, "--merge, and commit" in against_main.stderr)
+    assert (DRIFT, True) == (against_main.status, "--merge; then commit" in against_main.stderr)
 
 
 @pytest.mark.usefixtures("two_heads")

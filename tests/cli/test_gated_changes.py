@@ -186,7 +186,7 @@ class TestAllowed:
 
         assert ACCEPT == ran.status
         assert "accepted: STATE-9 of shop/parts; before deployment: " in ran.stdout
-        assert " --drop shop/parts, for shop/parts" in ran.stdout
+        assert " --drop shop/parts; for shop/parts" in ran.stdout
 
     @pytest.mark.parametrize("level", ["NONE", "FORWARD"])
     def test_what_the_level_allows_is_still_reported_as_lost(self, changed, level):
@@ -220,7 +220,7 @@ class TestAllowed:
         ran = changed(REFUSED["a state is removed"][0], "--allow", name, "--allow-drift")
 
         assert ACCEPT == ran.status
-        assert "--job orders:job --drop shop/parts, for shop/parts" in ran.stdout.splitlines()[-1]
+        assert "--job orders:job --drop shop/parts; for shop/parts" in ran.stdout.splitlines()[-1]
 
     @pytest.mark.parametrize(
         ("name", "option"),

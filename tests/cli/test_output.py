@@ -35,6 +35,22 @@ def test_a_name_of_forty_letters_stays_whole():
     assert "n" * 400 == Column("reason").cell("n" * 400)
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("short", ["short  a sentence that is longer than what is left of the", "         line of the table"]),
+        ("n" * 30, ["n" * 30, "    a sentence that is longer than what is left of the line", "      of the table"]),
+    ],
+)
+def test_a_long_text_in_the_last_column_goes_on_below(capsys, monkeypatch, name, lines):
+    monkeypatch.setattr("stateshift.cli.output._PIPED_WIDTH", 60)
+    text = "a sentence that is longer than what is left of the line of the table"
+
+    print_styled([Table([Column("name"), Column("why", is_text=True)], [[[(name, "")], [(text, "")]]])])
+
+    assert lines == capsys.readouterr().out.splitlines()[1:]
+
+
 def test_a_name_that_is_written_from_right_to_left_does_not_turn_its_neighbours(monkeypatch, capsys):
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True, raising=False)
     rows = [[[("שלם", "")], [("10", "")]], [[("plain", "")], [("20", "")]]]
