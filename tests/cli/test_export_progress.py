@@ -58,6 +58,14 @@ def test_single_states_are_counted_where_their_bytes_are_not_known(run, savepoin
 
 
 @pytest.mark.usefixtures("often")
+def test_an_avro_file_is_counted_likewise(run, savepoint, tmp_path):
+    ran = run("export", savepoint, "--state", "text", "--format", "avro", "-o", tmp_path / "text.avro")
+
+    assert (0, "") == (ran.status, ran.stdout)
+    assert {"exporting …"} == set(lines_of(ran))
+
+
+@pytest.mark.usefixtures("often")
 def test_partitions_of_a_spark_checkpoint_are_counted(run, root, tmp_path):
     place = f"spark:{root / 'tests' / 'fixtures' / 'spark-4.3' / 'dedup' / 'checkpoint'}"
     printed, written = run("export", place), run("export", place, "-o", tmp_path / "entries")

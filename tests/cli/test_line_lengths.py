@@ -93,7 +93,7 @@ def commands(root):
 def is_one_word(line):
     """Whether a line is one word, or an option with its value; a command goes on behind a backslash."""
     words = line.removesuffix("\\").split()
-    return len(words) == 1 or (len(words) == 2 and words[0].startswith("--"))
+    return len(words) == 1 or (len(words) == 2 and words[0].startswith("-"))
 
 
 def too_long(printed, width):
