@@ -111,7 +111,7 @@ def run(way: str, source: Path, small: Path) -> tuple[float, int]:
 
 
 def _migrate(source: Path, target: Path) -> float:
-    from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+    from stateshift.spark.checkpoint.changes import FieldChanges
     from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
     changes = _fixtures()

@@ -14,7 +14,7 @@ from .options import search_here
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..spark.checkpoint.migrating.conversion import FieldChanges
+    from ..spark.checkpoint.changes import FieldChanges
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -94,7 +94,7 @@ class SparkChanges:
         Raises:
             JobNotFound: There is no such function.
         """
-        from ..spark.checkpoint.migrating.conversion import FieldChanges  # it needs numpy, which comes with an extra
+        from ..spark.checkpoint.changes import FieldChanges
 
         found = {}
         for operator in {**self.fields, **self.variables}:

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..state.streaming.rewinding import rewind as rewind
+    from .checkpoint.changes import FieldChanges as FieldChanges
     from .checkpoint.checking import check_query as check_query
     from .checkpoint.guard import start as start
     from .checkpoint.migrating.backfill import Backfill as Backfill
-    from .checkpoint.migrating.conversion import FieldChanges as FieldChanges
     from .checkpoint.migrating.migration import migrate_checkpoint as migrate_checkpoint
     from .checkpoint.migrating.verification import verify_checkpoint as verify_checkpoint
     from .checkpoint.query import describe as describe
@@ -28,7 +28,7 @@ __all__ = [
 
 _PLACES = {
     "Backfill": ".checkpoint.migrating.backfill",
-    "FieldChanges": ".checkpoint.migrating.conversion",
+    "FieldChanges": ".checkpoint.changes",
     "StreamJob": ".streaming.job",
     "check_query": ".checkpoint.checking",
     "describe": ".checkpoint.query",

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.state.storage.files import FileOutput, Folder
 

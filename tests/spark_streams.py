@@ -8,7 +8,7 @@ import os
 import attrs
 from pyspark.sql import functions as F  # noqa: N812 - as its users write it
 
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .plan_operators import AGGREGATION, JOIN, SESSION, TRANSFORM
-from .rules import holds_all
+from .kinds import AGGREGATION, JOIN, SESSION, TRANSFORM
+from .spark_types import holds_all
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

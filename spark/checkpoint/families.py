@@ -8,6 +8,7 @@ length of lists. A join of state format 4 has an index of its rows by time. Sour
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SCHEMAS = "_stateSchema"
 _INTERNAL = "$"
 _TIMERS = {"$procTimers_keyToTimestamp", "$eventTimers_keyToTimestamp"}
+_DERIVED = re.compile(r"\$(?:ttl|min|count|rowCounter)_(.*)", re.DOTALL)
 _KINDS = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 _ROWS_OF_JOINS, _INDEX_OF_JOINS = "-keyWithTsToValues", "-tsWithKey"
 _COUNTED_APART = ("-keyToNumValues", _INDEX_OF_JOINS)
@@ -55,6 +57,12 @@ class Family:
     def is_internal(self) -> bool:
         """Whether Spark counts its entries apart: it made the family for itself."""
         return self.name.startswith(_INTERNAL) or self.name.endswith(_COUNTED_APART)
+
+
+def derived_from(name: str) -> str:
+    """Return the variable from which a family follows that Spark keeps beside it; "": it is none of these."""
+    found = _DERIVED.fullmatch(name)
+    return found[1] if found else ""
 
 
 def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tuple[Family, ...]:

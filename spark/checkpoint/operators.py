@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, located
+from . import kinds
 from .checksums import read_checked
 
 if TYPE_CHECKING:
@@ -29,18 +30,18 @@ UNKNOWN = "unknown operator"
 """The kind of an operator that has no metadata."""
 _NUMBER = re.compile(r"\d+")
 _KINDS = {
-    "stateStoreSave": "aggregation",
-    "sessionWindowStateStoreSaveExec": "session window",
-    "sessionWindowStateStoreSave": "session window",
-    "dedupe": "dropDuplicates",
-    "dedupeWithinWatermark": "dropDuplicatesWithinWatermark",
-    "globalLimit": "limit",
-    "symmetricHashJoin": "stream-stream join",
-    "applyInPandasWithState": "applyInPandasWithState",
-    "flatMapGroupsWithState": "flatMapGroupsWithState",
-    "transformWithStateExec": "transformWithState (Scala)",
-    "transformWithStateInPySparkExec": "transformWithState",
-    "transformWithStateInPandasExec": "transformWithStateInPandas",
+    "stateStoreSave": kinds.AGGREGATION,
+    "sessionWindowStateStoreSaveExec": kinds.SESSION,
+    "sessionWindowStateStoreSave": kinds.SESSION,
+    "dedupe": kinds.DEDUPLICATION,
+    "dedupeWithinWatermark": kinds.WITHIN_WATERMARK,
+    "globalLimit": kinds.LIMIT,
+    "symmetricHashJoin": kinds.JOIN,
+    "applyInPandasWithState": kinds.GROUPS,
+    "flatMapGroupsWithState": kinds.GROUPS_OF_SCALA,
+    "transformWithStateExec": kinds.TRANSFORM_OF_SCALA,
+    "transformWithStateInPySparkExec": kinds.TRANSFORM,
+    "transformWithStateInPandasExec": kinds.TRANSFORM_IN_PANDAS,
 }
 
 

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from .facts import FILTER_ON_KEYS
 from .inputs import SOURCES
+from .kinds import (
+    AGGREGATION,
+    DEDUPLICATION,
+    GROUPS,
+    GROUPS_OF_SCALA,
+    JOIN,
+    LIMIT,
+    SESSION,
+    TRANSFORM,
+    TRANSFORM_OF_SCALA,
+    WITHIN_WATERMARK,
+)  # fmt: skip
 from .options import without_credentials
 from .plan_text import OUTPUTS, Detail, Node, Texts, conjuncts, details_in, unmarked, words_of
 
@@ -20,18 +33,15 @@ if TYPE_CHECKING:
     from .functions import FunctionCode
     from .inputs import Input
 
-AGGREGATION, SESSION, JOIN, LIMIT = "aggregation", "session window", "stream-stream join", "limit"
-WITHIN_WATERMARK, TRANSFORM = "dropDuplicatesWithinWatermark", "transformWithState"
-_DEDUPLICATIONS = {"Deduplicate": "dropDuplicates", "DeduplicateWithinWatermark": WITHIN_WATERMARK}
+_DEDUPLICATIONS = {"Deduplicate": DEDUPLICATION, "DeduplicateWithinWatermark": WITHIN_WATERMARK}
 _WITH_FUNCTION = {
-    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
-    "FlatMapGroupsWithState": "flatMapGroupsWithState",
+    "FlatMapGroupsInPandasWithState": GROUPS,
+    "FlatMapGroupsWithState": GROUPS_OF_SCALA,
     "TransformWithStateInPySpark": TRANSFORM,
-    "TransformWithState": "transformWithState (Scala)",
+    "TransformWithState": TRANSFORM_OF_SCALA,
 }
 _PLAIN = {"SubqueryAlias", "View", "RepartitionByExpression", "Repartition", "Sort", "ResolvedHint", "LocalLimit"}
 _FACTS = {"timeout": "timeout", "timeMode": "time mode"}
-FILTER_ON_KEYS = "filter on keys"
 _RANDOM = {"Rand", "Randn", "Uuid", "RandStr", "Uniform", "MonotonicallyIncreasingID"}
 _WIDENED = {"byte", "short", "integer", "long", "float"}
 

@@ -23,7 +23,8 @@ import attrs
 from ...serializers.errors import DeclarationError, StateShiftError, UnsupportedFormat, shown
 from .functions import functions_of
 from .inputs import read_inputs
-from .plan_operators import TRANSFORM, Buffers, read_plan, text_of_table
+from .kinds import TRANSFORM
+from .plan_operators import Buffers, read_plan, text_of_table
 from .plan_text import parse_plan
 from .processors import UNSEEN, times_to_live
 from .reader import SparkCheckpoint

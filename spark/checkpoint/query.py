@@ -17,8 +17,8 @@ import attrs
 
 from ...serializers.errors import UnsupportedFormat
 from .inputs import Input, input_data, input_of
+from .kinds import JOIN, LIMIT
 from .options import without_credentials
-from .plan_operators import JOIN, LIMIT, Column, PlannedOperator
 from .plan_text import Detail, details_in, unmarked
 from .planning import UnstartedQuery, planned
 from .reader import SparkCheckpoint
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from .logs import PlannedBatch
+    from .plan_operators import Column, PlannedOperator
     from .planning import Planned
     from .reader import SparkOperator
 
@@ -170,7 +171,7 @@ def _paired(
 
 def _stored(operator: SparkOperator) -> QueryOperator:
     schemas, unreadable = {}, ""
-    for store in operator.stores:
+    for store in (one for one in operator.stores if one not in operator.forgotten):
         if store.schema is None:
             unreadable = f"{store.name}: {store.unsupported or 'its types are not read by this release'}"
         else:

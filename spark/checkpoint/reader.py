@@ -27,7 +27,8 @@ from ...serializers.errors import (
 from ...state.rocksdb.database import require_library
 from ...state.storage.files import Folder
 from .checksums import crc32c, read_checked
-from .families import SCHEMAS, Family, families_of
+from .families import SCHEMAS, Family, derived_from, families_of
+from .kinds import OF_VARIABLES
 from .logs import BatchLog, read_logs
 from .operators import DEFAULT_STORE, METADATA, OperatorFacts, StoreFacts, read_operators
 from .rocksdb_files import DatabaseFiles, Databases
@@ -340,6 +341,14 @@ class SparkOperator:
     def title(self) -> str:
         """The operator in messages."""
         return f"{self.number} ({self.kind})"
+
+    @property
+    def forgotten(self) -> tuple[SparkStore, ...]:
+        """The stores of variables that an older version of the query had, and what follows from them."""
+        if self.kind not in OF_VARIABLES:
+            return ()
+        gone = {one.name for one in self.stores if not one.is_index and one.name not in self.facts.variables}
+        return tuple(one for one in self.stores if one.name in gone or derived_from(one.name) in gone)
 
     def index(self, name: str) -> SparkStore:
         """Return a column family that follows from another one.

@@ -7,95 +7,110 @@ What may be null is not compared (SPK-1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
 from ...serializers.compatibility import Finding, Flag, Verdict
+from .columns import UNSCALED
+from .pairing import UNCONVERTED, Becomes, Pairing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .pairing import FieldPair
     from .spark_types import SparkType
 
-_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-"""Integers, and the digits that the largest of them needs."""
-_EXACT_IN = {"float": {"tinyint", "smallint"}, "double": {"tinyint", "smallint", "int", "float"}}
 _KEEP = "keep the type of the old query"
-_NEW = "start the new query with a new checkpoint"
-UNCONVERTED = "neither Spark nor stateshift converts this by itself, only a function of yours"
+NEW = "start the new query with a new checkpoint"
 MIGRATE = "{migrate}"
 """Stands in ways out for the command that migrates a copy; `with_command` says it."""
+MIGRATE_SAYING = "{migrate, saying}"
+"""The same, where the options behind it are to be completed by their author."""
 COMMAND = "stateshift migrate spark:OLD spark:NEW --query MODULE:FUNCTION"
-_COPY = f"migrate a copy: {MIGRATE}"
-_MIGRATE = Verdict.REQUIRES_MIGRATION
+COPY = f"migrate a copy: {MIGRATE}"
+_ORDER = {Becomes.DROPPED: 0, Becomes.NEW: 1}
+"""What is told first of a struct; the rest has the order of its fields."""
+_MIGRATE, _REFUSED = Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 
 
 def with_command(finding: Finding, command: str = COMMAND) -> Finding:
     """Return a finding whose ways out name the command that migrates a copy."""
-    return attrs.evolve(finding, ways_out=tuple(one.replace(MIGRATE, command) for one in finding.ways_out))
+    ways = (one.replace(MIGRATE, command).replace(MIGRATE_SAYING, command) for one in finding.ways_out)
+    return attrs.evolve(finding, ways_out=tuple(ways))
 
 
 def resolve(old: SparkType, new: SparkType, path: str = "$") -> Iterator[Finding]:
-    """Yield every difference between a stored type and a new one."""
-    if old.word != new.word or not old.fields or not new.fields:
-        yield from _scalars(old, new, path)
-    elif old.word == "struct":
-        yield from _structs(old, new, path)
-    else:
-        steps = ("[]",) if old.word == "array" else ("{key}", "{}")
-        for step, was, now in zip(steps, old.fields, new.fields, strict=True):
-            yield from resolve(was.type, now.type, path + step)
+    """Yield every difference between a stored type and a new one, whose fields pair by name."""
+    yield from (finding for _, finding in findings_on(Pairing().pair(old, new, path)))
 
 
-def _structs(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
-    stored = dict(zip(old.names, old.fields, strict=True))
-    asked = dict(zip(new.names, new.fields, strict=True))
-    kept = [name for name in stored if name in asked]
-    if kept != [name for name in asked if name in stored]:
-        is_silent = [one.type.describe() for one in old.fields] == [one.type.describe() for one in new.fields]
-        spark = "would start, and read each as another" if is_silent else "refuses to start"
-        order = ", ".join(old.names), ", ".join(new.names)
-        reason = f"the fields have another order; Spark pairs them by position: it {spark}"
-        yield Finding(path, "SPK-2", _MIGRATE, *order, reason, (_COPY, "keep the order of the old query", _NEW))
-    gone = {name: field for name, field in stored.items() if name not in asked}
-    added = {name: field for name, field in asked.items() if name not in stored}
-    for name, field in gone.items():
-        below, kind = f"{path}.{name}", field.type.describe()
-        flags: tuple[str, ...] = (f"{Flag.DROPS}:{below}",)
-        reason = "the field is gone; its stored value is dropped"
-        if twin := next((one for one, of in added.items() if of.type == field.type), None):
-            flags += (f"{Flag.POSSIBLE_RENAME}:{name}->{twin}",)
-            reason += f"; Spark would start if {twin!r} stands in its place, and take the value for it"
-        yield Finding(below, "SPK-4", _MIGRATE, kind, "", reason, (_COPY, f"keep the field {name!r}", _NEW), flags)
-    for name, field in added.items():
-        reason = "the field is new; stored rows have no value for it"
-        yield Finding(
-            f"{path}.{name}", "SPK-3", _MIGRATE, "", field.type.describe(), reason, (_COPY, "leave it out", _NEW)
-        )
-    for name in kept:
-        yield from resolve(stored[name].type, asked[name].type, f"{path}.{name}")
-
-
-def _scalars(old: SparkType, new: SparkType, path: str) -> Iterator[Finding]:
-    if (old.word, old.precision, old.scale) == (new.word, new.precision, new.scale):
+def findings_on(pair: FieldPair, prefix: str = "") -> Iterator[tuple[FieldPair, Finding]]:
+    """Yield what is found on a field and on all within it, by their types alone, with the field of each finding."""
+    yield from ((pair, finding) for finding in _finding(pair, prefix))
+    if pair.becomes is not Becomes.CARRIED:
         return
-    words = old.describe(), new.describe()
-    if holds_all(new, old):
-        reason = "the new type holds every stored value, in other bytes; Spark refuses to start"
-        yield Finding(path, "SPK-5", _MIGRATE, *words, reason, (_COPY, _KEEP, _NEW))
-    else:
-        yield Finding(path, "SPK-6", Verdict.INCOMPATIBLE, *words, UNCONVERTED, (_KEEP, _NEW))
+    several = [one for one in pair.below if one.becomes is Becomes.SEVERAL]
+    for one in several:
+        alike = {of.source for of in one.below}
+        count = sum(alike == {of.source for of in other.below} for other in several)
+        yield one, _several(one, prefix, is_dropped=count < len(one.below))
+    for one in sorted(pair.below, key=lambda one: _ORDER.get(one.becomes, len(_ORDER))):
+        yield from findings_on(one, prefix)
 
 
-def holds_all(new: SparkType, old: SparkType) -> bool:
-    """Whether a type has every value of another one, exactly."""
-    if old.word == "void":
-        return True
-    if old.word in _INTEGERS and new.word in _INTEGERS:
-        return _INTEGERS[old.word] < _INTEGERS[new.word]
-    if new.word == "decimal":
-        digits = _INTEGERS.get(old.word, old.precision - old.scale if old.word == "decimal" else 99)
-        scale = old.scale if old.word == "decimal" else 0
-        return new.scale >= scale and new.precision - new.scale >= digits
-    return old.word in _EXACT_IN.get(new.word, set())
+def _finding(pair: FieldPair, prefix: str) -> Iterator[Finding]:
+    """Yield what is found on a field by its types; not on those within it.
+
+    Args:
+        pair: What becomes of it.
+        prefix: What stands before its path in that of the finding.
+    """
+    path = prefix + pair.path
+    words = "" if pair.old is None else pair.old.describe(), "" if pair.new is None else pair.new.describe()
+    match pair.becomes:
+        case Becomes.CARRIED:
+            if pair.is_moved and pair.old is not None and pair.new is not None:
+                yield _moved(path, pair.old, pair.new)
+        case Becomes.WIDENED:
+            reason = "the new type holds every stored value, in other bytes; Spark refuses to start"
+            yield Finding(path, "SPK-5", _MIGRATE, *words, reason, (COPY, _KEEP, NEW))
+        case Becomes.UNCONVERTED:
+            yield Finding(path, "SPK-6", _REFUSED, *words, UNCONVERTED, (_KEEP, NEW))
+        case Becomes.UNSCALED:
+            yield Finding(path, "SPK-6", _REFUSED, *words, UNSCALED, (_KEEP, NEW))
+        case Becomes.NEW:
+            reason = "the field is new; stored rows have no value for it"
+            yield Finding(path, "SPK-3", _MIGRATE, *words, reason, (COPY, "leave it out", NEW))
+        case Becomes.DROPPED:
+            name, twin = (one.rpartition(".")[2] for one in (pair.path, pair.instead))
+            flags: tuple[str, ...] = (f"{Flag.DROPS}:{path}",)
+            reason = "the field is gone; its stored value is dropped"
+            if twin:
+                flags += (f"{Flag.POSSIBLE_RENAME}:{name}->{twin}",)
+                reason += f"; Spark would start if {twin!r} stands in its place, and take the value for it"
+            yield Finding(path, "SPK-4", _MIGRATE, *words, reason, (COPY, f"keep the field {name!r}", NEW), flags)
+        case Becomes.OTHERWISE:
+            reason = "the column is computed from something else, and Spark goes on with what is stored"
+            ways = ("keep it as the old query computes it", NEW)
+            yield Finding(path, "SPK-10", _MIGRATE, pair.was, pair.now, reason, ways)
+        case Becomes.UNCLEAR | Becomes.SEVERAL | Becomes.MISSING | Becomes.FILLED | Becomes.CONVERTED:
+            pass  # unclear ones, and several of one name, are told together; a check says nothing of fields
+        case _:
+            assert_never(pair.becomes)
+
+
+def _several(pair: FieldPair, prefix: str, *, is_dropped: bool) -> Finding:
+    path, new = prefix + pair.path, "" if pair.new is None else pair.new.describe()
+    name = pair.path.rpartition(".")[2].partition("#")[0]
+    reason = f"several fields are called {name!r}, and their number is another: the types do not say which is which"
+    flags = (f"{Flag.DROPS}:{path}",) if is_dropped else ()
+    return Finding(path, "SPK-2", _MIGRATE, "", new, reason, (COPY, "keep as many of them", NEW), flags)
+
+
+def _moved(path: str, old: SparkType, new: SparkType) -> Finding:
+    is_silent = [one.type.describe() for one in old.fields] == [one.type.describe() for one in new.fields]
+    spark = "would start, and read each as another" if is_silent else "refuses to start"
+    reason = f"the fields have another order; Spark pairs them by position: it {spark}"
+    order = ", ".join(old.names), ", ".join(new.names)
+    return Finding(path, "SPK-2", _MIGRATE, *order, reason, (COPY, "keep the order of the old query", NEW))

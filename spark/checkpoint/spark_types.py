@@ -17,6 +17,9 @@ _SQL_WORDS = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "
 _PARAMETERS = re.compile(r"(\w+)\((\d+)(?:, ?(-?\d+))?\)")
 _MOST_NESTING = 100
 _WATERMARK = "spark.watermarkDelayMs"
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""Integers, and the digits that the largest of them needs."""
+_EXACT_IN = {"float": {"tinyint", "smallint"}, "double": {"tinyint", "smallint", "int", "float"}}
 
 
 @attrs.frozen
@@ -82,6 +85,19 @@ class SparkType:
 def numbered(name: str, number: int) -> str:
     """Return the name of a field that is the first, the second… of this name in its struct."""
     return name if number == 1 else f"{name}#{number}"
+
+
+def holds_all(new: SparkType, old: SparkType) -> bool:
+    """Whether a type has every value of another one, exactly."""
+    if old.word == "void":
+        return True
+    if old.word in _INTEGERS and new.word in _INTEGERS:
+        return _INTEGERS[old.word] < _INTEGERS[new.word]
+    if new.word == "decimal":
+        digits = _INTEGERS.get(old.word, old.precision - old.scale if old.word == "decimal" else 99)
+        scale = old.scale if old.word == "decimal" else 0
+        return new.scale >= scale and new.precision - new.scale >= digits
+    return old.word in _EXACT_IN.get(new.word, set())
 
 
 def parse_struct(text: str, *, file: str = "") -> SparkType:

@@ -12,66 +12,24 @@ sums of an aggregation have, and their number changes, each of them needs one of
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from ....compat.fingerprint import fingerprint
 from ....serializers.errors import IncompatibleState, cause_text, shown
-from ..columns import BY_NAME, UNSCALED, Reading
+from ..pairing import Becomes
+from ..problems import Asks, Problem, added_to, by_function, dropped_of
 from ..rows import arrow_type, bitmap_of
-from ..rules import UNCONVERTED, holds_all
 from .backfill import Backfill
 from .row_encoder import longs_of, offsets_of, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from ..spark_types import SparkField, SparkType
-
-    Convert = Callable[[pa.Array], pa.Array]
-
-
-@attrs.frozen
-class FieldChanges:
-    """What types do not say of the changes of an operator's rows.
-
-    Attributes:
-        renames: The old paths of fields by their new paths.
-        fills: The values of new fields by path; None is null, and a `Backfill` has them by key.
-        merges: How the values of keys that become equal are merged: `sum`, `min` or `max` by path.
-        ttls: Times to live of what variables have stored, by variable: milliseconds from the last committed batch, or
-            with a sign, by how much later or earlier than now each entry expires.
-        drops: Variables that the new query does not have, and whose entries are dropped.
-        converters: Functions by the path of a new field: each takes the old values of the field as an Arrow array, and
-            returns as many new ones. Of a field without an old one it takes the old struct that the field is to be in.
-    """
-
-    renames: Mapping[str, str] = attrs.field(factory=dict)
-    fills: Mapping[str, Any] = attrs.field(factory=dict)
-    merges: Mapping[str, str] = attrs.field(factory=dict)
-    ttls: Mapping[str, str] = attrs.field(factory=dict)
-    converters: Mapping[str, Convert] = attrs.field(factory=dict)
-    drops: Collection[str] = ()
-
-    def digest(self) -> list[Any]:
-        """Return what tells these changes from others, also in another process."""
-        functions = {path: fingerprint(function) for path, function in self.converters.items()}
-        said = (self.renames, self.fills, self.merges, self.ttls, functions, dict.fromkeys(self.drops))
-        return [repr(sorted(one.items())) for one in said]
-
-    @property
-    def backfills(self) -> Mapping[str, Backfill]:
-        """The fields of which a DataFrame has the values."""
-        return {path: value for path, value in self.fills.items() if isinstance(value, Backfill)}
-
-    def paths(self) -> set[str]:
-        """Return the paths of all fields of which something is said."""
-        return {*self.renames, *self.fills, *self.merges, *self.converters}
+    from ..changes import Convert, FieldChanges
+    from ..pairing import FieldPair
+    from ..spark_types import SparkType
 
 
 def not_repeated(column: pa.Array) -> pa.Array:
@@ -87,48 +45,31 @@ class Conversion:
         convert: The conversion of a column; None: the bytes of the rows stay as they are.
         notes: What changes, a line each.
         dropped: The paths of the fields that are dropped.
-        problems: Why it cannot be done, a line each.
+        problems: Why a value that is said does not fit.
         added: The paths of the fields that are new.
         by_function: The paths of the fields of keys that a function returns.
-        paths: The paths of all fields of the new type.
     """
 
     convert: Convert | None = None
     notes: list[str] = attrs.field(factory=list)
     dropped: list[str] = attrs.field(factory=list)
-    problems: list[str] = attrs.field(factory=list)
+    problems: list[Problem] = attrs.field(factory=list)
     added: list[str] = attrs.field(factory=list)
     by_function: list[str] = attrs.field(factory=list)
-    paths: set[str] = attrs.field(factory=set)
 
 
-def conversion(
-    old: SparkType,
-    new: SparkType,
-    path: str,
-    changes: FieldChanges,
-    *,
-    old_path: str | None = None,
-    reading: Reading = BY_NAME,
-) -> Conversion:
+def conversion(pair: FieldPair, changes: FieldChanges) -> Conversion:
     """Return the conversion of rows.
 
     Args:
-        old: The stored type, a struct.
-        new: The new type, a struct.
-        path: What the paths of fields begin with: `key`, `value`, or the latter behind the name of a side; or the name
-            of a variable, with `[]`, `{}` or `{key}` behind it.
+        pair: What becomes of the rows, and of each of their fields.
         changes: What the types do not say.
-        old_path: The path that the rows had before; None: the same.
-        reading: Whether names say which stored field is which.
     """
-    found = Conversion()
-    builder = _Builder(changes, found, reading)
-    if path in changes.converters:
-        found.paths.add(path)
-        found.convert = builder.by_function(new, path)
-    else:
-        found.convert = builder.convert(old, new, path if old_path is None else old_path, path)
+    found = Conversion(
+        dropped=dropped_of(pair), added=added_to(pair),
+        by_function=[path for path in by_function(pair) if path.partition(".")[0] == "key"],
+    )  # fmt: skip
+    found.convert = _Builder(changes, found).convert(pair)
     return found
 
 
@@ -136,35 +77,38 @@ def conversion(
 class _Builder:
     changes: FieldChanges
     found: Conversion
-    reading: Reading
 
-    def convert(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
+    def convert(self, pair: FieldPair) -> Convert | None:
         """Return the conversion of values; None: they are the same in bytes, too."""
-        if old.word == new.word == "struct":
-            return self._structs(old, new, old_path, path)
-        if old.word == new.word and old.fields:
-            return self._lists(old, new, old_path, path)
-        if (old.word, old.precision, old.scale) == (new.word, new.precision, new.scale):
-            return None
-        if not holds_all(new, old):
-            words = f"{old.describe()} -> {new.describe()}"
-            self.found.problems.append(f"{path}: {words}: {UNCONVERTED}")
-            return None
-        if self.reading.is_unscaled(path, old, new):
-            self.found.problems.append(f"{path}: {old.describe()} -> {new.describe()}: {UNSCALED}")
-            return None
-        self.found.notes.append(f"{path}: {old.describe()} -> {new.describe()}")
-        kind = arrow_type(new)
-        return lambda column: column.cast(kind)
+        old, new, path = pair.old, pair.new, pair.path
+        assert new is not None  # noqa: S101 - what is dropped is not converted
+        match pair.becomes:
+            case Becomes.CARRIED:
+                assert old is not None  # noqa: S101 - it goes on from it
+                if old.word == "struct":
+                    return self._structs(pair, old)
+                return self._lists(pair, old, new) if old.fields else None
+            case Becomes.WIDENED:
+                assert old is not None  # noqa: S101 - it goes on from it
+                self.found.notes.append(f"{path}: {old.describe()} -> {new.describe()}")
+                kind = arrow_type(new)
+                return lambda column: column.cast(kind)
+            case Becomes.CONVERTED:
+                return self.by_function(new, path, is_nullable=pair.is_nullable)
+            case Becomes.FILLED:
+                return self._filled(new, path, is_nullable=pair.is_nullable)
+            case (
+                Becomes.NEW | Becomes.UNCONVERTED | Becomes.UNSCALED | Becomes.OTHERWISE | Becomes.UNCLEAR
+                | Becomes.SEVERAL | Becomes.MISSING
+            ):  # fmt: skip
+                return None  # a migration asks for more, and converts nothing
+            case Becomes.DROPPED:
+                raise AssertionError("what is dropped is not converted")
+            case _:
+                assert_never(pair.becomes)
 
-    def _lists(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
-        steps = ("[]",) if old.word == "array" else ("{key}", "{}")
-        parts = [
-            self.convert(was.type, now.type, old_path + step, path + step)
-            for step, was, now in zip(steps, old.fields, new.fields, strict=True)
-        ]
-        if lost := [one for one in self.found.dropped if one.startswith(f"{old_path}{{key}}")]:
-            self.found.problems.append(f"{path}: keys of one map could become equal without {', '.join(lost)}")
+    def _lists(self, pair: FieldPair, old: SparkType, new: SparkType) -> Convert | None:
+        parts = [self.convert(one) for one in pair.below]
         if not any(parts):
             return None
         kind = arrow_type(new)
@@ -183,58 +127,21 @@ class _Builder:
 
         return convert
 
-    def _structs(self, old: SparkType, new: SparkType, old_path: str, path: str) -> Convert | None:
-        stored = dict(zip(old.names, range(len(old.fields)), strict=True))
-        sources: list[int | None] = []
-        parts: list[Convert | None] = []
-        taken = {self.changes.renames[one] for name in new.names if (one := f"{path}.{name}") in self.changes.renames}
-        ambiguous = _ambiguous(old, new)
-        unclear = self.reading.unclear(old, new, path)
-        asked = set()
-        for name, field in zip(new.names, new.fields, strict=True):
-            below = f"{path}.{name}"
-            self.found.paths.add(below)
-            said = self.changes.renames.get(below)
-            is_new = below in self.changes.fills
-            if said is None and not is_new and below not in self.changes.converters and field.name in ambiguous:
-                self.found.problems.append(
-                    f"{below}: several fields are called {field.name!r}, and their number changes: say which one it"
-                    " was, or what it begins with"
-                )
-                continue
-            if said is None and not is_new and below not in self.changes.converters and name in unclear:
-                at = new.names.index(name)
-                places = f", and of {old.names[at]!r} by place" if at < len(old.names) else ""
-                asked.add(name)
-                self.found.problems.append(
-                    f"{below}: it is the new place of {name!r} by name{places}: say which field it was"
-                )
-                continue
-            was = old_path + below[len(path) :] if said is None else said
-            index = stored.get(was.removeprefix(f"{old_path}.")) if was.startswith(f"{old_path}.") else None
-            if is_new or (said is None and was in taken):
-                index = None
-            if said is not None and index is None:
-                self.found.problems.append(f"{below}: there is no field {said!r} that it could be renamed from")
-                continue
-            sources.append(index)
-            if below in self.changes.converters:
-                parts.append(self.by_function(field.type, below, is_nullable=field.is_nullable))
-                continue
-            if index is None:
-                parts.append(self._filled(field, below))
-                continue
-            if said is not None and said != below:
-                self.found.notes.append(f"{said} is called {below} now")
-            parts.append(self.convert(old.fields[index].type, field.type, was, below))
-        gone = [name for name, index in stored.items() if index not in sources and name not in asked]
-        self.found.dropped += (f"{old_path}.{name}" for name in gone)
-        if sources == list(range(len(old.fields))) and not any(parts):
+    def _structs(self, pair: FieldPair, old: SparkType) -> Convert | None:
+        fields = [one for one in pair.below if one.becomes is not Becomes.DROPPED]
+        parts = []
+        for one in fields:
+            if one.becomes is not Becomes.CONVERTED and one.is_kept and one.is_said:
+                self.found.notes.append(f"{one.source} is called {one.path} now")
+            parts.append(self.convert(one))
+        if pair.is_same:
             return None
-        kept = [index for index in sources if index is not None]
-        if kept != sorted(kept):
-            self.found.notes.append(f"{path}: the order of fields is {', '.join(new.names)}")
-        names = new.names
+        places = dict(zip(old.names, range(len(old.names)), strict=True))
+        sources = [places[pair.stored_name(one)] if one.is_kept else None for one in fields]
+        assert pair.new is not None  # noqa: S101 - it is carried
+        names = pair.new.names
+        if pair.is_moved:
+            self.found.notes.append(f"{pair.path}: the order of fields is {', '.join(names)}")
 
         def convert(column: pa.Array) -> pa.Array:
             columns = [
@@ -250,10 +157,6 @@ class _Builder:
     def by_function(self, of: SparkType, path: str, *, is_nullable: bool = False) -> Convert:
         """Return the call of a user's function, whose result is checked."""
         function = self.changes.converters[path]
-        if "{key}" in path:
-            self.found.problems.append(f"{path}: keys of one map could become equal by a function")
-        elif path.partition(".")[0] == "key":
-            self.found.by_function.append(path)
         name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
         self.found.notes.append(f"{path} is converted by {name}")
         kind = arrow_type(of)
@@ -280,46 +183,38 @@ class _Builder:
 
         return convert
 
-    def _filled(self, field: SparkField, path: str) -> Convert | None:
+    def _filled(self, of: SparkType, path: str, *, is_nullable: bool) -> Convert | None:
         """Return the function that returns as many values of a new field as a column has."""
-        self.found.added.append(path)
-        if path not in self.changes.fills:
-            self.found.problems.append(
-                f"{path}: the field is new: say what stored rows have in it, or which field it was"
-            )
-            return None
         value = self.changes.fills[path]
         if isinstance(value, Backfill):
             struct = path.rpartition(".")[0]
             if "." in struct or struct == "key" or struct.endswith(("]", "}")):
-                self.found.problems.append(
-                    f"{path}: a DataFrame fills whole fields of a value, as value.NAME or VARIABLE.NAME, and"
-                    " not for joins; a converter gets the stored struct, of which it can make the field"
+                self._refuse(
+                    path,
+                    "a DataFrame fills whole fields of a value, as value.NAME or VARIABLE.NAME, and not for joins; a"
+                    " converter gets the stored struct, of which it can make the field",
                 )
-            if value.is_complete is False and not field.is_nullable:
-                self.found.problems.append(f"{path}: the field may not be null, so each key needs a row")
+            if value.is_complete is False and not is_nullable:
+                self._refuse(path, "the field may not be null, so each key needs a row")
             self.found.notes.append(f"{path} is new: from column {value.column!r} of a DataFrame")
-            kind = arrow_type(field.type)
+            kind = arrow_type(of)
             return lambda column: pa.nulls(len(column), kind)
         self.found.notes.append(f"{path} is new: {'null' if value is None else shown(value)}")
-        if value is None and not field.is_nullable and field.type.word != "void":
-            self.found.problems.append(f"{path}: the field may not be null: say a value")
+        if value is None and not is_nullable and of.word != "void":
+            self._refuse(path, "the field may not be null: say a value")
         try:
-            one = pa.array([_constant(value, field.type)], arrow_type(field.type))
+            one = pa.array([_constant(value, of)], arrow_type(of))
         except (pa.ArrowException, ValueError, TypeError, OverflowError, ArithmeticError) as error:
-            self.found.problems.append(f"{path}: {shown(value)} is no {field.type.describe()}: {cause_text(error)}")
+            self._refuse(path, f"{shown(value)} is no {of.describe()}: {cause_text(error)}")
             return None
         return lambda column: one.take(longs_of(np.zeros(len(column), np.int64)))
+
+    def _refuse(self, path: str, words: str) -> None:
+        self.found.problems.append(Problem(Asks.FIELD, words, path))
 
 
 def _applied(convert: Convert | None, column: pa.Array) -> pa.Array:
     return column if convert is None else convert(column)
-
-
-def _ambiguous(old: SparkType, new: SparkType) -> set[str]:
-    """Return the names that several fields have, on either side, and not as many on both."""
-    was, now = (Counter(field.name for field in of.fields) for of in (old, new))
-    return {name for name in now if was[name] and was[name] != now[name]}
 
 
 def _constant(value: Any, of: SparkType) -> Any:

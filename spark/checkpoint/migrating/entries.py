@@ -9,8 +9,9 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from ....serializers.errors import IncompatibleState, located
+from ..problems import unmerged
 from ..rows import decode_rows
-from .merging import merge_values, missing_rules
+from .merging import merge_values
 from .partitioning import partitions_of, require_placed
 from .row_encoder import encode_rows, rows_of
 from .store_writer import stored_rows
@@ -107,7 +108,7 @@ class EntryCopy:
                         groups.append(group)
         rows: Sequence[bytes] = values
         if len(group_of) < len(values):
-            if missing := [*missing_rules(plan.schema.value, plan.changes.merges)]:
+            if missing := [*unmerged(plan.schema.value, "value", plan.changes.merges)]:
                 raise IncompatibleState(
                     f"{len(values) - len(group_of):,} keys became equal to others by the function of"
                     f" {', '.join(plan.key.by_function)}, and no rule says how {', '.join(missing)} are merged",

@@ -13,19 +13,12 @@ from ..rows import arrow_type, decode_rows
 from .row_encoder import encode_rows, longs_of, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..spark_types import SparkType
 
 RULES = ("sum", "min", "max")
 _LARGEST = 1 << 63
-
-
-def missing_rules(of: SparkType, rules: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths of the fields of values that need a rule and have none."""
-    for name, field in zip(of.names, of.fields, strict=True):
-        if field.type.word != "void" and f"value.{name}" not in rules:
-            yield f"value.{name}"
 
 
 def merge_values(

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ..changes import FieldChanges
     from ..query import QueryDescription
-    from .conversion import FieldChanges
 
 
 def migrate_checkpoint(

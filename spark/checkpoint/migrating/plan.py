@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
@@ -12,30 +11,33 @@ import attrs
 
 from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
-from ..columns import Reading
-from ..judging import facts_changed, hidden_in, nobody_compared, sources_changed, with_plans
+from ..changes import FieldChanges
+from ..facts import facts_changed
+from ..judging import hidden_in, nobody_compared, sources_changed, with_plans
+from ..kinds import OF_VARIABLES
+from ..operator_pairs import match_operators, unknown_numbers
 from ..operators import UNKNOWN
+from ..problems import OF_COLUMNS, Asks, Problem, problems_of
+from ..processors import TIME_TO_LIVE
 from ..query import describe_stored
 from ..reader import PROVIDERS
-from ..rules import UNCONVERTED
-from .conversion import FieldChanges
-from .meaning import meaning_of
+from ..store_pairs import pair_stores
 from .operator_files import OperatorFiles
-from .pairing import paired
-from .store_plan import filled_columns, plan_empty_store, plan_store, problems_of, with_partitions
-from .variables import KINDS, ProcessorPlan, empty_processor, plan_processor
+from .store_plan import filled_columns, plan_empty_store, plan_store, with_partitions
+from .variables import ProcessorPlan, empty_processor, plan_processor
 from .ways_out import WayOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ..checking import Known
     from ..logs import BatchLog, PlannedBatch
     from ..query import QueryOperator
     from ..reader import SparkCheckpoint, SparkOperator
     from .new_side import NewSide
-    from .pairing import Pair
     from .store_plan import StorePlan
+
+    Pair = tuple[QueryOperator | None, QueryOperator]
 
 _STREAMING = "spark.sql.streaming."
 _SAME_SETTINGS = {
@@ -51,8 +53,6 @@ REPEATED = (
     " one leaves out what is new in it"
 )
 """What follows where a batch is dropped."""
-_PATH = re.compile(r"[^\s,]*: ")
-_RULE = re.compile(r"\[(SPK-\d+)\]$")
 
 
 @attrs.frozen
@@ -154,15 +154,17 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     _require_same_query(old, new)
     stored = describe_stored(old)
     were = with_plans(stored, known.query)
-    pairs, unclear = paired(were, new.query.operators, said.operators)
+    unknown = tuple(unknown_numbers(were, new.query.operators, said.operators))
+    matches = () if unknown else match_operators(were, new.query.operators, said.operators)
+    unclear = [*unknown, *(problem for one in matches if (problem := one.problem()) is not None)]
+    pairs = [(one.was, one.becomes) for one in matches if one.becomes is not None and one.problem() is None]
     log = _copied_log(old, pairs, new)
     stores: list[StorePlan] = []
     processors: list[ProcessorPlan] = []
-    fields: list[tuple[int, str, str]] = []
-    meant: list[str] = []
+    problems = [OperatorProblem(None, "", one) for one in unclear]
+    planned = old.log.last
+    is_by_name = planned is not None and planned.encoding == "avro"
     for was, becomes in pairs:
-        if becomes is None or (was is not None and was.kind != becomes.kind):
-            continue  # it is said why
         now = _operator(new.state, becomes.number)
         if not now.stores:
             raise UnsupportedFormat(
@@ -172,50 +174,39 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
             )
         files = OperatorFiles.of(now, old) if now.stores[0].family is not None else None
         if was is None:
-            if files is not None and becomes.kind in KINDS:
+            if files is not None and becomes.kind in OF_VARIABLES:
                 processors.append(empty_processor(now, files))
             else:
                 empty = (plan_empty_store(one, becomes.kind, old, log) for one in now.stores)
                 stores += (attrs.evolve(one, files=files) for one in empty)
             continue
-        meaning = meaning_of(was, becomes, said.changes.get(was.number, FieldChanges()), said.accept)
-        fields += ((was.number, was.title, problem) for problem in meaning.problems)
-        meant += (f"operator {was.title}: {problem}" for problem in meaning.meant)
+        changes = said.changes.get(was.number, FieldChanges())
+        pair = pair_stores(
+            was, becomes, changes.answers, is_by_name=is_by_name, accepts_otherwise=OF_COLUMNS in said.accept
+        )
+        changes = attrs.evolve(changes, renames=pair.renames)
+        found = [*problems_of(pair, changes), *_meant(was, becomes, changes, said.accept)]
         before = _operator(old, was.number)
-        if files is not None and was.kind in KINDS:
-            found: list[str] = []
-            processors.append(plan_processor(before, now, files, meaning.changes, found, is_done=said.is_done))
-            fields += ((was.number, was.title, problem) for problem in found)
-            continue
-        plans = [
-            plan_store(
-                store, was.kind, now.store(store.name), meaning.changes,
-                Reading.of(was.kind, was.stores, becomes.stores, store.name),
-            )
-            for store in before.stores
-        ]  # fmt: skip
-        known_ones = {problem.partition(": ")[0] for problem in meaning.problems}
-        fields += (
-            (was.number, was.title, f"{problem}{_computed(problem, becomes)}")
-            for problem in problems_of(plans, meaning.changes)
-            if problem.partition(": ")[0] not in known_ones
-        )
-        stores += (attrs.evolve(one, files=files) for one in plans)
-    unknown = set(said.changes) - {one.number for one in old.operators}
-    unclear += (f"there is no operator {number}, of which changes are said" for number in sorted(unknown))
+        if files is not None and was.kind in OF_VARIABLES:
+            processors.append(plan_processor(before, now, files, pair, changes, found, is_done=said.is_done))
+        else:
+            plans = [plan_store(store, now.store(store.name), pair, changes) for store in before.stores]
+            stores += (attrs.evolve(one, files=files) for one in plans)
+            found += (problem for one in plans for part in (one.key, one.value) for problem in part.problems)
+        problems += (OperatorProblem(was.number, was.title, problem) for problem in found)
+    for number in sorted(set(said.changes) - {one.number for one in old.operators}):
+        told = f"there is no operator {number}, of which changes are said"
+        problems.append(OperatorProblem(None, "", Problem(Asks.OPERATOR, told)))
     if new.is_planned:
-        changed = sources_changed(stored, new.query, known.query)
-        meant += (
-            f"{one.path[2:-1]}: {one.old} -> {one.new}: {one.reason} [{one.rule}]"
-            for one in changed
-            if one.verdict is Verdict.INCOMPATIBLE and one.rule not in said.accept
-        )
-    of_fields = [f"operator {title}: {problem}" for _, title, problem in fields]
-    if problems := [*unclear, *of_fields, *meant]:
+        for one in sources_changed(stored, new.query, known.query):
+            if one.verdict is Verdict.INCOMPATIBLE and one.rule not in said.accept:
+                told, name = f"{one.old} -> {one.new}: {one.reason}", one.path.removeprefix("$<").removesuffix(">")
+                problems.append(OperatorProblem(None, "", Problem(Asks.MEANT, told, name, one.rule)))
+    if problems:
         raise IncompatibleState(
             "the state cannot be taken over as it stands",
-            details=[f"  {problem}" for problem in dict.fromkeys(problems)],
-            advice=_ways_out(unclear, fields, meant),
+            details=[f"  {problem}" for problem in dict.fromkeys(map(str, sorted(problems, key=_place)))],
+            advice=_ways_out(problems),
             written="Nothing was written.",
         )
     dropped = tuple(one.title for one in were if said.operators.get(one.number, 0) is None)
@@ -235,36 +226,68 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     )
 
 
-def _ways_out(unclear: list[str], fields: list[tuple[int, str, str]], meant: list[str]) -> WayOut:
+@attrs.frozen
+class OperatorProblem:
+    """A problem of an operator.
+
+    Attributes:
+        number: The number of the old operator; None: it is of the query.
+        title: The operator in messages.
+        problem: What it is.
+    """
+
+    number: int | None
+    title: str
+    problem: Problem
+
+    def __str__(self) -> str:
+        return str(self.problem) if self.number is None else f"operator {self.title}: {self.problem}"
+
+
+_WAYS = {
+    Asks.OPERATOR: "for an operator, such as {map}",
+    Asks.FIELD: "for a field, such as {fill}, {rename}, {keep} or {convert}",
+    Asks.TYPE: "for a type that changes, such as {convert}",
+    Asks.MERGE: "for values of keys that become equal, such as {merge}",
+    Asks.VARIABLE: "for a variable that is dropped, such as {gone}",
+    Asks.DEADLINE: "for a variable that expires, such as {ttl}",
+    Asks.MEANT: "for a change that is meant, such as {accept}",
+}
+"""What a caller can do about a problem; about others nothing."""
+
+
+def _place(one: OperatorProblem) -> int:
+    """Return where a problem stands among others: first which operator is which, last what is meant."""
+    what = one.problem.asks
+    return 0 if what is Asks.OPERATOR else 2 if what is Asks.MEANT else 1
+
+
+def _ways_out(problems: list[OperatorProblem]) -> WayOut:
     """Return what a caller can do about problems of each kind."""
-    ways = ["for an operator, such as {map}"] if unclear else []
-    fields = sorted(fields, key=lambda one: UNCONVERTED in one[2])
-    if fields and UNCONVERTED in fields[0][2]:
-        ways.append("for a type that changes, such as {convert}")
-    elif fields:
-        ways.append("for a field, such as {fill}, {rename}, {keep} or {convert}")
-    told = [problem for _, _, problem in fields]
-    if any("merged" in one for one in told):
-        ways.append("for values of keys that become equal, such as {merge}")
-    if any("does not have the variable" in one for one in told):
-        ways.append("for a variable that is dropped, such as {gone}")
-    if any("time to live" in one for one in (*told, *meant)):
-        ways.append("for a variable that expires, such as {ttl}")
-    if meant:
-        ways.append("for a change that is meant, such as {accept}")
-    rules = [found for one in meant for found in _RULE.findall(one)]
-    rule = rules[0] if rules else "SPK-13"
-    operator, path = next(
-        ((number, problem.partition(": ")[0]) for number, _, problem in fields if _PATH.match(problem)), (0, "")
-    )
-    return WayOut.of("; ".join(ways), rule=rule, operator=operator, path=path)
+    found = {kind: [one for one in problems if one.problem.asks is kind] for kind in Asks}
+    ways = [way for kind, way in _WAYS.items() if found[kind] and not (kind is Asks.TYPE and found[Asks.FIELD])]
+    rule = next((one.problem.rule for one in found[Asks.MEANT]), "SPK-13")
+    of_paths = (one for kind in (Asks.FIELD, Asks.MERGE, Asks.TYPE) for one in found[kind] if one.problem.path)
+    first = next(of_paths, None)
+    number, path = (first.number or 0, first.problem.path) if first is not None else (0, "")
+    return WayOut.of("; ".join(ways), rule=rule, operator=number, path=path)
 
 
-def _computed(problem: str, of: QueryOperator) -> str:
-    """Return what the field of a problem is computed from in the new query, as far as that is known."""
-    path = problem.partition(": ")[0]
-    texts = [columns[path] for columns in of.columns.values() if path in columns]
-    return f" (in the new query it is of {texts[0]})" if texts else ""
+def _meant(
+    was: QueryOperator, becomes: QueryOperator, changes: FieldChanges, accept: Collection[str]
+) -> Iterator[Problem]:
+    """Yield what else decides what an operator keeps, is another, and must be accepted."""
+    if not (was.is_planned and becomes.is_planned):
+        return
+    for finding in facts_changed(was, becomes):
+        if finding.verdict is not Verdict.INCOMPATIBLE:
+            continue  # the code of a function, which a migration does not ask for
+        name = finding.path.removeprefix("$<").removesuffix(">")
+        variable = name.removeprefix(TIME_TO_LIVE)
+        is_asked = variable != name and not (finding.old and finding.new)  # types show it, too
+        if finding.rule not in accept and not is_asked and variable not in changes.ttls:
+            told = f"{finding.old or 'none'} -> {finding.new or 'none'}: {finding.reason}"
+            yield Problem(Asks.MEANT, told, name, finding.rule)
 
 
 def _operator(checkpoint: SparkCheckpoint, number: int) -> SparkOperator:
@@ -279,7 +302,7 @@ def _not_compared(new: NewSide, known: Known, pairs: Iterable[Pair]) -> Iterator
     if known.gap:
         yield known.gap
     for was, becomes in pairs:
-        if was is not None and becomes is not None:
+        if was is not None:
             title = f"operator {becomes.title}"
             if was.is_planned:
                 yield from (f"{title}: {what}" for what in becomes.unseen)
@@ -298,9 +321,9 @@ def _copied_log(old: SparkCheckpoint, pairs: Iterable[Pair], new: NewSide) -> Ba
         return log
     ids: dict[int, tuple[tuple[str, ...], ...]] = {}
     for was, becomes in pairs:
-        if was is not None and becomes is not None:
+        if was is not None:
             ids[becomes.number] = log.ids.get(was.number, ())
-        elif becomes is not None:
+        else:
             operator = _operator(new.state, becomes.number)
             count = len({store.facts.name for store in operator.stores})
             ids[becomes.number] = tuple(

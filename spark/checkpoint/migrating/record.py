@@ -18,8 +18,9 @@ from ....compat.json_files import SEAL, open_document, print_sealed, seal_of, un
 from ....compat.structuring import plain, structured
 from ....serializers.errors import CorruptFile, DeclarationError, located
 from ....state.storage.stores import parted
+from ..changes import FieldChanges
 from .backfill import Backfill
-from .conversion import FieldChanges, not_repeated
+from .conversion import not_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

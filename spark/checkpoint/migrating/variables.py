@@ -15,26 +15,22 @@ by time. These families are derived from the variable's new entries. Source: `TT
 from __future__ import annotations
 
 import datetime as dt
-import re
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ....serializers.errors import UnsupportedFormat
-from ..columns import Reading
+from ..changes import FieldChanges
+from ..problems import Asks, Problem, deadline_problem
 from ..spark_types import SparkType
 from .backfill import FilledColumn
-from .conversion import Conversion, FieldChanges, conversion
+from .conversion import Conversion, conversion
 
 if TYPE_CHECKING:
+    from ..pairing import FieldPair
     from ..reader import SparkOperator, SparkStore
+    from ..store_pairs import OperatorPair, StorePair
     from .operator_files import OperatorFiles
-
-KINDS = frozenset({"transformWithState", "transformWithStateInPandas", "transformWithState (Scala)"})
-_BY_COLUMNS = KINDS - {"transformWithState (Scala)"}
-STEPS = {"value": "", "list": "[]", "map": "{}"}
-_TTL = re.compile(r"[+-]?\d+")
-_MOST_TTL_DIGITS = 15
 
 
 @attrs.frozen
@@ -154,17 +150,19 @@ def plan_processor(
     was: SparkOperator,
     now: SparkOperator,
     files: OperatorFiles,
+    pair: OperatorPair,
     changes: FieldChanges,
-    problems: list[str],
+    problems: list[Problem],
     *,
     is_done: bool = False,
 ) -> ProcessorPlan:
-    """Return what is done with an operator's variables; why it cannot be done is added to the problems.
+    """Return what is done with an operator's variables; why what is said does not fit is added to the problems.
 
     Args:
         was: The operator.
         now: The new operator.
         files: What the copy says of it.
+        pair: What becomes of its variables.
         changes: What the types do not say.
         problems: The problems so far.
         is_done: As in `Said`.
@@ -178,12 +176,7 @@ def plan_processor(
                 store.unsupported, operator=was.title, state=store.name,
                 advice="start the new query with a new checkpoint", written="Nothing was written.",
             )  # fmt: skip
-    plans = _Plans(was, now, files, changes, problems, is_done)
-    plan = plans.run()
-    changed = plan.key.convert is not None or any(not one.is_same for one in plan.variables)
-    if was.kind not in _BY_COLUMNS and changed:
-        problems.append(f"its types change, and this release changes none of {was.kind}")
-    return plan
+    return _Plans(was, now, files, pair, changes, problems, is_done).run()
 
 
 @attrs.define
@@ -191,90 +184,40 @@ class _Plans:
     was: SparkOperator
     now: SparkOperator
     files: OperatorFiles
+    pair: OperatorPair
     changes: FieldChanges
-    problems: list[str]
+    problems: list[Problem]
     is_done: bool
     key: Conversion = attrs.field(factory=Conversion)
-    known: set[str] = attrs.field(factory=set)
 
     def run(self) -> ProcessorPlan:
         old, new = _variables(self.was), _variables(self.now)
-        groups = _group_of(self.was.stores), _group_of(self.now.stores)
-        self.key = self._converted(*groups, "key", reading=self._reading())
-        if self.key.dropped:
-            gone = ", ".join(self.key.dropped)
-            self.problems.append(f"without {gone} keys become equal, and the states of two keys are not merged")
-        for path in self.key.by_function:
-            self.problems.append(
-                f"{path}: keys may become equal by a function, and the states of two keys are not merged"
-            )
-        renames = {name: said for name, said in self.changes.renames.items() if name in new}
-        taken = {*renames.values()}
-        variables, added, used = [], [], set()
-        for name, store in new.items():
-            source = renames.get(name, None if name in taken else name)
-            if name in renames and source not in old:
-                self.problems.append(f"{name}: there is no variable {source!r} that it could be renamed from")
-            if source not in old:
-                added.append(name)
-                continue
-            used.add(source)
-            variables.append(self._variable(old[source], store))
+        if self.pair.stores:
+            self.key = self._converted(self.pair.stores[0].parts[0])
+        variables = [self._variable(old[one.source], new[one.store], one) for one in self.pair.stores]
+        used = {one.source for one in self.pair.stores}
         dropped = tuple(store for name, store in old.items() if name not in used)
-        self._require_said({one.name for one in dropped if one.kind != "timers"})
-        dropped += tuple(one for one in self.was.stores if _is_forgotten(one, self.was))
-        self._refuse_unknown({*new})
+        dropped += tuple(one for one in self.was.forgotten if not one.is_index)
+        groups = _group_of(self.was.stores), _group_of(self.now.stores)
+        added = tuple(name for name in new if name not in {one.store for one in self.pair.stores} and name[0] != "$")
         return ProcessorPlan(
-            self.was, self.now, self.key, groups, tuple(variables),
-            tuple(one for one in added if not one.startswith("$")), dropped, self.files, self.changes,
-        )  # fmt: skip
-
-    def _require_said(self, gone: set[str]) -> None:
-        """Require of each variable that is gone that its entries are dropped on purpose."""
-        drops = {*self.changes.drops}
-        self.problems += (
-            f"{name}: the new query does not have the variable: say what it is called now, or that it is dropped"
-            for name in sorted(gone - drops)
+            self.was, self.now, self.key, groups, tuple(variables), added, dropped, self.files, self.changes
         )
-        self.problems += (f"{name}: there is no variable that could be dropped" for name in sorted(drops - gone))
 
-    def _reading(self) -> Reading:
-        """Return whether the names of fields say which stored ones they are."""
-        old, new = (
-            {store.name: store.schema for store in one.stores if store.schema is not None}
-            for one in (self.was, self.now)
-        )
-        planned = self.was.stores[0].log.last if self.was.stores else None
-        is_by_name = planned is not None and planned.encoding == "avro"
-        return Reading.of(self.was.kind, old, new, is_by_name=is_by_name)
-
-    def _converted(
-        self, old: SparkType, new: SparkType, path: str, old_path: str | None = None, *, reading: Reading
-    ) -> Conversion:
-        found = conversion(old, new, path, self.changes, old_path=old_path, reading=reading)
-        self.known |= found.paths
+    def _converted(self, pair: FieldPair) -> Conversion:
+        found = conversion(pair, self.changes)
         self.problems += found.problems
         return found
 
-    def _variable(self, was: SparkStore, now: SparkStore) -> VariablePlan:
+    def _variable(self, was: SparkStore, now: SparkStore, pair: StorePair) -> VariablePlan:
         name, indexes = now.name, _indexes(self.now, now)
-        if was.kind != now.kind:
-            self.problems.append(f"{name}: a {was.kind} becomes a {now.kind}, and entries of one are none of the other")
-            return VariablePlan(was, now, indexes, Conversion(), Conversion())
         if was.kind == "timers":
             is_same = self.key.convert is None and self._has_same_ids(was)
             return VariablePlan(was, now, indexes, Conversion(), Conversion(), is_same=is_same)
         notes = [] if was.name == name else [f"{was.name} is called {name} now"]
-        user_key, reading = Conversion(), self._reading()
-        if was.kind == "map":
-            keys, new_keys = (_schema(one)[0].fields[1].type for one in (was, now))
-            user_key = self._converted(keys, new_keys, f"{name}{{key}}", f"{was.name}{{key}}", reading=reading)
-        deadlines = self._deadlines(was, now, notes)
-        step = STEPS[was.kind]
-        values = _value_of(was, self.was), _value_of(now, self.now)
-        value = self._converted(*values, f"{name}{step}", f"{was.name}{step}", reading=reading)
-        if user_key.dropped:
-            self._require_rules(f"{name}{step}", values[1], user_key)
+        *keys, value = map(self._converted, pair.parts[1:] or pair.parts)
+        user_key = keys[0] if keys else Conversion()
+        deadlines = self._deadlines(was, now, pair, notes)
         notes += (*user_key.notes, *value.notes)
         notes += (f"{path} is dropped" for part in (user_key, value) for path in part.dropped)
         is_same = (
@@ -282,14 +225,6 @@ class _Plans:
             and not deadlines.is_changed and self._has_same_ids(was)
         )  # fmt: skip
         return VariablePlan(was, now, indexes, user_key, value, deadlines, is_same, tuple(notes))
-
-    def _require_rules(self, path: str, value: SparkType, user_key: Conversion) -> None:
-        for name in value.names:
-            if f"{path}.{name}" not in self.changes.merges:
-                gone = ", ".join(user_key.dropped)
-                self.problems.append(
-                    f"{path}.{name}: keys may become equal without {gone}: say how their values are merged"
-                )
 
     def _has_same_ids(self, was: SparkStore) -> bool:
         """Whether stored rows have the ids of types that those of a copy have."""
@@ -299,23 +234,12 @@ class _Plans:
         stores = (was, *_indexes(self.was, was).values())
         return all(one.family is not None and {*one.family.writers} == {0} for one in stores)
 
-    def _deadlines(self, was: SparkStore, now: SparkStore, notes: list[str]) -> Deadlines:
+    def _deadlines(self, was: SparkStore, now: SparkStore, pair: StorePair, notes: list[str]) -> Deadlines:
         name, planned = now.name, was.log.last
-        were, are = was.name in self.was.facts.expiring, name in self.now.facts.expiring
+        assert pair.variables is not None  # noqa: S101 - it is no timer
         said = self.changes.ttls.get(name, "")
-        problem = ""
-        if said and (not _TTL.fullmatch(said) or len(said) > _MOST_TTL_DIGITS):
-            problem = f"{said!r} is no number of milliseconds"
-        elif said and not are:
-            problem = "the new variable has no time to live"
-        elif were and said and said[0] not in "+-":
-            problem = (
-                "its entries expire already: say by how much later, such as +60000; without it they keep their time"
-            )
-        elif are and not were and (not said or said[0] in "+-"):
-            problem = "its entries had no time to live: say after how many milliseconds stored ones expire (--ttl)"
-        if problem:
-            self.problems.append(f"{name}: {problem}")
+        were, are = (one.expires for one in pair.variables)
+        if deadline_problem(*pair.variables, said):
             return Deadlines(were, are)
         if were and not are:
             notes.append(f"{name}: its entries have no time to live now; those that had not been removed stay")
@@ -327,18 +251,12 @@ class _Plans:
         at_ms = planned.time_ms + int(said)
         notes.append(f"{name}: stored entries expire {_time_text(at_ms)}, {int(said):,} ms after the last batch")
         if not self.is_done and at_ms <= dt.datetime.now(dt.UTC).timestamp() * 1000:
-            self.problems.append(
-                f"{name}: {int(said):,} ms after the last batch, which was {_time_text(planned.time_ms)}, have passed:"
-                " the first batch would remove every entry; say a longer time for what is stored"
+            told = (
+                f"{int(said):,} ms after the last batch, which was {_time_text(planned.time_ms)}, have passed: the"
+                " first batch would remove every entry; say a longer time for what is stored"
             )
+            self.problems.append(Problem(Asks.DEADLINE, told, name))
         return Deadlines(were, are, at_ms=at_ms)
-
-    def _refuse_unknown(self, names: set[str]) -> None:
-        """Refuse what is said of variables and fields that are not in the new query, or have no stored entries."""
-        said = {*self.changes.paths(), *self.changes.ttls} - names - self.known
-        self.problems += (
-            f"{name}: the new query has no such field or variable with stored entries" for name in sorted(said)
-        )
 
 
 def _time_text(milliseconds: int) -> str:
@@ -349,11 +267,6 @@ def _variables(operator: SparkOperator) -> dict[str, SparkStore]:
     """Return the variables of an operator, and its timers, by name."""
     names = {*operator.facts.variables}
     return {one.name: one for one in operator.stores if one.name in names and not one.is_index}
-
-
-def _is_forgotten(store: SparkStore, operator: SparkOperator) -> bool:
-    """Whether it is a variable that an older version of the query had."""
-    return not store.is_index and store.name not in operator.facts.variables
 
 
 def _indexes(operator: SparkOperator, store: SparkStore) -> dict[str, SparkStore]:

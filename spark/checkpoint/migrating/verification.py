@@ -33,6 +33,7 @@ from ..columns import path_of_values
 from ..logs import with_ids
 from ..query import describe_stored
 from ..reader import PREFIX, SparkCheckpoint
+from ..store_pairs import STEPS
 from .compared_entries import Side, Table, differences
 from .conversion import not_repeated
 from .copying import UNFINISHED
@@ -40,7 +41,6 @@ from .expected_entries import of_store, of_variable
 from .new_side import NewSide
 from .plan import Said, plan_migration
 from .record import RECORD, CopyRecord
-from .variables import STEPS
 
 if TYPE_CHECKING:
     import os
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from ....state.savepoint.reader import AllowedRoot
     from ....state.storage.files import Folder
+    from ..changes import FieldChanges
     from ..spark_types import SparkType
-    from .conversion import FieldChanges
     from .expected_entries import Rows
     from .plan import MigrationPlan
 

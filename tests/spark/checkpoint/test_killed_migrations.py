@@ -36,7 +36,7 @@ from spark_streams import (
 )
 
 from stateshift.serializers.errors import TargetExists
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 

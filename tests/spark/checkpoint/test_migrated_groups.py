@@ -12,9 +12,9 @@ from spark_changes import Probe, fields, schema_file
 from spark_checkpoints import place
 
 from stateshift.serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.json_values import json_values
 from stateshift.spark.checkpoint.migrating import entries, providers
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.partitioning import partitions_of
 from stateshift.spark.checkpoint.reader import SparkCheckpoint

@@ -25,7 +25,7 @@ from spark_streams import (
     stored,
 )
 
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from spark_queries import settings
 from spark_streams import AFTER, BEFORE, TwoStreams
 
 from stateshift.serializers.errors import UnsupportedFormat
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint

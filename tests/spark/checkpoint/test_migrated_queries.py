@@ -15,7 +15,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from spark_queries import settings
 
 from stateshift.serializers.errors import IncompatibleState, MigrationFailed, TargetExists
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint

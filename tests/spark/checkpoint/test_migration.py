@@ -24,7 +24,7 @@ from stateshift.serializers.errors import (
     SourceChanged,
     TargetExists,
 )
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.record import RECORD
@@ -382,7 +382,7 @@ def test_what_a_run_left_that_died_as_it_wrote_the_first_or_the_last_file_is_del
 
 KILLED = """
 import sys
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 
 print("ready", flush=True)

@@ -11,8 +11,8 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from spark_queries import F, Stream, settings
 
 from stateshift.serializers.errors import DeclarationError, IncompatibleState
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 

@@ -13,9 +13,11 @@ from stateshift.compat.difference import compare
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.descriptions import describe
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges, conversion
+from stateshift.spark.checkpoint.migrating.conversion import conversion
+from stateshift.spark.checkpoint.pairing import Pairing
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.serializers import SparkRowSerializer
 from stateshift.spark.checkpoint.spark_types import parse_struct, schema_text
@@ -126,12 +128,15 @@ def test_a_dataframe_fills_no_row_of_a_join_and_a_converter_gets_the_row():
     old, new = (parse_struct(json.dumps(struct([("k", "string"), *more]))) for more in ([], [("method", "string")]))
     path, history = "right.value.method", pa.table({"k": ["a"], "m": ["card"]})
 
-    filled = conversion(old, new, "right.value", FieldChanges(fills={path: Backfill(history, "m")}))
-    made = conversion(
-        old, new, "right.value", FieldChanges(converters={path: lambda row: pc.utf8_upper(row.field("k"))})
+    filled, made = (
+        conversion(Pairing(changes.answers).pair(old, new, "right.value"), changes)
+        for changes in (
+            FieldChanges(fills={path: Backfill(history, "m")}),
+            FieldChanges(converters={path: lambda row: pc.utf8_upper(row.field("k"))}),
+        )
     )
 
     (problem,) = filled.problems
-    assert problem.endswith("not for joins; a converter gets the stored struct, of which it can make the field")
+    assert str(problem).endswith("not for joins; a converter gets the stored struct, of which it can make the field")
     row = pa.array([{"k": "a"}], pa.struct([("k", pa.string())]))
     assert [{"k": "a", "method": "A"}] == made.convert(row).to_pylist()

@@ -23,9 +23,10 @@ from stateshift.serializers.errors import (
     SavepointNotFound,
     UntrustedPlace,
 )
+from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating import compared_entries, entries, layout_encoder
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
-from stateshift.spark.checkpoint.migrating.conversion import FieldChanges, not_repeated
+from stateshift.spark.checkpoint.migrating.conversion import not_repeated
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.expected_entries import odd_keys
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint

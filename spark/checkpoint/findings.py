@@ -1,0 +1,318 @@
+"""What is found on the stored types of an operator: put into findings, with the options of a migration as ways out.
+
+What becomes of each field is decided by `pairing`, and what a migration asks for by `problems`; here it gets words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.escaping import shell_word
+from .changes import FieldChanges
+from .columns import first_value
+from .kinds import OF_SCALA, OF_VARIABLES, SESSION, WITH_FUNCTION
+from .pairing import Becomes, FieldPair
+from .problems import NEVER_MERGED, Asks, Problem, is_of_key, problems_of
+from .processors import TIME_TO_LIVE
+from .rules import COPY, MIGRATE, MIGRATE_SAYING, NEW, findings_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .store_pairs import OperatorPair, StorePair
+
+_REFUSED, _MIGRATE, _FINE = Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.COMPATIBLE
+_AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
+_SAID_BY_CODE = "name the old code, which says what stands in it: the option --was"
+
+
+def findings_of(pair: OperatorPair, *, is_by_name: bool, starts: bool) -> Iterator[Finding]:
+    """Yield what is found on the types of an operator's state.
+
+    Args:
+        pair: What becomes of it.
+        is_by_name: Whether entries are in avro.
+        starts: Whether Spark starts the query as far as everything else goes; else all of its state is migrated, and
+            what Spark itself would read rightly is asked for, too.
+    """
+    told = _Findings(pair, is_by_name and pair.was.kind in OF_VARIABLES, starts)
+    yield from told.all()
+
+
+@attrs.define
+class _Findings:
+    pair: OperatorPair
+    is_avro: bool
+    starts: bool
+    problems: dict[str, Problem] = attrs.field(init=False)
+    merges: tuple[str, ...] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        found = tuple(problems_of(self.pair, FieldChanges()))
+        self.problems = {one.path: one for one in found if one.asks is Asks.NOTHING}
+        self.merges = tuple(dict.fromkeys(one.path for one in found if one.asks is Asks.MERGE))
+
+    def all(self) -> Iterator[Finding]:
+        """Yield the findings: of stores that one side has, of variables, then of fields."""
+        told = set[str]()
+        for one in (*self._one_sided(), *self._of_variables(), *self._fields()):
+            told.add(one.path)
+            yield one
+        if self.pair.was.kind in OF_SCALA:
+            return  # it is said of each field
+        for path, problem in self.problems.items():
+            if f"$.{path}" not in told:
+                yield Finding(f"$.{path}" if path else "$", problem.rule, _REFUSED, "", "", problem.words, (NEW,))
+
+    def _one_sided(self) -> Iterator[Finding]:
+        is_processor, number = self.pair.was.kind in OF_VARIABLES, self.pair.was.number
+        for store in sorted({*self.pair.gone, *self.pair.added}):
+            is_variable = is_processor and not store.startswith("$")
+            is_gone = store in self.pair.gone
+            if is_variable and not is_gone:
+                reason = "the variable is new, and has nothing for any key; Spark starts with it so"
+                yield Finding(f"$<{store}>", "SPK-19", _FINE, "", store, reason)
+                continue
+            yield Finding(
+                f"$<{store}>", "SPK-14", _REFUSED, store if is_gone else "", "" if is_gone else store,
+                "only one of both queries has the store: the format of its state, or its variables, changed",
+                (
+                    f"migrate a copy, without it: {MIGRATE} --drop-variable {number}:{shell_word(store)}",
+                    f"take it under its new name: {MIGRATE} --rename-field {number}:{shell_word(store)}=NEW_NAME", NEW,
+                ) if is_variable else (NEW,),
+            )  # fmt: skip
+
+    def _of_variables(self) -> Iterator[Finding]:
+        """Yield what is found on variables as a whole: their kinds, and whether their entries expire."""
+        for store in self.pair.stores:
+            if store.variables is None:
+                continue
+            was, becomes = store.variables
+            if was.kind != becomes.kind:
+                words = self.problems[store.store].words
+                ways = ("keep the kind of the old query", NEW)
+                yield Finding(f"$.{store.store}", "SPK-6", _REFUSED, was.kind, becomes.kind, words, ways)
+            elif was.expires is not becomes.expires:
+                sides = ("", "it expires") if becomes.expires else ("it expires", "")
+                after = self.pair.becomes.facts.get(TIME_TO_LIVE + store.store, "").removesuffix(" ms")
+                way = f"{MIGRATE if after else MIGRATE_SAYING} --ttl {self._said(store.store, after or 'MILLISECONDS')}"
+                reason = (
+                    "its entries expire now, and stored ones have no time at which they do"
+                    if becomes.expires
+                    else "its entries do not expire any more; those that were not removed yet stay"
+                )
+                reason += "; Spark refuses to start"
+                yield Finding(
+                    f"$<{TIME_TO_LIVE}{store.store}>", "SPK-12", _MIGRATE, *sides, reason,
+                    (f"say how long after the last batch stored ones expire: {way}" if becomes.expires else COPY, NEW),
+                )  # fmt: skip
+
+    def _fields(self) -> Iterator[Finding]:
+        told = set[tuple[str, str, str, str]]()
+        for store in self.pair.stores:
+            for part in store.parts:
+                for one in self._of(part, store):
+                    what = one.rule, one.path, one.old, one.new
+                    if what not in told:  # all stores of an operator have its key
+                        told.add(what)
+                        yield one
+
+    def _of(self, part: FieldPair, store: StorePair) -> Iterator[Finding]:
+        """Yield what is found on a part of entries."""
+        moved = {at.instead for one in part.all() if (at := self._in_place(one)) is not None}
+        for one in part.all():
+            yield from self._unclear(one, store)
+        for one, finding in findings_on(part, "$."):
+            if one.becomes is Becomes.DROPPED and one.path in moved:
+                continue  # it is told under its new name
+            if one.becomes is Becomes.CARRIED and any(below.becomes is Becomes.UNCLEAR for below in one.below):
+                continue  # so is the order of its fields
+            yield self._judged(finding, one, store)
+            if one.becomes is Becomes.OTHERWISE:  # where types differ, too, Spark refuses to start
+                ways = (*self._filled(one, store), NEW)
+                yield from (
+                    attrs.evolve(each, verdict=_MIGRATE, ways_out=ways) for _, each in findings_on(one.below[0], "$.")
+                )
+
+    def _in_place(self, one: FieldPair) -> FieldPair | None:
+        """Return a field of users' own state that Spark reads from its place, under another name."""
+        is_own = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
+        is_read = self.starts and is_own and not self.is_avro
+        return one if is_read and one.becomes is Becomes.NEW and one.instead else None
+
+    def _judged(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
+        """Return a finding by what is possible in this store, with the options that solve it."""
+        if self.pair.was.kind in OF_SCALA and finding.verdict is _MIGRATE:
+            return attrs.evolve(
+                finding, verdict=_REFUSED, ways_out=("keep the types of the old query", NEW),
+                reason=f"{finding.reason}; state of Scala is what an encoder made of objects, and is never changed",
+            )  # fmt: skip
+        if self._in_place(one) is not None:
+            was, becomes = (each.rpartition(".")[2] for each in (one.instead, one.path))
+            return Finding(
+                finding.path, "SPK-18", _FINE, was, becomes,
+                "the field has another name in the same place; Spark reads the old value, which is right if only the"
+                " name changed",
+                flags=(f"{Flag.POSSIBLE_RENAME}:{was}->{becomes}",),
+            )  # fmt: skip
+        if self.is_avro and self.starts and self._is_evolved(finding, one, store):
+            reason = "values are in avro: Spark reads fields by name, a new one as null, and a number as the wider one"
+            return attrs.evolve(finding, verdict=_FINE, reason=reason, ways_out=())
+        match one.becomes:
+            case Becomes.UNCONVERTED:
+                return self._unconverted(finding, one, store)
+            case Becomes.NEW:
+                return self._new(finding, one, store)
+            case Becomes.DROPPED:
+                return self._dropped(finding, one)
+            case Becomes.OTHERWISE:
+                return self._otherwise(finding, one, store)
+            case Becomes.SEVERAL:
+                return self._several(finding, one, store)
+            case _:
+                return finding
+
+    def _is_evolved(self, finding: Finding, one: FieldPair, store: StorePair) -> bool:
+        is_wider = finding.rule == "SPK-5" and {finding.old, finding.new} <= _AVRO_NUMBERS
+        is_value = one.path.startswith(store.parts[-1].path) and "{key}" not in one.path and store.variables is not None
+        return is_value and (is_wider or finding.rule in {"SPK-2", "SPK-3"})
+
+    def _unconverted(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
+        if not self._is_convertible(one, store):
+            return finding
+        option = self._option("convert-field", one.path, "module:function")
+        way = f"convert it with a function of yours: {MIGRATE_SAYING} {option}"
+        return attrs.evolve(finding, ways_out=(way, *finding.ways_out))
+
+    def _is_convertible(self, one: FieldPair, store: StorePair) -> bool:
+        """Whether a migration takes a function for a field: of keys not where those that become equal never merge."""
+        kind = self.pair.was.kind
+        part, _, name = one.path.partition(".")
+        is_repeated = kind == SESSION and name in self.pair.was.stores[store.source].key.names
+        is_field = "{key}" not in one.path and not one.path.endswith(("]", "}"))
+        is_never = kind in NEVER_MERGED or self.pair.was.kind in OF_VARIABLES
+        return is_field and kind not in OF_SCALA and not ((part == "key" or is_repeated) and is_never)
+
+    def _new(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
+        is_key = one.path.startswith("key.")
+        if one.path in self.problems:
+            ways = ("keep the columns of the join", NEW)
+            return attrs.evolve(
+                finding, rule="SPK-11", verdict=_REFUSED, reason=self.problems[one.path].words, ways_out=ways
+            )
+        if is_key:
+            reason = (
+                "the field is new in the key, and no stored key has a value for it: with one for all of them, only rows"
+                " that have this value too find what is stored"
+            )
+            finding = attrs.evolve(finding, rule="SPK-11", reason=reason)
+        renamed: tuple[str, ...] = ()
+        is_unclear = store.reading.is_silent and not store.reading.is_buffer(one.path) and not one.is_known
+        if is_unclear:
+            finding = attrs.evolve(
+                finding, verdict=_REFUSED,
+                reason="a new field, or a stored one with another name: Spark reads what stood in its place, and the"
+                " types do not say whether that is right",
+            )  # fmt: skip
+            renamed = (*(self._renamed(one) if one.instead else ()), *self._by_code(one))
+        elif store.reading.is_silent and is_key and not store.reading.is_buffer(one.path):
+            finding = attrs.evolve(finding, verdict=_REFUSED)
+        return attrs.evolve(finding, ways_out=(*renamed, *self._filled(one, store), "leave it out", NEW))
+
+    def _renamed(self, one: FieldPair) -> tuple[str, ...]:
+        """Return how a migration is told that a field is the one that stood in its place."""
+        option = self._option("rename-field", one.instead, one.path)
+        return (f"say that it is {one.instead.rpartition('.')[2]!r}: {MIGRATE} {option}",)
+
+    def _dropped(self, finding: Finding, one: FieldPair) -> Finding:
+        """Return what is found on a field that is gone; it may be one that is new, and other values may be merged."""
+        ways, reason = finding.ways_out, finding.reason
+        if one.instead:
+            option = self._option("rename-field", one.path, one.instead)
+            now = one.instead.rpartition(".")[2]
+            ways = (f"say that it is {now!r} now: {MIGRATE} {option}", *self._by_code(one), *ways)
+        if one.path in self.problems:
+            told = self.problems[one.path].words
+            ways = (f"keep the field {one.path.rpartition('.')[2]!r}", NEW)
+            return attrs.evolve(finding, verdict=_REFUSED, reason=told, ways_out=ways)
+        of_map = "{key}" in one.path
+        merges = tuple(
+            path for path in self.merges if not of_map or path.partition("{")[0] == one.path.partition("{")[0]
+        )
+        if merges and (one.path.startswith("key.") or of_map):
+            told = " ".join(self._option("merge-field", path, "RULE") for path in merges)
+            reason += "; keys may become equal without it"
+            way = f"say how the values of such keys are merged (sum, min or max): {MIGRATE_SAYING} {told}"
+            ways = (way, *(one for one in ways if one != COPY))
+        return attrs.evolve(finding, reason=reason, ways_out=ways)
+
+    def _otherwise(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
+        """Return what is found on a column that is computed from something else."""
+        of_key = is_of_key(one)
+        ways = () if of_key else self._filled(one, store)
+        accept = "accept that old and new values mix: --accept SPK-10"
+        verdict = _REFUSED if of_key else _MIGRATE
+        return attrs.evolve(finding, verdict=verdict, ways_out=(*ways, *finding.ways_out, accept))
+
+    def _several(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
+        """Return what is found on a field whose name several have."""
+        ways = tuple(
+            f"say that it is {each.source.rpartition('.')[2]!r}: {MIGRATE_SAYING}"
+            f" {self._option('rename-field', each.source, one.path)}"
+            for each in one.below
+        )
+        rest = finding.ways_out[1:]
+        return attrs.evolve(finding, ways_out=(*self._by_code(one), *ways, *self._filled(one, store), *rest))
+
+    def _unclear(self, one: FieldPair, store: StorePair) -> Iterator[Finding]:
+        """Yield what is found on a struct of which names and places say different things."""
+        unclear = [below for below in one.below if below.becomes is Becomes.UNCLEAR]
+        if not unclear or one.old is None or one.new is None:
+            return
+        names = [below.path.removeprefix(f"{one.path}.") for below in unclear]
+        reason = (
+            f"names and places of {', '.join(names)} say different things: Spark reads by place, a migration by name,"
+            " and the types do not say which is right"
+        )
+        places = (below for below in unclear if below.instead)
+        renames = " ".join(self._option("rename-field", below.instead, below.path) for below in places)
+        keeps = " ".join(self._option("keep-field", below.path) for below in unclear)
+        ways: tuple[str, ...] = (
+            *self._by_code(one), f"say that names were exchanged: {MIGRATE} {renames}",
+            f"say that places were: {MIGRATE} {keeps}", NEW,
+        )  # fmt: skip
+        if store.reading.is_buffer(one.path):
+            reason = "the order of the fields decides which struct is the largest, and it is another one"
+            ways = ("keep the order of the old query", NEW)
+        listed = ", ".join(one.old.names), ", ".join(one.new.names)
+        yield Finding(f"$.{one.path}", "SPK-2", _REFUSED, *listed, reason, ways)
+
+    def _said(self, *paths: str) -> str:
+        return shell_word(f"{self.pair.was.number}:" + "=".join(paths))
+
+    def _option(self, name: str, *paths: str) -> str:
+        return f"--{name} {self._said(*paths)}"
+
+    def _filled(self, one: FieldPair, store: StorePair) -> tuple[str, ...]:
+        """Return how a migration gives values to a field."""
+        of_value = store.parts[-1]
+        name = one.path.removeprefix(f"{of_value.path}.")
+        is_value = one.path != name and of_value.new is not None and name in of_value.new.names
+        is_buffer = store.reading.is_buffer(one.path)
+        value = "null"
+        if is_buffer:
+            value = first_value(name, of_value.new) if is_value and of_value.new is not None else ""
+        ways = [f"start again from {value}: {MIGRATE} {self._option('fill', one.path, value)}"] if value else []
+        is_whole = is_value and of_value.path.partition(".")[2] == "" and not of_value.path.endswith(("]", "}"))
+        if is_whole and (is_buffer or self.pair.was.kind in OF_VARIABLES):
+            values = f'FieldChanges(fills={{"{one.path}": Backfill(history, "COLUMN")}})'
+            ways.append(f"with the values of all history, in Python: migrate_checkpoint with {values}")
+        return tuple(ways)
+
+    def _by_code(self, one: FieldPair) -> tuple[str, ...]:
+        """Return that the old code would say it; it does not where it was named, nor of what a function keeps."""
+        is_of_function = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
+        return () if self.pair.was.is_planned or is_of_function else (_SAID_BY_CODE,)

@@ -1,0 +1,18 @@
+"""The kinds of stateful operators, as a query's author calls them."""
+
+from __future__ import annotations
+
+AGGREGATION, SESSION, JOIN, LIMIT = "aggregation", "session window", "stream-stream join", "limit"
+DEDUPLICATION, WITHIN_WATERMARK = "dropDuplicates", "dropDuplicatesWithinWatermark"
+GROUPS, GROUPS_OF_SCALA = "applyInPandasWithState", "flatMapGroupsWithState"
+TRANSFORM = "transformWithState"
+"""What the names of all its flavours begin with: of rows, of frames, and of Scala."""
+TRANSFORM_IN_PANDAS, TRANSFORM_OF_SCALA = "transformWithStateInPandas", "transformWithState (Scala)"
+OF_VARIABLES = frozenset({TRANSFORM, TRANSFORM_IN_PANDAS, TRANSFORM_OF_SCALA})
+"""Operators whose state is in variables."""
+OF_SCALA = frozenset({GROUPS_OF_SCALA, TRANSFORM_OF_SCALA})
+"""Operators whose state is what an encoder made of objects of Scala."""
+WITH_FUNCTION = OF_VARIABLES | {GROUPS, GROUPS_OF_SCALA}
+"""Operators whose values are their author's own: a function decides what they have."""
+KNOWN = WITH_FUNCTION | {AGGREGATION, SESSION, JOIN, LIMIT, DEDUPLICATION, WITHIN_WATERMARK}
+"""All kinds that this release knows."""

@@ -1,0 +1,271 @@
+"""A check and a migration pair fields alike: what the one names is what the other does, on drawn operators.
+
+Which stored field each new one goes on from is known to whoever draws: by what it is computed from, or by its name.
+The migration is told what the check's ways out say, as the command line reads them, and converts real rows.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from random import Random
+
+import attrs
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stateshift.cli.spark_migration import _typed
+from stateshift.serializers.compatibility import Flag, Verdict
+from stateshift.spark.checkpoint.changes import FieldChanges
+from stateshift.spark.checkpoint.judging import judge
+from stateshift.spark.checkpoint.migrating.conversion import conversion
+from stateshift.spark.checkpoint.problems import Asks, problems_of
+from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator
+from stateshift.spark.checkpoint.rows import arrow_type
+from stateshift.spark.checkpoint.schema_files import StoreSchema
+from stateshift.spark.checkpoint.spark_types import parse_struct
+from stateshift.spark.checkpoint.store_pairs import pair_stores
+
+TYPES = ("integer", "long", "double", "string", "boolean")
+WIDER = {"integer": "long", "long": "decimal(20,0)"}
+NAMES = ("x", "y", "z", "w", "v", "u")
+BUFFERS = ("sum", "count", "max", "min", "first", "last")
+TEXTS = tuple(f"sum({name})" for name in "abcdefgh")
+ROWS = 5
+
+
+@attrs.frozen
+class Column:
+    """A column of an operator: its name, what it is computed from, and its type."""
+
+    name: str
+    text: str
+    type: str
+    fields: tuple[Column, ...] = ()
+
+    def json(self):
+        return {"name": self.name, "type": self.json_type(), "nullable": True}
+
+    def json_type(self):
+        return {"type": "struct", "fields": [one.json() for one in self.fields]} if self.fields else self.type
+
+
+def struct(columns):
+    return parse_struct(json.dumps({"type": "struct", "fields": [one.json() for one in columns]}))
+
+
+@attrs.frozen
+class Drawn:
+    """An operator before and after: its columns of the key and of the value."""
+
+    kind: str
+    old: tuple[tuple[Column, ...], tuple[Column, ...]]
+    new: tuple[tuple[Column, ...], tuple[Column, ...]]
+    is_known: bool
+
+
+def distinct(draw, pool, count):
+    return draw(st.permutations(pool))[:count]
+
+
+@st.composite
+def columns(draw, texts, pool=NAMES, most=4):
+    count = draw(st.integers(1, most))
+    names, of = distinct(draw, pool, count), distinct(draw, texts, count)
+    found = []
+    for name, text in zip(names, of, strict=True):
+        fields = ()
+        if draw(st.integers(0, 5)) == 0:
+            inner = distinct(draw, NAMES, draw(st.integers(1, 3)))
+            fields = tuple(Column(one, "", draw(st.sampled_from(TYPES))) for one in inner)
+        found.append(Column(name, text, draw(st.sampled_from(TYPES)), fields))
+    return tuple(found)
+
+
+@st.composite
+def changed(draw, old, texts, pool=NAMES):
+    """Columns after some changes: each is kept, renamed, widened, of another type, computed otherwise, or gone."""
+    names = {one.name for one in old}
+    free = [one for one in texts if one not in {column.text for column in old}]
+    new = []
+    for column in old:
+        what = draw(
+            st.sampled_from(("keep", "keep", "keep", "rename", "exchange", "widen", "type", "otherwise", "gone"))
+        )
+        if what == "gone":
+            continue
+        if what == "rename":
+            column = attrs.evolve(column, name=draw(st.sampled_from(pool)))
+        elif what == "exchange":
+            column = attrs.evolve(column, name=draw(st.sampled_from(sorted(names))))
+        elif what == "widen" and not column.fields:
+            column = attrs.evolve(column, type=WIDER.get(column.type, column.type))
+        elif what == "type" and not column.fields:
+            column = attrs.evolve(column, type=draw(st.sampled_from(TYPES)))
+        elif what == "otherwise" and free:
+            column = attrs.evolve(column, text=free.pop())
+        new.append(column)
+    if free and draw(st.booleans()):
+        new.append(Column(draw(st.sampled_from(pool)), free.pop(), draw(st.sampled_from(TYPES))))
+    if draw(st.integers(0, 3)) == 0:
+        new = draw(st.permutations(new))
+    unique = {one.name: one for one in new}
+    return tuple(unique.values())
+
+
+@st.composite
+def operators(draw):
+    kind = draw(st.sampled_from(("aggregation", "dropDuplicates", "applyInPandasWithState", "transformWithState")))
+    key = draw(columns(tuple("klmnop"), most=3))
+    pool = BUFFERS if kind == "aggregation" else NAMES
+    value = draw(columns(TEXTS, pool))
+    new_key = draw(st.one_of(st.just(key), changed(key, tuple("klmnop"))))
+    new_value = draw(changed(value, TEXTS, pool))
+    return Drawn(kind, (key, value), (new_key or key, new_value or value), draw(st.booleans()))
+
+
+def operator(drawn, sides, *, planned):
+    key, value = sides
+    columns = {f"key.{one.name}": one.text for one in key}
+    if drawn.kind == "aggregation":
+        columns |= {f"value.{one.name}": one.text for one in value}
+    stores = {store_of(drawn): StoreSchema(struct(key), struct(value))}
+    of = {store_of(drawn): columns} if planned else {}
+    return QueryOperator(0, drawn.kind, stores, columns=of, is_planned=planned)
+
+
+def store_of(drawn):
+    return "count" if drawn.kind == "transformWithState" else "default"
+
+
+def values_path(drawn):
+    return "count" if drawn.kind == "transformWithState" else "value"
+
+
+def reported(drawn):
+    was, now = (operator(drawn, sides, planned=True) for sides in (drawn.old, drawn.new))
+    stored = attrs.evolve(was, columns={}, is_planned=False)
+    of = [QueryDescription(name, (one,), inputs=()) for name, one in (("stored", stored), ("old", was), ("new", now))]
+    report = judge(of[0], of[2], known=of[1] if drawn.is_known else None)
+    return report, was if drawn.is_known else stored, now
+
+
+def options_of(finding, random):
+    """The options of a way out that a migration takes, as the command line reads them."""
+    ways = [one.partition("--query MODULE:FUNCTION")[2] for one in finding.ways_out if "stateshift migrate" in one]
+    plain = [one for one in ways if "--rename-field" not in one] if finding.rule == "SPK-4" else ways
+    chosen = random.choice(plain or ways) if ways else ""
+    return chosen.replace("RULE", "max")
+
+
+def answered(report, random):
+    words = [word for finding in report.findings() for word in shlex.split(options_of(finding, random))]
+    changes, _ = _typed(words)
+    return changes.of_fields().get(0, FieldChanges())
+
+
+def rows_of(side, of):
+    """Rows in which each leaf has values that no other has."""
+    data = [
+        {one.name: value_of(one, f"{side}.{one.name}", at) for one in of} for at in range(ROWS)
+    ]
+    return pa.array(data, arrow_type(struct(of)))
+
+
+def value_of(column, path, at):
+    if column.fields:
+        return {one.name: value_of(one, f"{path}.{one.name}", at) for one in column.fields}
+    number = Random(path).randrange(1000) * 10 + at
+    return {"string": f"{path}-{at}", "boolean": number % 2 == 0, "double": number + 0.5}.get(column.type, number)
+
+
+def leaves(columns, path):
+    for one in columns:
+        yield from leaves(one.fields, f"{path}.{one.name}") if one.fields else [f"{path}.{one.name}"]
+
+
+def sources(drawn, part, old, new):
+    """The stored column of each new one, by the oracle: by text where both are known to compute something, else by name."""
+    is_by_text = drawn.is_known and (part == "key" or drawn.kind == "aggregation")
+    by_text = {one.text: one for one in old}
+    found = {one.name: by_text[one.text] for one in new if is_by_text and one.text in by_text}
+    taken = {one.name for one in found.values()}
+    for one in new:
+        same = next((each for each in old if each.name == one.name), None)
+        if one.name not in found and same is not None and same.name not in taken and not is_by_text:
+            found[one.name] = same
+    return found
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(operators(), st.randoms(use_true_random=False))
+def test_what_a_check_names_is_what_a_migration_does(drawn, random):
+    holds(drawn, random)
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(operators(), st.randoms(use_true_random=False))
+def test_what_a_check_names_is_what_a_migration_does_in_2_000_cases(drawn, random):
+    holds(drawn, random)
+
+
+def holds(drawn, random):
+    report, was, now = reported(drawn)
+    decision = str(report.decision)
+    bare = pair_stores(was, now)
+    asked = [one for one in problems_of(bare, FieldChanges()) if one.asks is not Asks.FIELD or True]
+    if decision == "refuse":
+        assert asked, "a refusal that a migration carries"
+        return
+    findings = tuple(report.findings())
+    if decision == "start":
+        told = {one.rule for one in findings}
+        assert all(part.is_same for store in bare.stores for part in store.parts) or "SPK-18" in told
+        return
+    changes = answered(report, random)
+    pair = pair_stores(was, now, changes.answers)
+    assert [] == list(map(str, problems_of(pair, attrs.evolve(changes, renames=pair.renames))))
+    dropped, filled = set(), set()
+    for side, part, old, new in zip(("key", values_path(drawn)), pair.stores[0].parts, drawn.old, drawn.new, strict=True):
+        result = conversion(part, changes)
+        assert result.problems == []
+        before = rows_of(side, old)
+        after = before if result.convert is None else result.convert(before)
+        of = sources(drawn, side, old, new)
+        dropped |= {f"{side}.{one.name}" for one in old if one not in of.values()}
+        for column in new:
+            path = f"{side}.{column.name}"
+            stored = of.get(column.name)
+            made = after.field(column.name).to_pylist()
+            if path in changes.fills:
+                filled.add(path)
+                assert stored is None
+                assert [changes.fills[path]] * ROWS == made
+            else:
+                assert stored is not None, path
+                same_values(before.field(stored.name).to_pylist(), made)
+    told_dropped = {flag.partition(":$.")[2] for one in findings for flag in one.flags if flag.startswith(Flag.DROPS)}
+    otherwise = {one.path[2:] for one in findings if one.rule == "SPK-10"}
+    assert dropped == told_dropped | otherwise
+    assert filled == {one.path[2:] for one in findings if one.rule in {"SPK-3", "SPK-11"}} | otherwise
+    widened = {one.path[2:] for one in findings if one.rule == "SPK-5"} - otherwise
+    assert widened == {
+        path
+        for part in pair.stores[0].parts
+        for one in part.all()
+        if one.becomes == "widened"
+        for path in [one.path]
+    }
+    assert all(one.verdict is not Verdict.INCOMPATIBLE for one in findings)
+
+
+def same_values(before, after):
+    """Values that are equal, whatever holds them; fields of structs pair by name."""
+    for one, other in zip(before, after, strict=True):
+        if isinstance(one, dict):
+            assert {name: one[name] for name in other} == other
+        else:
+            assert float(one) == float(other) if not isinstance(one, str) else one == other
