@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 SCHEMAS = "_stateSchema"
 _INTERNAL = "$"
-_TIMERS = {"$procTimers_keyToTimestamp", "$eventTimers_keyToTimestamp"}
+TIMERS_BY_TIME = {f"${kind}Timers_timestampToKey": f"${kind}Timers_keyToTimestamp" for kind in ("proc", "event")}
+"""The families of timers by time, and those by key from which they follow."""
+TIMERS = frozenset(TIMERS_BY_TIME.values())
 _DERIVED = re.compile(r"\$(?:ttl|min|count|rowCounter)_(.*)", re.DOTALL)
 _KINDS = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 _ROWS_OF_JOINS, _INDEX_OF_JOINS = "-keyWithTsToValues", "-tsWithKey"
@@ -114,7 +116,7 @@ def _require_shape(one: Family, facts: OperatorFacts, file: str) -> None:
 def _family(one: ColumnFamily, variables: Mapping[str, str], writers: Mapping[int, SparkType]) -> Family:
     kind = _KINDS.get(variables.get(one.name, ""), "value")
     is_index_of_rows = one.name.endswith(_INDEX_OF_JOINS)
-    if one.name in _TIMERS:
+    if one.name in TIMERS:
         kind = "timers"
     elif one.name.startswith(_INTERNAL) or is_index_of_rows:
         kind = "index"

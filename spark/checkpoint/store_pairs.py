@@ -6,13 +6,12 @@ of lists), in stores whose names begin with `$`; these are derived from it, and 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import attrs
 
 from .columns import Origin, Reading, is_within, origins, path_of_values
-from .families import derived_from
+from .families import TIMERS, TIMERS_BY_TIME, derived_from
 from .kinds import OF_VARIABLES
 from .pairing import Answers, FieldPair, Pairing
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 STEPS = {"value": "", "list": "[]", "map": "{}"}
 """What stands behind the name of a variable in the path of its values, by its kind."""
-_TIMERS = re.compile(r"\$(?:proc|event)Timers_.*")
 
 
 @attrs.frozen
@@ -137,7 +135,7 @@ def pair_stores(
         if not is_processor:
             rows = pairing.pair(old.key, new.key, "key"), pairing.pair(old.value, new.value, values)
             stores.append(StorePair(store, source, rows, pairing.reading))
-        elif _TIMERS.fullmatch(store):
+        elif store in TIMERS:
             group = pairing.pair(old.key.fields[0].type, new.key.fields[0].type, "key")
             stores.append(StorePair(store, source, (group,), pairing.reading))
         else:
@@ -154,7 +152,7 @@ def _sources(was: QueryOperator, becomes: QueryOperator, answers: Answers) -> di
     """Return the old stores of the new ones, by name."""
     if was.kind not in OF_VARIABLES:
         return {name: name for name in becomes.stores if name in was.stores}
-    old, new = ({name for name in of.stores if name[:1] != "$" or _TIMERS.fullmatch(name)} for of in (was, becomes))
+    old, new = ({name for name in of.stores if name[:1] != "$" or name in TIMERS} for of in (was, becomes))
     said = {name: of for name, of in answers.renames.items() if name in new}
     taken = {*said.values()}
     by_name = {name: name for name in becomes.stores if name in new and name not in taken}
@@ -163,7 +161,7 @@ def _sources(was: QueryOperator, becomes: QueryOperator, answers: Answers) -> di
 
 def _is_derived(store: str, *operators: QueryOperator) -> bool:
     """Whether Spark keeps a store beside a variable."""
-    variable = derived_from(store)
+    variable = derived_from(store) or TIMERS_BY_TIME.get(store, "")
     return bool(variable) and any(variable in one.stores for one in operators if one.kind in OF_VARIABLES)
 
 

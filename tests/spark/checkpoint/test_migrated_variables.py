@@ -287,6 +287,7 @@ def test_keys_of_a_map_that_become_equal_are_refused_or_merged(tmp_path, migrate
 
 def test_what_cannot_be_taken_over_is_said(tmp_path, migrated):
     probe = Probe.of("transform", tmp_path / "probe").variables(total=("ListState", False))
+    probe.change(lambda found: found.update({"$rowCounter_total": found["$rowCounter_names"]}))
     with pytest.raises(IncompatibleState, match="total: a value becomes a list"):
         migrated("transform", probe, renames={"totl": "total"}, fills={"names.x": 1})
     with pytest.raises(UnsupportedFormat, match="several versions of the query"):

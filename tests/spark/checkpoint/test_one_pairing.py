@@ -168,9 +168,7 @@ def answered(report, random):
 
 def rows_of(side, of):
     """Rows in which each leaf has values that no other has."""
-    data = [
-        {one.name: value_of(one, f"{side}.{one.name}", at) for one in of} for at in range(ROWS)
-    ]
+    data = [{one.name: value_of(one, f"{side}.{one.name}", at) for one in of} for at in range(ROWS)]
     return pa.array(data, arrow_type(struct(of)))
 
 
@@ -228,44 +226,46 @@ def holds(drawn, random):
     changes = answered(report, random)
     pair = pair_stores(was, now, changes.answers)
     assert [] == list(map(str, problems_of(pair, attrs.evolve(changes, renames=pair.renames))))
-    dropped, filled = set(), set()
-    for side, part, old, new in zip(("key", values_path(drawn)), pair.stores[0].parts, drawn.old, drawn.new, strict=True):
+    done = Done(changes.fills)
+    for side, part, old, new in zip(
+        ("key", values_path(drawn)), pair.stores[0].parts, drawn.old, drawn.new, strict=True
+    ):
         result = conversion(part, changes)
         assert result.problems == []
         before = rows_of(side, old)
         after = before if result.convert is None else result.convert(before)
-        of = sources(drawn, side, old, new)
-        dropped |= {f"{side}.{one.name}" for one in old if one not in of.values()}
-        for column in new:
-            path = f"{side}.{column.name}"
-            stored = of.get(column.name)
-            made = after.field(column.name).to_pylist()
-            if path in changes.fills:
-                filled.add(path)
-                assert stored is None
-                assert [changes.fills[path]] * ROWS == made
-            else:
-                assert stored is not None, path
-                same_values(before.field(stored.name).to_pylist(), made)
+        done.compare(side, old, new, sources(drawn, side, old, new), before, after)
     told_dropped = {flag.partition(":$.")[2] for one in findings for flag in one.flags if flag.startswith(Flag.DROPS)}
     otherwise = {one.path[2:] for one in findings if one.rule == "SPK-10"}
-    assert dropped == told_dropped | otherwise
-    assert filled == {one.path[2:] for one in findings if one.rule in {"SPK-3", "SPK-11"}} | otherwise
+    assert done.dropped == told_dropped | otherwise
+    assert done.filled == {one.path[2:] for one in findings if one.rule in {"SPK-3", "SPK-11"}} | otherwise
     widened = {one.path[2:] for one in findings if one.rule == "SPK-5"} - otherwise
     assert widened == {
-        path
-        for part in pair.stores[0].parts
-        for one in part.all()
-        if one.becomes == "widened"
-        for path in [one.path]
+        path for part in pair.stores[0].parts for one in part.all() if one.becomes == "widened" for path in [one.path]
     }
     assert all(one.verdict is not Verdict.INCOMPATIBLE for one in findings)
 
 
-def same_values(before, after):
-    """Values that are equal, whatever holds them; fields of structs pair by name."""
-    for one, other in zip(before, after, strict=True):
-        if isinstance(one, dict):
-            assert {name: one[name] for name in other} == other
-        else:
-            assert float(one) == float(other) if not isinstance(one, str) else one == other
+@attrs.define
+class Done:
+    """What a migration did to rows, seen by their values."""
+
+    fills: dict
+    dropped: set = attrs.field(factory=set)
+    filled: set = attrs.field(factory=set)
+
+    def compare(self, path, old, new, of, before, after):
+        """`of` are the stored columns of the new ones, by name."""
+        self.dropped |= {f"{path}.{one.name}" for one in old if one not in of.values()}
+        for column in new:
+            below, stored, made = f"{path}.{column.name}", of.get(column.name), after.field(column.name)
+            if below in self.fills:
+                self.filled.add(below)
+                assert stored is None, below
+                assert [self.fills[below]] * ROWS == made.to_pylist()
+            elif column.fields and stored.fields:
+                within = {one.name: one for one in stored.fields}
+                same = {one.name: within[one.name] for one in column.fields if one.name in within}
+                self.compare(below, stored.fields, column.fields, same, before.field(stored.name), made)
+            else:
+                assert before.field(stored.name).to_pylist() == made.to_pylist(), below
