@@ -1,4 +1,4 @@
-"""Which stored column each column of a new query goes on from: by what both are computed from, else by name or place.
+"""What both sides compute: which stored column each column of a new query goes on from, where that is known.
 
 A recording or the old code says what a column is computed from; where two columns are computed from the same, they are
 one, whatever they are called. Where nobody says it, there are two readings if names and places disagree: Spark reads by
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .kinds import AGGREGATION, JOIN, SESSION, TRANSFORM
+from .kinds import AGGREGATION, JOIN, SESSION
 from .spark_types import holds_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from .query import QueryOperator
     from .schema_files import StoreSchema
@@ -59,35 +59,6 @@ class Origin:
     source: str = ""
     was: str = ""
     now: str = ""
-
-    @property
-    def is_of_key(self) -> bool:
-        """Whether entries are found by it: no value for all of them can stand in it."""
-        return self.path.startswith("key.") or self.was.startswith("session_window(")
-
-
-def said_as(path: str, store: str, of: QueryOperator) -> str:
-    """Return the path of a column as options of a migration and its messages say it.
-
-    Both sides of a join have rows of their own, and variables have their names: `left.value.n`, `count.n`, `log[].n`.
-    """
-    part, _, rest = path.partition(".")
-    if of.kind.startswith(TRANSFORM) and not store.startswith("$"):
-        key = of.stores[store].key.names
-        is_map = key[1:] == ("userKey",)
-        if part == "value":
-            value = of.stores[store].value.names
-            if value[1:] == ("ttlExpirationMs",):
-                rest = rest.removeprefix(value[0]).removeprefix(".")
-            is_list = bool({f"$rowCounter_{store}", f"$count_{store}"} & {*of.stores})
-            step = "{}" if is_map else "[]" if is_list else ""
-            return f"{store}{step}{'.' * bool(rest)}{rest}"
-        if is_map and rest.startswith("userKey"):
-            return f"{store}{{key}}{rest.removeprefix('userKey')}"
-        return path.replace(f"key.{key[0]}", "key", 1) if is_map else path
-    if of.kind == JOIN and part == "value":
-        return path_of_values(store, of.kind) + path.removeprefix("value")
-    return path
 
 
 def path_of_values(store: str, kind: str) -> str:
@@ -369,25 +340,6 @@ class Reading:
     def is_unscaled(self, path: str, old: SparkType, new: SparkType) -> bool:
         """Whether stored whole numbers may be decimals without their point: so Spark sums those of up to 8 digits."""
         return self.is_buffer(path) and old.word == "bigint" and new.word == "decimal" and new.scale > 0
-
-    def all_unclear(
-        self, old: SparkType, new: SparkType, path: str, known: Collection[str]
-    ) -> Iterator[tuple[str, SparkType, SparkType, tuple[str, ...]]]:
-        """Yield structs with such fields: path, both types, these; `known` are the paths of fields that are clear."""
-        if old.word != new.word:
-            return
-        if old.word == "struct":
-            found = tuple(name for name in self.unclear(old, new, path) if f"{path}.{name}" not in known)
-            if found:
-                yield path, old, new, found
-            stored = dict(zip(old.names, old.fields, strict=True))
-            for name, field in zip(new.names, new.fields, strict=True):
-                if name in stored:
-                    yield from self.all_unclear(stored[name].type, field.type, f"{path}.{name}", known)
-            return
-        steps = ("[]",) if old.word == "array" else ("{key}", "{}")
-        for step, was, now in zip(steps, old.fields, new.fields, strict=False):
-            yield from self.all_unclear(was.type, now.type, path + step, known)
 
 
 BY_NAME = Reading()

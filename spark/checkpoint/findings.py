@@ -106,7 +106,7 @@ class _Findings:
                 )
                 reason += "; Spark refuses to start"
                 yield Finding(
-                    f"$<{TIME_TO_LIVE}{store.store}>", "SPK-12", _MIGRATE, *sides, reason,
+                    f"$<{TIME_TO_LIVE}{store.store}>", "SPK-14", _MIGRATE, *sides, reason,
                     (f"say how long after the last batch stored ones expire: {way}" if becomes.expires else COPY, NEW),
                 )  # fmt: skip
 
