@@ -264,8 +264,9 @@ class _Findings:
             f" {self._option('rename-field', each.source, one.path)}"
             for each in one.below
         )
+        filled = (way.replace(MIGRATE, MIGRATE_SAYING) for way in self._filled(one, store))  # it may lose a stored one
         rest = finding.ways_out[1:]
-        return attrs.evolve(finding, ways_out=(*self._by_code(one), *ways, *self._filled(one, store), *rest))
+        return attrs.evolve(finding, ways_out=(*self._by_code(one), *ways, *filled, *rest))
 
     def _unclear(self, one: FieldPair, store: StorePair) -> Iterator[Finding]:
         """Yield what is found on a struct of which names and places say different things."""

@@ -246,7 +246,8 @@ class Pairing:
                 Becomes.OTHERWISE, path, same, stored[same].type, was=otherwise.was, now=otherwise.now, is_known=True,
                 below=(kept,), **more,
             )  # fmt: skip
-        if field.name in structs.several:
+        is_known = is_within(path, self.known)
+        if field.name in structs.several and not is_known:
             alike = (at for at, of in stored.items() if of.name == field.name)
             below = tuple(self._of(stored[at], field, path, at) for at in alike)
             return FieldPair(Becomes.SEVERAL, path, below=below, **more)
@@ -254,7 +255,7 @@ class Pairing:
             return FieldPair(Becomes.UNCLEAR, path, same, stored[same].type, **more)
         if by_name:
             return self._of(stored[same], field, path, same)
-        return FieldPair(Becomes.NEW, path, is_known=is_within(path, self.known), **more)
+        return FieldPair(Becomes.NEW, path, is_known=is_known, **more)
 
     def _of(self, was: SparkField, now: SparkField, path: str, source: str, *, is_known: bool = False) -> FieldPair:
         return self._kept(was.type, now.type, path, source, is_nullable=now.is_nullable, is_known=is_known)
