@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stateshift.cli.spark_migration import _typed
+from stateshift.cli.spark_queries import _typed
 from stateshift.serializers.compatibility import Flag, Verdict
 from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.judging import judge
