@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .source_offsets import SourceOffset
 
 _KNOWN = {
-    FILES: r"[0-9a-f]{32}-[a-z-]+-\d+-[0-9a-f]{32}",
+    FILES: r"[0-9a-f]{32}-[a-z-]+-\d+(-[0-9a-f]{32}|(?=\.attempt-))",  # the digest comes with the last byte
     SHARED: r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     MANIFESTS: r"[0-9a-f]{32}-\d+-\d+-\d+-[0-9a-f]{32}",
     RUNS: r"[\w-]+\.json",

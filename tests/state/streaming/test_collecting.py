@@ -81,6 +81,9 @@ def test_new_files_and_those_of_others_stay(tmp_path, backend):
     engine.batch(visits(ann=1), commits=False)
     (place / "notes.txt").write_text("mine", encoding="utf-8")
     (place / "shared" / "notes.txt").write_text("mine", encoding="utf-8")
+    unfinished = f"{'a' * 32}-keyed-options-0.attempt-{'b' * 12}-{'c' * 12}"
+    for name in (unfinished, f"{'a' * 32}-keyed-options-0"):
+        (place / "files" / name).write_bytes(b"half")
 
     found = collect(engine.directory)
     assert found.deleted == ()
@@ -89,9 +92,9 @@ def test_new_files_and_those_of_others_stay(tmp_path, backend):
     age(place, hours=7)
     found = collect(engine.directory)
 
-    assert set(found.unknown) == {"notes.txt", "shared/notes.txt"}
-    assert {"notes.txt", "shared/notes.txt"} <= files(place)
-    assert found.deleted
+    assert set(found.unknown) == {"notes.txt", "shared/notes.txt", f"files/{'a' * 32}-keyed-options-0"}
+    assert {*found.unknown} <= files(place)
+    assert f"files/{unfinished}" in {one.name for one in found.deleted}
 
 
 def test_what_is_held_stays(tmp_path, backend):
