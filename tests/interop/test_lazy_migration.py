@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import attrs
+import pyarrow as pa
 import pytest
+from lazy_lives import Life
 from live_backends import BACKENDS
+from streaming_batches import close_slots
 
 from stateshift import (
+    DeclarationError,
     Job,
     KeyedProcessFunction,
     MapStateDescriptor,
@@ -15,9 +20,16 @@ from stateshift import (
     Savepoint,
     ValueStateDescriptor,
 )
+from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.in_process import migrate_in_process
+from stateshift.state.streaming import slot
 from stateshift.state.testing import KeyedProcessHarness
+
+
+@attrs.frozen
+class Number:
+    key: int
 
 
 class Numbers(KeyedProcessFunction):
@@ -31,8 +43,8 @@ class Numbers(KeyedProcessFunction):
         self.map = runtime_context.get_map_state(MapStateDescriptor("by name", str, self.of))
 
     def process_element(self, value, ctx):
-        self.value.update(self.of(value))
-        self.map.put("x", self.of(value))
+        self.value.update(self.of(ctx.get_current_key()))
+        self.map.put("x", self.of(ctx.get_current_key()))
 
 
 def expected(numbers):
@@ -83,3 +95,39 @@ def test_flink_refuses_what_is_half_migrated_and_restores_the_rest(
         restored = flink_restore(tmp_path / place, backend=backend, parallelism=parallelism)
         assert same_contents(expected(range(5000)), restored) == []
         restorations.append((f"lazy migration, {place}", "2.3", "2.3", backend, parallelism))
+
+
+def test_flink_restores_each_end_of_a_lazy_migration_of_a_query(
+    flink_restore, same_contents, restorations, tmp_path, monkeypatch
+):
+    functions = {1: Numbers(int), 2: Numbers(float)}
+    rows = {"schema": {"key": pa.int64()}, "key": ("key",), "element": Number, "output": int, "uid": "numbers"}
+    life = Life(tmp_path, BACKENDS["rocksdb"], functions, **rows)
+    monkeypatch.setattr(slot, "MIGRATED_PER_BATCH", 0)
+    try:
+        life.start(1)
+        life.engine.batch([{"key": key} for key in range(4800)])
+        life.start(2, "lazy", MigrationOptions())
+        life.engine.batch([{"key": key} for key in range(4500, 5000)])
+
+        with pytest.raises(DeclarationError, match="is not over"):
+            take_savepoint(life.place, tmp_path / "refused")
+        states = [ValueStateDescriptor("number", float), MapStateDescriptor("by name", str, float)]
+        job = Job([Operator("numbers", key=int, states=states)])
+        migrate_in_process(Savepoint.open(life.place), tmp_path / "migrated", job, MigrationOptions())
+        monkeypatch.setattr(slot, "MIGRATED_PER_BATCH", 5000)
+        for _ in range(4):
+            life.engine.batch([{"key": key} for key in range(20)])
+            life.engine.new_process()
+        for _ in range(2):  # the first start sees that nothing is left, and the second gives the table its name
+            life.start(2)
+            life.engine.batch([{"key": key} for key in range(20)])
+        take_savepoint(life.place, tmp_path / "over")
+    finally:
+        close_slots()
+
+    ends = [("migrated", "rocksdb", 2), ("over", "hashmap", None)]
+    for place, backend, parallelism in ends:
+        restored = flink_restore(tmp_path / place, backend=backend, parallelism=parallelism)
+        assert same_contents(expected(range(5000)), restored) == []
+        restorations.append((f"lazy migration of a query, {place}", "2.3", "2.3", backend, parallelism))

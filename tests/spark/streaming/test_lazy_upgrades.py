@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import attrs
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from streaming_batches import BACKENDS, Batches
+from lazy_lives import Life
+from streaming_batches import BACKENDS
 
 from stateshift import (
     DeclarationError,
@@ -25,7 +25,6 @@ from stateshift import (
 )
 from stateshift.cli import main
 from stateshift.spark.streaming.savepoints import take_savepoint
-from stateshift.spark.streaming.upgrading import UPGRADING, Judgement, write_base
 from stateshift.state.backends.restore_check import RestoreRefused
 from stateshift.state.streaming import slot
 
@@ -100,37 +99,13 @@ def visits(*users):
     return [{"user": user, "amount": 1} for user in users]
 
 
-class Life:
-    """A query without Spark, through its upgrades."""
+class Visits(Life):
+    """A query that keeps an account for each user."""
 
     def __init__(self, place, backend):
-        self.place, self.backend, self.engine = place / "state", backend, None
-
-    def start(self, version, how="refuse", options=UPGRADING, **more):
-        """What `StreamJob.start` does, and slots in new processes."""
-        function = Accounts(*VERSIONS[version])
-        base = ""
-        if self.engine is not None:
-            before, directory = self.engine, self.engine.directory
-            before.new_process()
-            epoch = directory.epoch(max(manifest.epoch for manifest in before.manifests))
-            after = before.number - 1
-            savepoint = directory.savepoint(before.manifests, epoch, after, for_types=True)
-            job = SimpleNamespace(
-                sources={}, operators={"operator": before.spec}, functions={"operator": function}, key_converters={}
-            )
-            ran = {manifest.slot for manifest in before.manifests if manifest.epoch == epoch.number}
-            judged = Judgement(job, options, how, savepoint, epoch, may_end=len(ran) == epoch.slots)
-            if judged.changes or more:
-                savepoint = directory.savepoint(before.manifests, epoch, after)
-                base = str(directory.next_epoch)
-                history = write_base(directory, savepoint, base, judged, None)
-                more |= {"history": history, "lazy": judged.lazy, "types": judged.lazy_types}
+        functions = {version: Accounts(*of) for version, of in VERSIONS.items()}
         schema = {"user": pa.string(), "amount": pa.int64()}
-        self.engine = Batches(
-            self.place, function, self.backend, schema=schema, key=("user",), element=Visit, before=self.engine,
-            base=base, **more,
-        )  # fmt: skip
+        super().__init__(place, backend, functions, schema=schema, key=("user",), element=Visit)
 
     def batch(self, *users):
         return sorted(row["value"] for row in self.engine.batch(visits(*users)))
@@ -146,7 +121,7 @@ class Life:
 
 @pytest.fixture
 def life(tmp_path, backend):
-    return Life(tmp_path, backend)
+    return Visits(tmp_path, backend)
 
 
 @pytest.fixture
