@@ -326,7 +326,7 @@ def asked(pair: FieldPair) -> str:
             return f"it is the new place of {pair.path.rpartition('.')[2]!r} by name{places}: say which field it was"
         case Becomes.SEVERAL:
             return (
-                f"several fields are called {pair.path.rpartition('.')[2]!r}, and their number changes: say which one"
+                f"several fields are called {_name(pair)!r}, and their number changes: say which one"
                 " it was, or what it begins with"
             )
         case Becomes.MISSING:
@@ -339,3 +339,8 @@ def asked(pair: FieldPair) -> str:
             return ""
         case _:
             assert_never(pair.becomes)
+
+
+def _name(pair: FieldPair) -> str:
+    """Return the name that several fields have; a path has their numbers, too."""
+    return pair.path.rpartition(".")[2].partition("#")[0]
