@@ -47,25 +47,29 @@ class _Findings:
     pair: OperatorPair
     is_avro: bool
     starts: bool
+    impossible: tuple[Problem, ...] = attrs.field(init=False)
     problems: dict[str, Problem] = attrs.field(init=False)
     merges: tuple[str, ...] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         found = tuple(problems_of(self.pair, FieldChanges()))
-        self.problems = {one.path: one for one in found if one.asks is Asks.NOTHING}
+        self.impossible = tuple(dict.fromkeys(one for one in found if one.asks is Asks.NOTHING))
+        self.problems = {one.path: one for one in self.impossible}
         self.merges = tuple(dict.fromkeys(one.path for one in found if one.asks is Asks.MERGE))
 
     def all(self) -> Iterator[Finding]:
         """Yield the findings: of stores that one side has, of variables, then of fields."""
-        told = set[str]()
+        refused = set[str]()
         for one in (*self._one_sided(), *self._of_variables(), *self._fields()):
-            told.add(one.path)
+            if one.verdict is _REFUSED:
+                refused.add(one.path)
             yield one
         if self.pair.was.kind in OF_SCALA:
             return  # it is said of each field
-        for path, problem in self.problems.items():
-            if f"$.{path}" not in told:
-                yield Finding(f"$.{path}" if path else "$", problem.rule, _REFUSED, "", "", problem.words, (NEW,))
+        for problem in self.impossible:
+            path = f"$.{problem.path}" if problem.path else "$"
+            if path not in refused:
+                yield Finding(path, problem.rule, _REFUSED, "", "", problem.words, (NEW,))
 
     def _one_sided(self) -> Iterator[Finding]:
         is_processor, number = self.pair.was.kind in OF_VARIABLES, self.pair.was.number
@@ -81,7 +85,8 @@ class _Findings:
                 "only one of both queries has the store: the format of its state, or its variables, changed",
                 (
                     f"migrate a copy, without it: {MIGRATE} --drop-variable {number}:{shell_word(store)}",
-                    f"take it under its new name: {MIGRATE} --rename-field {number}:{shell_word(store)}=NEW_NAME", NEW,
+                    f"take it under its new name: {MIGRATE_SAYING} --rename-field {number}:{shell_word(store)}=NEW_NAME",
+                    NEW,
                 ) if is_variable else (NEW,),
             )  # fmt: skip
 

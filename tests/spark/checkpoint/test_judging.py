@@ -636,3 +636,16 @@ def test_the_old_code_is_not_advised_where_it_was_given():
 
         assert [] == advised[True]
         assert bool(advised[False]) is (one is of_rows)
+
+
+def test_another_event_time_of_a_join_is_refused_spk_12():
+    """Join state of format 4 has rows by it, and Spark compares types alone."""
+
+    def join(time):
+        value = struct(id="long", a="timestamp", b="timestamp")
+        fields = tuple(attrs.evolve(one, is_event_time=one.name == time) for one in value.fields)
+        stores = {"left-keyWithTsToValues": StoreSchema(struct(field0="long"), attrs.evolve(value, fields=fields))}
+        return query(QueryOperator(0, "stream-stream join", stores))
+
+    assert judged(join("a"), join("a"), is_known=False) == ("start", [("SPK-17", "$")])
+    assert judged(join("a"), join("b"), is_known=False) == ("refuse", [("SPK-12", "$.left.value.b"), ("SPK-17", "$")])
