@@ -72,7 +72,7 @@ class _Findings:
                 yield Finding(path, problem.rule, _REFUSED, "", "", problem.words, (NEW,))
 
     def _one_sided(self) -> Iterator[Finding]:
-        is_processor, number = self.pair.was.kind in OF_VARIABLES, self.pair.was.number
+        is_processor = self.pair.was.kind in OF_VARIABLES
         for store in sorted({*self.pair.gone, *self.pair.added}):
             is_variable = is_processor and not store.startswith("$")
             is_gone = store in self.pair.gone
@@ -83,12 +83,17 @@ class _Findings:
             yield Finding(
                 f"$<{store}>", "SPK-14", _REFUSED, store if is_gone else "", "" if is_gone else store,
                 "only one of both queries has the store: the format of its state, or its variables, changed",
-                (
-                    f"migrate a copy, without it: {MIGRATE} --drop-variable {number}:{shell_word(store)}",
-                    f"take it under its new name: {MIGRATE_SAYING} --rename-field {number}:{shell_word(store)}=NEW_NAME",
-                    NEW,
-                ) if is_variable else (NEW,),
+                self._without_a_variable(store) if is_variable else (NEW,),
             )  # fmt: skip
+
+    def _without_a_variable(self, store: str) -> tuple[str, ...]:
+        """Return what can be done with a variable that is gone."""
+        named = f"{self.pair.was.number}:{shell_word(store)}"
+        return (
+            f"migrate a copy, without it: {MIGRATE} --drop-variable {named}",
+            f"take it under its new name: {MIGRATE_SAYING} --rename-field {named}=NEW_NAME",
+            NEW,
+        )
 
     def _of_variables(self) -> Iterator[Finding]:
         """Yield what is found on variables as a whole: their kinds, and whether their entries expire."""
