@@ -164,7 +164,7 @@ def test_a_version_is_there_when_all_of_it_is_there(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["SSTs"]
 
 
-@pytest.mark.parametrize(("entries", "is_one"), [(40_000, False), (160_000, True)])
+@pytest.mark.parametrize(("entries", "is_one"), [(40_000, False), (400_000, True)])
 def test_files_of_a_small_buffer_are_merged_if_they_are_many(tmp_path, entries, is_one):
     folder = Folder.at(tmp_path)
     keys = [(number * 7919 % entries).to_bytes(4, "big") for number in range(entries)]
