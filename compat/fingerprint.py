@@ -35,7 +35,7 @@ from typing import Any, Final
 import attrs
 
 from ..serializers.errors import cause_text
-from ..serializers.stored_names import known_as
+from ..serializers.stored_names import known_as, known_place
 from .libraries import is_of_package, library_of
 
 if typing.TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _function(function: types.FunctionType) -> _Node:
     settings = (function.__defaults__, _by_name(function.__kwdefaults__ or {}), closure_of(function))
     library = library_of(module)
     if library:
-        return _Node(f"function {library} {module} {function.__code__.co_qualname}", settings)
+        return _Node(f"function {_named_in(module, function.__code__.co_qualname)}", settings)
     names, loaded, imported = _names(function.__code__)
     if names & _IMPORTS_BY_NAME:
         raise ValueError("it imports modules by names that are known only when it runs")
@@ -463,7 +463,7 @@ def _named(thing: Any) -> str:
 
 
 def _named_in(module: str, name: str) -> str:
-    return f"{library_of(module)} {module} {name}"
+    return " ".join((library_of(module), *known_place(module, name)))
 
 
 def _module_of(thing: Any) -> str:

@@ -3,14 +3,15 @@
 Stored data outlives modules. A pickle says `stateshift.serializers.row_values.Row` for good, and so does the snapshot
 of a pickled state. Three things keep such data readable:
 
-- `MOVED` lists where the names of former modules are now. Every unpickler uses it: the guarded one calls `place_of`;
-Python's own imports a former module, which the package's `__init__` creates with `spec_of`.
+- `former_modules.txt` lists where the names of former modules are now. Every unpickler uses it: the guarded one calls
+`place_of`; Python's own imports a former module, which the package's `__init__` creates with `spec_of`.
 - Public value classes are decorated with `lasting`: new pickles name `stateshift.Row`, which never moves.
 - Snapshots, and lists of trusted classes, always know each of these classes by one name, that in `VALUES`, because
 snapshots are compared by their bytes.
 
-A change that moves a module also adds a line to `MOVED`. Python itself finds a module that becomes a package of the
-same name; its `__init__` has `__getattr__ = former_names(__name__)` beside its exports.
+A change that moves a module also adds a line to `former_modules.txt`, with the names of all that the module defines.
+Python itself finds a module that becomes a package of the same name; its `__init__` has
+`__getattr__ = former_names(__name__)` beside its exports.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .deprecation import warn_deprecated
@@ -33,84 +35,27 @@ C = TypeVar("C", bound=type)
 
 FACE = __name__.partition(".")[0]
 
-MOVED: dict[str, tuple[str, ...]] = {
-    "stateshift.serializers.arrays": ("stateshift.serializers.containers.arrays",),
-    "stateshift.serializers.avro": ("stateshift.serializers.avro.serializers",),
-    "stateshift.serializers.avro_classes": ("stateshift.serializers.avro.classes",),
-    "stateshift.serializers.avro_codec": ("stateshift.serializers.avro.codec",),
-    "stateshift.serializers.avro_counterpart": ("stateshift.serializers.avro.counterpart",),
-    "stateshift.serializers.avro_counterpart_values": ("stateshift.serializers.avro.counterpart_values",),
-    "stateshift.serializers.avro_defaults": ("stateshift.serializers.avro.defaults",),
-    "stateshift.serializers.avro_json": ("stateshift.serializers.avro.json_forms",),
-    "stateshift.serializers.avro_logical": ("stateshift.serializers.avro.logical_types",),
-    "stateshift.serializers.avro_recipes": ("stateshift.serializers.avro.rewrites",),
-    "stateshift.serializers.avro_resolution": ("stateshift.serializers.avro.resolution",),
-    "stateshift.serializers.avro_rules": ("stateshift.serializers.avro.rules",),
-    "stateshift.serializers.avro_schema": ("stateshift.serializers.avro.schema",),
-    "stateshift.serializers.class_circles": ("stateshift.serializers.records.recursive_classes",),
-    "stateshift.serializers.containers": ("stateshift.serializers.containers.lists",),
-    "stateshift.serializers.decimals": ("stateshift.serializers.primitives.big_numbers",),
-    "stateshift.serializers.either": ("stateshift.serializers.containers.either",),
-    "stateshift.serializers.enum_rules": ("stateshift.serializers.enums.rules",),
-    "stateshift.serializers.enums": ("stateshift.serializers.enums.serializers",),
-    "stateshift.serializers.flink_avro": ("stateshift.serializers.flink.avro",),
-    "stateshift.serializers.hints": (
-        "stateshift.serializers.primitives.hints",
-        "stateshift.serializers.temporal.hints",
-        "stateshift.serializers.containers.hints",
-        "stateshift.serializers.records.hints",
-    ),
-    "stateshift.serializers.java_classes": ("stateshift.serializers.containers.java_classes",),
-    "stateshift.serializers.kryo": ("stateshift.serializers.flink.kryo",),
-    "stateshift.serializers.maps": ("stateshift.serializers.containers.maps",),
-    "stateshift.serializers.numeric": ("stateshift.serializers.primitives.numeric",),
-    "stateshift.serializers.object_arrays": ("stateshift.serializers.containers.object_arrays",),
-    "stateshift.serializers.opened_pickles": ("stateshift.serializers.pickled.opened",),
-    "stateshift.serializers.optional": ("stateshift.serializers.containers.optional",),
-    "stateshift.serializers.optional_map": ("stateshift.serializers.flink.optional_map",),
-    "stateshift.serializers.pickle_moves": ("stateshift.serializers.pickled.moves",),
-    "stateshift.serializers.pickle_rules": ("stateshift.serializers.pickled.rules",),
-    "stateshift.serializers.pickle_shape": ("stateshift.serializers.pickled.shapes",),
-    "stateshift.serializers.pickled": ("stateshift.serializers.pickled.serializers",),
-    "stateshift.serializers.pickled_values": ("stateshift.serializers.pickled.values",),
-    "stateshift.serializers.pieces": ("stateshift.serializers.containers.pieces",),
-    "stateshift.serializers.pojo": ("stateshift.serializers.records.pojo",),
-    "stateshift.serializers.record_circles": ("stateshift.serializers.records.recursion_finder",),
-    "stateshift.serializers.record_classes": ("stateshift.serializers.records.classes",),
-    "stateshift.serializers.recipe": ("stateshift.serializers.rewrite",),
-    "stateshift.serializers.record_fields": (
-        "stateshift.serializers.records.fields",
-        "stateshift.serializers.defaults",
-    ),
-    "stateshift.serializers.record_recipes": ("stateshift.serializers.records.rewrites",),
-    "stateshift.serializers.record_rules": ("stateshift.serializers.records.rules",),
-    "stateshift.serializers.record_scopes": ("stateshift.serializers.records.recursion",),
-    "stateshift.serializers.record_subclasses": ("stateshift.serializers.records.subclasses",),
-    "stateshift.serializers.record_values": ("stateshift.serializers.records.values",),
-    "stateshift.serializers.records": ("stateshift.serializers.records.serializers",),
-    "stateshift.serializers.recursive_records": ("stateshift.serializers.records.recursive",),
-    "stateshift.serializers.row_hints": ("stateshift.serializers.rows.hints",),
-    "stateshift.serializers.row_recipes": ("stateshift.serializers.rows.rewrites",),
-    "stateshift.serializers.row_rules": ("stateshift.serializers.rows.rules",),
-    "stateshift.serializers.row_values": ("stateshift.serializers.rows.values",),
-    "stateshift.serializers.rows": ("stateshift.serializers.rows.serializers",),
-    "stateshift.serializers.sequences": ("stateshift.serializers.containers.sequences",),
-    "stateshift.serializers.sql_temporal": ("stateshift.serializers.temporal.java_sql",),
-    "stateshift.serializers.sql_temporal_values": ("stateshift.serializers.temporal.sql_values",),
-    "stateshift.serializers.symbols": ("stateshift.serializers.enums.symbols",),
-    "stateshift.serializers.temporal": ("stateshift.serializers.temporal.java_time",),
-    "stateshift.serializers.temporal_values": ("stateshift.serializers.temporal.values",),
-    "stateshift.serializers.text": ("stateshift.serializers.primitives.text",),
-    "stateshift.serializers.timers": ("stateshift.serializers.flink.timers",),
-    "stateshift.serializers.ttl": ("stateshift.serializers.containers.ttl",),
-    "stateshift.serializers.ttl_aware": ("stateshift.serializers.containers.ttl_aware",),
-    "stateshift.serializers.tuples": ("stateshift.serializers.containers.tuples",),
-    "stateshift.serializers.unfolding": ("stateshift.serializers.pickled.unfolding",),
-    "stateshift.serializers.unpickling": ("stateshift.serializers.pickled.unpickling",),
-    "stateshift.serializers.void": ("stateshift.serializers.flink.void",),
-    "stateshift.serializers.windows": ("stateshift.serializers.flink.windows",),
-}
-"""Former module -> the modules that have its names now; if it was split, the first of them that has a name counts."""
+
+def _read() -> tuple[dict[str, tuple[str, ...]], dict[tuple[str, str], str]]:
+    """Return the tables `MOVED` and `_FORMER`; the file is read through the loader, as it may lie in a zip file."""
+    file = Path(__file__).with_name("former_modules.txt")
+    moved: dict[str, tuple[str, ...]] = {}
+    former: dict[tuple[str, str], str] = {}
+    for line in __spec__.loader.get_data(str(file)).decode().splitlines():  # type: ignore[union-attr]
+        if line[:1] == "#":
+            continue
+        module, _, rest = line.partition(": ")
+        places, _, names = rest.partition(" | ")
+        moved[f"{FACE}.{module}"] = tuple(f"{FACE}.{place}" for place in places.split())
+        former |= {(f"{FACE}.{places}", name): f"{FACE}.{module}" for name in names.split()}
+    return moved, former
+
+
+MOVED, _FORMER = _read()
+"""Former module -> the modules that have its names now; if it was split, the first of them that has a name counts.
+
+And: module and name today -> the former module by which snapshots and fingerprints know that name for good.
+"""
 
 VALUES = {
     "stateshift.serializers.either": ("Either", "Left", "Right"),
@@ -159,10 +104,15 @@ def _has(place: str, name: str) -> bool:
     return not inspect.ismodule(getattr(import_module(place), name, inspect))
 
 
+def known_place(module: str, name: str) -> tuple[str, str]:
+    """Return the module and the name by which snapshots and fingerprints know a class or a function."""
+    place = place_of(module, name)[0]
+    return _FORMER.get((place, name.partition(".")[0]), place), name
+
+
 def known_as(module: str, name: str) -> str:
     """Return the one qualified name of a class, for any of its names."""
-    place = place_of(module, name)
-    return _KNOWN_AS.get(place) or ".".join(place)
+    return _KNOWN_AS.get(place_of(module, name)) or ".".join(known_place(module, name))
 
 
 def qualified_name(cls: type) -> str:

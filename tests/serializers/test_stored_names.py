@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+import pathlib
 import pickle
 import pickletools
 import sys
@@ -19,6 +20,7 @@ from stored_data.values import ALONE
 
 import stateshift
 from stateshift import PickledValue, PickleSerializer, Row, UntrustedCode
+from stateshift.compat.fingerprint import fingerprint
 from stateshift.serializers import stored_names
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.primitives.text import StringSerializer
@@ -194,6 +196,43 @@ def test_each_line_of_the_table_leads_to_a_module_that_is_there():
         for place in places:
             assert place == importlib.import_module(place).__name__
             assert place not in MOVED or hasattr(importlib.import_module(place), "__path__"), "it has moved on"
+
+
+def classes_of_the_first_version():
+    lines = (pathlib.Path(__file__).parents[1] / "stored_data" / "classes.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines[1:]:
+        module, _, names = line.partition(": ")
+        yield from ((module, name) for name in names.split())
+
+
+def test_each_class_of_the_first_version_is_found_and_known_by_its_name_of_then():
+    """Pickles are read by it, and fingerprints and trust name it: both are compared with what is stored."""
+    first = list(classes_of_the_first_version())
+    values = {name: module for module, names in VALUES.items() for name in names}
+    values["Marker"] = "stateshift.serializers.containers.hints"  # one of the places of the former module `hints`
+    missing, renamed = [], []
+    for module, name in first:
+        try:
+            cls = pickle.loads(naming(module, name))
+        except (AttributeError, ImportError):
+            missing.append(f"{module}.{name}")
+            continue
+        known = f"{values[name] if cls.__module__ == 'stateshift' or name == 'Marker' else module}.{name}"
+        if {known} != {qualified_name(cls), known_name(f"{cls.__module__}.{name}")}:
+            renamed.append((known, qualified_name(cls)))
+
+    assert 340 < len(first)
+    assert ([], []) == (missing, renamed)
+
+
+@pytest.mark.parametrize("function", [stored_names.place_of, stored_names.known_name])
+def test_a_function_keeps_its_fingerprint_where_its_module_moves(function, monkeypatch):
+    before = fingerprint(function)
+    former, name = function.__module__, function.__name__
+    monkeypatch.setitem(stored_names._FORMER, (FORMER, name), stored_names.known_place(former, name)[0])
+    monkeypatch.setitem(function.__globals__, "__name__", FORMER)
+
+    assert before == fingerprint(function)
 
 
 def test_a_text_is_reported_with_the_one_name_of_each_thing(moved):
