@@ -107,19 +107,16 @@ from .state.backends.restoring import restorable as restorable
 from .state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
 from .state.backends.rocksdb.options import RocksDBOptionsFactory as RocksDBOptionsFactory
 from .state.columnar.bootstrap_report import BootstrapReport as BootstrapReport
-from .state.descriptors import AggregatingStateDescriptor as AggregatingStateDescriptor
-from .state.descriptors import FoldingStateDescriptor as FoldingStateDescriptor
-from .state.descriptors import ListStateDescriptor as ListStateDescriptor
-from .state.descriptors import MapStateDescriptor as MapStateDescriptor
-from .state.descriptors import ReducingStateDescriptor as ReducingStateDescriptor
-from .state.descriptors import ValueStateDescriptor as ValueStateDescriptor
-from .state.edits import parse_edits as parse_edits
 from .state.job import Job as Job
 from .state.job import Operator as Operator
 from .state.job import load_job as load_job
+from .state.migration.edits import parse_edits as parse_edits
 from .state.migration.options import MigrationOptions as MigrationOptions
 from .state.migration.report import MigrationReport as MigrationReport
 from .state.progress import Progress as Progress
+from .state.publication.checkpoints import CheckpointStorage as CheckpointStorage
+from .state.publication.checkpoints import open_checkpoints as open_checkpoints
+from .state.publication.publish import IfTargetExists as IfTargetExists
 from .state.runtime.checkpointed import CheckpointedFunction as CheckpointedFunction
 from .state.runtime.checkpointed import CheckpointedRestoring as CheckpointedRestoring
 from .state.runtime.checkpointed import CheckpointListener as CheckpointListener
@@ -127,6 +124,12 @@ from .state.runtime.checkpointed import FunctionInitializationContext as Functio
 from .state.runtime.checkpointed import FunctionSnapshotContext as FunctionSnapshotContext
 from .state.runtime.checkpointed import ListCheckpointed as ListCheckpointed
 from .state.runtime.checkpointed import OperatorStateStore as OperatorStateStore
+from .state.runtime.descriptors import AggregatingStateDescriptor as AggregatingStateDescriptor
+from .state.runtime.descriptors import FoldingStateDescriptor as FoldingStateDescriptor
+from .state.runtime.descriptors import ListStateDescriptor as ListStateDescriptor
+from .state.runtime.descriptors import MapStateDescriptor as MapStateDescriptor
+from .state.runtime.descriptors import ReducingStateDescriptor as ReducingStateDescriptor
+from .state.runtime.descriptors import ValueStateDescriptor as ValueStateDescriptor
 from .state.runtime.functions import AggregateFunction as AggregateFunction
 from .state.runtime.functions import BroadcastProcessFunction as BroadcastProcessFunction
 from .state.runtime.functions import CoFlatMapFunction as CoFlatMapFunction
@@ -178,9 +181,6 @@ from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint
 from .state.savepoint.verify import VerifyReport as VerifyReport
 from .state.savepoint.writer import SavepointWriter as SavepointWriter
-from .state.storage.checkpoints import CheckpointStorage as CheckpointStorage
-from .state.storage.checkpoints import open_checkpoints as open_checkpoints
-from .state.storage.publish import IfTargetExists as IfTargetExists
 from .state.timers import TimeDomain as TimeDomain
 from .state.timers import TimerServiceDescriptor as TimerServiceDescriptor
 

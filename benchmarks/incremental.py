@@ -26,10 +26,10 @@ from stateshift.state.backends.configuration import Configuration
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from stateshift.state.backends.snapshots import SnapshotTarget
-from stateshift.state.storage.checkpoints import CheckpointStorage, open_checkpoints
-from stateshift.state.storage.commit import Commit
+from stateshift.state.publication.checkpoints import CheckpointStorage, open_checkpoints
+from stateshift.state.publication.commit import Commit
+from stateshift.state.publication.publish import stream_name
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import stream_name
 
 from .machine import arguments_of, facts, told
 

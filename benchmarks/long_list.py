@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateshift import HashMapStateBackend, ListStateDescriptor
 from stateshift.serializers.hints import serializer_for
-from stateshift.state.storage.checkpoints import open_checkpoints
+from stateshift.state.publication.checkpoints import open_checkpoints
 from stateshift.state.storage.files import Folder
 
 from .incremental import GROUPS, rocksdb_backend, taken

@@ -39,10 +39,10 @@ import attrs
 from pyarrow import fs
 
 from stateshift.serializers.views import DataOutputView
-from stateshift.state.savepoint.handles import DATABASE, DatabaseFile, DatabaseHandle, RelativeFileHandle
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.keyed_stream import write_keyed_header
-from stateshift.state.savepoint.metadata import METADATA, write_metadata
+from stateshift.state.formats.flink.handles import DATABASE, DatabaseFile, DatabaseHandle, RelativeFileHandle
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.keyed_stream import write_keyed_header
+from stateshift.state.formats.flink.metadata import METADATA, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.states import keyed_handles
 from stateshift.state.storage.files import Folder

@@ -101,8 +101,8 @@ def _rewrite(shape: Shape, *, beside: bool = False) -> Way:
 
 def _kernel(shape: Shape) -> Way:
     """Time the transcoder alone, on blocks that are in memory."""
+    from stateshift.state.formats.flink.keyed_readers import open_keyed
     from stateshift.state.migration.block_rewriter import BlockRewriter
-    from stateshift.state.savepoint.keyed_readers import open_keyed
     from stateshift.state.storage.files import Folder
 
     def one(savepoint: Path, _: Path) -> dict[str, Any]:

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.heap.backend import HashMapStateBackend
 from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotStrategy, SnapshotTarget
-from stateshift.state.descriptors import ValueStateDescriptor
+from stateshift.state.publication.commit import Commit
+from stateshift.state.runtime.descriptors import ValueStateDescriptor
 from stateshift.state.runtime.runtime_context import KeyedStateStore
 from stateshift.state.runtime.time_to_live import StateTtlConfig
-from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 
 from .machine import arguments_of, facts, print_pyflink, print_table, pyflink_accesses, scratch_folder, told

@@ -242,7 +242,7 @@ def edit_options(function: F) -> F:
         convert: tuple[str, ...],
         **rest: Any,
     ) -> Any:
-        from ..state.edits import parse_edits
+        from ..state.migration.edits import parse_edits
 
         edits = parse_edits(drop=drop, rename_states=rename_states, rename_uids=rename_uids, convert=convert)
         return function(*args, edits=edits, **rest)
@@ -281,7 +281,7 @@ def repartition_options(function: F) -> F:
     def with_repartition(
         *args: Any, is_allowed: bool, max_parallelism: tuple[str, ...], merge: tuple[str, ...], **rest: Any
     ) -> Any:
-        from ..state.repartition import parse_repartition
+        from ..state.migration.repartition import parse_repartition
 
         if not is_allowed and (max_parallelism or merge):
             option = "--max-parallelism" if max_parallelism else "--merge"

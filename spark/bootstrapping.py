@@ -33,10 +33,10 @@ from ..state.columnar.rows import RowEncoder
 from ..state.job import Job, key_groups_of
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_space
+from ..state.publication.publish import Destination, all_or_nothing, check_target
+from ..state.publication.runs import names_of
 from ..state.savepoint.new_streams import check_job
 from ..state.storage.files import Folder
-from ..state.storage.publish import Destination, all_or_nothing, check_target
-from ..state.storage.runs import names_of
 from .bootstrap import StateSource
 from .connect import refuse_connect
 from .in_arrow import arrow_schema

@@ -19,6 +19,9 @@ import attrs
 
 from ..compat.repartition import Repartition
 from ..serializers.errors import located
+from ..state.formats.flink.database_files import databases_released
+from ..state.formats.flink.missing_files import require_files
+from ..state.formats.flink.unchanged import SourceFiles
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
@@ -31,11 +34,7 @@ from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
 from ..state.migration.scan import failures_counted
 from ..state.progress import Progress
-from ..state.savepoint.database_files import databases_released
-from ..state.savepoint.missing_files import require_files
-from ..state.savepoint.reader import Savepoint
-from ..state.storage.files import Folder
-from ..state.storage.publish import (
+from ..state.publication.publish import (
     Destination,
     IfTargetExists,
     all_or_nothing,
@@ -44,10 +43,11 @@ from ..state.storage.publish import (
     leave,
     stream_bytes,
 )
-from ..state.storage.runs import clear_unfinished, files_there, final_name, free_generation, names_of
-from ..state.storage.source_guard import Read, refuse_by_place
-from ..state.storage.target_lock import claimed
-from ..state.storage.unchanged import SourceFiles
+from ..state.publication.runs import clear_unfinished, files_there, final_name, free_generation, names_of
+from ..state.publication.source_guard import Read, refuse_by_place
+from ..state.publication.target_lock import claimed
+from ..state.savepoint.reader import Savepoint
+from ..state.storage.files import Folder
 from ..state.transcode.choice import ExecutorName
 from . import daemon
 from .connect import is_connect
@@ -69,9 +69,9 @@ if TYPE_CHECKING:
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
     from ..state.migration.tasks import Task, TaskResult
+    from ..state.publication.lineage import Lineage
+    from ..state.publication.target_lock import Claim
     from ..state.savepoint.reader import AllowedRoot
-    from ..state.storage.lineage import Lineage
-    from ..state.storage.target_lock import Claim
     from .session import Driver
 
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.errors import LibraryNotFound, StateShiftError
+from ..state.formats.flink.database_files import databases_released
 from ..state.migration.engine import seconds_on_spark
 from ..state.progress import Progress
-from ..state.savepoint.database_files import databases_released
 from ..state.savepoint.proof_tasks import StreamTask
 from ..state.savepoint.proof_threads import run_in_threads
 from ..state.savepoint.reader import Savepoint, open_savepoint

@@ -30,14 +30,14 @@ from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError,
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
-from .descriptors import (
+from .formats.flink.metadata import operator_id_of_uid
+from .runtime.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateDescriptor,
     optional_converter,
     refuse_duplicates,
 )
-from .savepoint.metadata import operator_id_of_uid
 from .timers import TimerServiceDescriptor
 
 if TYPE_CHECKING:

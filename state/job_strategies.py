@@ -10,7 +10,8 @@ from ..compat.description import StateKind
 from ..compat.testing.strategies import types, values_of
 from ..compat.testing.strategies.classes import generic
 from ..serializers.primitives.hints import Float32, Int8, Int16, Int32
-from .descriptors import (
+from .job import Job, Operator
+from .runtime.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -18,7 +19,6 @@ from .descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from .job import Job, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

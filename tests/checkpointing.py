@@ -6,10 +6,10 @@ from stateshift import Operator
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.snapshots import SnapshotTarget
-from stateshift.state.savepoint.metadata import METADATA, read_metadata
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata
+from stateshift.state.publication.commit import Commit
+from stateshift.state.publication.publish import stream_name
 from stateshift.state.savepoint.states import keyed_handles
-from stateshift.state.storage.commit import Commit
-from stateshift.state.storage.publish import stream_name
 
 OPERATOR = Operator("keyed-op", key=int)
 

@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, settings
 
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot
 from stateshift.spark.testing import stateshift_spark  # noqa: F401 - also where the plugin is not installed anew
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import InlineHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import InlineHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import InlineBytes
 
 # Machines of CI are slow and shared: how long a draw takes says nothing about the code. Each run draws other examples.
 settings.register_profile(

@@ -16,7 +16,7 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.compat.description import StateKind
-from stateshift.state.savepoint.value_readers import value_reader
+from stateshift.state.formats.flink.value_readers import value_reader
 from stateshift.state.timers import queue_parts
 
 PLAIN = {

@@ -22,8 +22,8 @@ import pytest
 
 from stateshift import DataInputView
 from stateshift.cli import main
-from stateshift.state.savepoint.handles import DatabaseFile, RelativeFileHandle
-from stateshift.state.savepoint.keyed_stream import read_keyed_header
+from stateshift.state.formats.flink.handles import DatabaseFile, RelativeFileHandle
+from stateshift.state.formats.flink.keyed_stream import read_keyed_header
 
 OTHERS = {
     "forst-incremental-long-p2-m128": "rocksdb-incremental-merged-files",

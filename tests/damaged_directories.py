@@ -11,7 +11,7 @@ from streaming_batches import BACKENDS, close_slots
 from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint
-from stateshift.state.savepoint.metadata import METADATA, write_metadata
+from stateshift.state.formats.flink.metadata import METADATA, write_metadata
 from stateshift.state.streaming.directory import STREAM_FILE
 
 FACTS = ("manifests", "epochs", "runs", "bases", STREAM_FILE)

@@ -15,13 +15,13 @@ import pytest
 from stateshift import DataInputView, StateShiftError
 from stateshift.compat.description import StateKind
 from stateshift.serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
+from stateshift.state.formats.flink.keyed_stream import read_keyed_header
+from stateshift.state.formats.flink.meta_info import NAMESPACE_SERIALIZER
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
+from stateshift.state.formats.flink.operator_stream import read_operator_header
+from stateshift.state.formats.flink.state_kinds import entry_key_format, info_snapshot, keyed_kind
 from stateshift.state.key_groups import prefix_size
-from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
-from stateshift.state.savepoint.keyed_stream import read_keyed_header
-from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
-from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
-from stateshift.state.savepoint.operator_stream import read_operator_header
-from stateshift.state.savepoint.state_kinds import entry_key_format, info_snapshot, keyed_kind
 
 _SAME_LENGTH = [
     ("Long", "Byte", "Char", "Date"), ("Short", "Float"), ("String", "Double", "BigInt", "BigDec"),

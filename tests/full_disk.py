@@ -26,11 +26,11 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.state.backends.snapshots import SnapshotTarget
-from stateshift.state.savepoint.metadata import METADATA
-from stateshift.state.storage.checkpoints import clean_job
-from stateshift.state.storage.commit import Commit
+from stateshift.state.formats.flink.metadata import METADATA
+from stateshift.state.publication.checkpoints import clean_job
+from stateshift.state.publication.commit import Commit
+from stateshift.state.publication.publish import stream_name
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import stream_name
 
 JOB = "a" * 32
 KEYS = range(20_000)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import attrs
 
-from stateshift.state.savepoint.handles import AbsoluteFileHandle, DatabaseFile, RelativeFileHandle, SegmentHandle
-from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle, DatabaseFile, RelativeFileHandle, SegmentHandle
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
+from stateshift.state.formats.flink.roots import with_moved
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.roots import with_moved
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RELEASES = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import attrs
 
-from stateshift.state.savepoint.handles import AbsoluteFileHandle, OperatorStateHandle, RelativeFileHandle
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle, OperatorStateHandle, RelativeFileHandle
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 
 PARTS = ("managed_keyed", "raw_keyed", "managed_operator", "raw_operator")
 

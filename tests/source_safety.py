@@ -22,8 +22,8 @@ from stateshift import Job, Operator, SavepointWriter, StateShiftError, ValueSta
 from stateshift.cli import main
 from stateshift.cli.failures import error_lines, status_of
 from stateshift.spark.source.savepoint_source import SavepointDataSource
-from stateshift.state.savepoint.handles import AbsoluteFileHandle
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 
 KEYS = 2_000
 """So many that each of two subtasks has a file of its own."""

@@ -24,9 +24,9 @@ from stateshift import (
     WindowedStream,
 )
 from stateshift.state.backends.publishing import OperatorSnapshot, publish_snapshot
-from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.publication.commit import Commit
 from stateshift.state.savepoint.states import keyed_handles
-from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness
 

@@ -9,8 +9,8 @@ import pytest
 from stateshift import Int32, Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor
 from stateshift.state.columnar.state_types import Wanted
 from stateshift.state.columnar.state_write import settle
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.storage.files import Folder
 
 FLINKS = "hashmap-long-p2-m128-snappy"

@@ -31,9 +31,9 @@ def command(target_place: str, *, with_json: bool) -> int:
     Beside a savepoint that it had published, that is its claim and its notes. In the folder of a job's checkpoints
     (`ROOT/JOB`) it is what no complete checkpoint needs.
     """
-    from ...state.storage.checkpoints import clean_job, is_job_folder
+    from ...state.publication.checkpoints import clean_job, is_job_folder
+    from ...state.publication.publish import clean
     from ...state.storage.files import Folder
-    from ...state.storage.publish import clean
 
     folder = Folder.at(target_place)
     removed = clean_job(folder) if is_job_folder(folder) else clean(folder)

@@ -90,7 +90,7 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
 
 def _require_files(side: str, place: str) -> None:
     """Refuse a savepoint that cannot be opened or lacks files; the error has the side of the comparison."""
-    from ...state.savepoint.missing_files import require_files
+    from ...state.formats.flink.missing_files import require_files
 
     with located(side=side):
         savepoint = open_savepoint(place)

@@ -137,7 +137,7 @@ def command(
     if is_spark(source):
         return migrate_spark(source, target_place, like, of_query, spark_changes, dry_run=dry_run, with_json=with_json)
     from ...spark.migrate import migrate
-    from ...state.storage.publish import IfTargetExists
+    from ...state.publication.publish import IfTargetExists
 
     plan = None
     if downgrade:

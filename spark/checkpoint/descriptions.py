@@ -11,7 +11,7 @@ from ...compat.description import (
     StateDescription,
     StateKind,
 )
-from ...state.savepoint.metadata import operator_id_of_uid
+from ...state.formats.flink.metadata import operator_id_of_uid
 from .schema_files import StoreSchema
 from .serializers import SparkRowSerializer
 from .spark_types import SparkField, SparkType

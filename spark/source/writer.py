@@ -22,9 +22,9 @@ from ...state.columnar.state_types import FROM_ROWS, Wanted
 from ...state.columnar.state_write import StateWrite, settle
 from ...state.job import import_user_module, load_job
 from ...state.migration.retry import may_be_mended
+from ...state.publication.lock_renewal import renew_apart
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from ...state.storage.lock_renewal import renew_apart
 from ..in_arrow import arrow_schema
 from ..shipping import send_by_value
 from ..worker import begin_work

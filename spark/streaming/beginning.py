@@ -8,8 +8,8 @@ import attrs
 
 from ...serializers.errors import DeclarationError
 from ...serializers.escaping import shell_word
+from ...state.formats.flink.metadata import METADATA
 from ...state.job import Operator
-from ...state.savepoint.metadata import METADATA
 from ...state.savepoint.reader import Savepoint, folder_at
 from ...state.storage.files import Folder
 from ...state.streaming.directory import Begun

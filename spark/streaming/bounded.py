@@ -21,15 +21,15 @@ import attrs
 from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError
 from ...state.backends.publishing import OperatorSnapshot, SubtaskSnapshot
 from ...state.columnar.new_savepoint import check_position
+from ...state.formats.flink.handles import RelativeFileHandle
+from ...state.formats.flink.metadata import SavepointMetadata
 from ...state.job import Operator
-from ...state.savepoint.handles import RelativeFileHandle
-from ...state.savepoint.metadata import SavepointMetadata
+from ...state.publication.commit import Commit
+from ...state.publication.publish import Destination, all_or_nothing, check_target
+from ...state.publication.runs import names_of
+from ...state.publication.target_lock import CLAIM_NAME, claimed
 from ...state.savepoint.reader import Savepoint
-from ...state.storage.commit import Commit
 from ...state.storage.files import Folder
-from ...state.storage.publish import Destination, all_or_nothing, check_target
-from ...state.storage.runs import names_of
-from ...state.storage.target_lock import CLAIM_NAME, claimed
 from ...state.streaming.directory import with_files
 from ..placing import partitioned_by
 from ..watching import run_watched
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, DataFrameWriter
 
+    from ...state.formats.flink.handles import StreamHandle
     from ...state.progress import Progress
-    from ...state.savepoint.handles import StreamHandle
-    from ...state.storage.target_lock import Claim
+    from ...state.publication.target_lock import Claim
     from .building import Input, Plan, Work
 
 BOUNDED = "bounded"

@@ -15,8 +15,8 @@ import attrs
 import pyarrow as pa
 
 from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError
+from ...state.publication.commit import Commit
 from ...state.runtime.timer_service import MIN_WATERMARK
-from ...state.storage.commit import Commit
 from ...state.streaming.slot import SlotTask
 from ..worker import dumped
 from .packing import milliseconds, packed, task_number, unpacked
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ...state.backends.publishing import SubtaskSnapshot
+    from ...state.publication.sink import StoredBytes
     from ...state.storage.files import FileOutput, Folder
-    from ...state.storage.sink import StoredBytes
     from ...state.streaming.slot import Elements
     from .building import Work
     from .packing import Packing

@@ -28,8 +28,8 @@ from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
-from ...state.descriptors import optional_converter
 from ...state.key_groups import check_parallelism
+from ...state.runtime.descriptors import optional_converter
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError, UntrustedPlace
+from ...state.formats.flink.roots import stored_place
 from ...state.key_groups import check_parallelism
-from ...state.storage.roots import stored_place
 from ...state.streaming.commit_log import CheckpointNote, last_planned, read_note, write_note
 from ...state.streaming.directory import STREAM_FILE, StateDirectory
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound, UntrustedPlace
+from ...state.formats.flink.roots import stored_place
 from ...state.storage.files import Folder
-from ...state.storage.roots import stored_place
 from ...state.streaming.commit_log import last_committed, offsets, source_offsets
 from ..checkpoint.reader import PREFIX
 

@@ -19,10 +19,10 @@ from ...serializers.compatibility import Decision, Flag, Verdict
 from ...serializers.errors import DeclarationError, StateShiftError, cause_text
 from ...state.backends.heap.backend import HashMapStateBackend
 from ...state.backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
+from ...state.formats.flink.metadata import METADATA, write_metadata
 from ...state.job import Operator
-from ...state.savepoint.metadata import METADATA, write_metadata
+from ...state.publication.lineage import LINEAGE
 from ...state.savepoint.reader import Savepoint
-from ...state.storage.lineage import LINEAGE
 from ...state.streaming.directory import Epoch
 from ...state.streaming.slot import OperatorSpec, SlotTask
 from ...state.streaming.source import SourceSpec, SourceTask

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError
-from ..storage.checkpoints import open_checkpoints
+from ..publication.checkpoints import open_checkpoints
 from .heap.backend import HashMapStateBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...serializers.serializer import TypeSerializer
-    from ..storage.checkpoints import CheckpointStorage
+    from ..publication.checkpoints import CheckpointStorage
     from .configuration import Configuration
     from .keyed_backend import KeyedStateBackend
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
-    from ..descriptors import StateDescriptor
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.handles import KeyedHandle
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..runtime.descriptors import StateDescriptor
     from ..runtime.states import State
-    from ..savepoint.blocks import Block
-    from ..savepoint.handles import KeyedHandle
-    from ..savepoint.keyed_readers import KeyedReader
-    from ..savepoint.keyed_stream import KeyedStreamHeader
     from ..storage.files import Folder
     from ..timers import TimeDomain
     from .lazy_forms import Layout

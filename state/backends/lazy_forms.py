@@ -25,10 +25,10 @@ from ...compat.lazy_tables import free_table, number_of, state_in
 from ...serializers.containers.ttl_aware import LazyMigrationSnapshot, without_ttl_awareness
 from ...serializers.errors import located
 from ...serializers.snapshot import snapshot_to_bytes
+from ..formats.flink.blocks import Block
+from ..formats.flink.meta_info import VALUE_SERIALIZER
 from ..key_groups import prefix_size
 from ..migration.block_rewriter import BlockRewriter
-from ..savepoint.blocks import Block
-from ..savepoint.meta_info import VALUE_SERIALIZER
 from ..transcode.choice import ExecutorName
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from ...compat.plan import StatePlan
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..formats.flink.meta_info import StateMetaInfo
     from ..rocksdb.database import Items
-    from ..savepoint.meta_info import StateMetaInfo
 
 
 def old_among(tables: Mapping[str, TypeSerializerConfigSnapshot[Any]]) -> list[str]:

@@ -14,25 +14,25 @@ from ...compat.description import StateKind
 from ...serializers.errors import DeclarationError, ValueNotConvertible, located
 from ...serializers.snapshot import require_registered
 from ..entry_keys import decode, encode
+from ..formats.flink.entries import read_broadcast
+from ..formats.flink.handles import OperatorStateHandle
+from ..formats.flink.meta_info import DISTRIBUTION_MODE, merged_info
+from ..formats.flink.operator_stream import read_operator_stream, write_operator_stream
+from ..formats.flink.sources import open_stream
 from ..job import broadcast_state, element_state
 from ..runtime.checkpointed import OperatorStateStore
 from ..runtime.states import BroadcastState, ListState
-from ..savepoint.entries import read_broadcast
-from ..savepoint.handles import OperatorStateHandle
-from ..savepoint.meta_info import DISTRIBUTION_MODE, merged_info
 from ..savepoint.new_streams import broadcast_bytes, operator_header, operator_info
-from ..savepoint.operator_stream import read_operator_stream, write_operator_stream
-from ..savepoint.sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ...compat.description import StateDescription
     from ...serializers.serializer import TypeSerializer
-    from ..descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-    from ..savepoint.meta_info import StateMetaInfo
-    from ..savepoint.redistribution import Share
-    from ..storage.commit import Commit
+    from ..formats.flink.meta_info import StateMetaInfo
+    from ..formats.flink.redistribution import Share
+    from ..publication.commit import Commit
+    from ..runtime.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
     from ..storage.files import Folder
     from .restore_check import RestoreCheck
 

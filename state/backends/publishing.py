@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
-from ..savepoint.properties import CHECKPOINT_PROPERTIES
-from ..savepoint.state_kinds import keyed_kind
-from ..storage.lineage import StateCount
+from ..formats.flink.metadata import OperatorState, SavepointMetadata, SubtaskState
+from ..formats.flink.properties import CHECKPOINT_PROPERTIES
+from ..formats.flink.state_kinds import keyed_kind
+from ..publication.lineage import StateCount
 from .snapshots import SnapshotResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
     from ..job import Operator
-    from ..savepoint.handles import KeyedHandle, OperatorStateHandle
-    from ..storage.commit import Commit
-    from ..storage.lineage import Lineage
+    from ..publication.commit import Commit
+    from ..publication.lineage import Lineage
 
 
 @attrs.frozen

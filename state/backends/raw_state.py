@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import CorruptSavepoint, DeclarationError
-from ..runtime.checkpointed import DEFAULT_STATE
-from ..savepoint.handles import (
+from ..formats.flink.handles import (
     NATIVE,
     NO_OFFSET,
     DistributionMode,
@@ -22,14 +21,15 @@ from ..savepoint.handles import (
     OperatorStateHandle,
     OperatorStateOffsets,
 )
-from ..savepoint.sources import open_stream
+from ..formats.flink.sources import open_stream
+from ..runtime.checkpointed import DEFAULT_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ..savepoint.handles import KeyedHandle, StreamHandle
-    from ..savepoint.redistribution import Share
-    from ..storage.commit import Commit
+    from ..formats.flink.handles import KeyedHandle, StreamHandle
+    from ..formats.flink.redistribution import Share
+    from ..publication.commit import Commit
     from ..storage.files import Folder
 
 

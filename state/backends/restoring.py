@@ -17,21 +17,21 @@ from ...compat.check import check
 from ...compat.description import JobDescription
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError
+from ..formats.flink.keyed_readers import open_keyed
+from ..formats.flink.metadata import METADATA
 from ..migration.in_process import migrate_in_process
-from ..savepoint.keyed_readers import open_keyed
-from ..savepoint.metadata import METADATA
+from ..publication.publish import source_facts
 from ..savepoint.reader import Savepoint
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..storage.files import Folder
-from ..storage.publish import source_facts
 from .restore_check import RESTORING, RestoreRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..formats.flink.metadata import OperatorState
     from ..job import Job
     from ..migration.options import MigrationOptions
-    from ..savepoint.metadata import OperatorState
     from .keyed_backend import KeyedStateBackend
 
     Migrate = Callable[[str, str, JobDescription, MigrationOptions], object]

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, fin
 
 import attrs
 
-from ..savepoint.handles import CANONICAL, NATIVE, KeyGroupsHandle
-from ..savepoint.heap_native_writer import NativeStreamWriter
-from ..savepoint.keyed_stream import KeyedStreamWriter
-from ..storage.sink import StreamSink
+from ..formats.flink.handles import CANONICAL, NATIVE, KeyGroupsHandle
+from ..formats.flink.heap_native_writer import NativeStreamWriter
+from ..formats.flink.keyed_stream import KeyedStreamWriter
+from ..publication.sink import StreamSink
 from .unexpired import unexpired_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..savepoint.handles import KeyedHandle
-    from ..savepoint.keyed_stream import KeyedStreamHeader
-    from ..savepoint.meta_info import StateMetaInfo
-    from ..storage.commit import Commit
+    from ..formats.flink.handles import KeyedHandle
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.meta_info import StateMetaInfo
+    from ..publication.commit import Commit
     from ..storage.files import Folder
     from .keyed_backend import FrozenState, KeyedStateBackend
 

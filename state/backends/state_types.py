@@ -9,14 +9,14 @@ import attrs
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.timers import TimerSerializer
 from ...serializers.snapshot import require_registered
-from ..savepoint.meta_info import StateMetaInfo, keyed_state, merged_info, timer_state
-from ..savepoint.state_kinds import keyed_kind
+from ..formats.flink.meta_info import StateMetaInfo, keyed_state, merged_info, timer_state
+from ..formats.flink.state_kinds import keyed_kind
 from ..timers import TimeDomain, queue_name
 
 if TYPE_CHECKING:
     from ...compat.description import StateDescription
     from ...serializers.serializer import TypeSerializer
-    from ..descriptors import StateDescriptor
+    from ..runtime.descriptors import StateDescriptor
 
 
 def info_of(descriptor: StateDescriptor) -> StateMetaInfo:

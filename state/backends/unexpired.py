@@ -8,13 +8,13 @@ from ...compat.description import StateKind
 from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ..entry_keys import end_of
-from ..savepoint.blocks import Block
-from ..savepoint.state_kinds import keyed_kind
+from ..formats.flink.blocks import Block
+from ..formats.flink.state_kinds import keyed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..savepoint.meta_info import StateMetaInfo
+    from ..formats.flink.meta_info import StateMetaInfo
     from .keyed_backend import FrozenState
 
     Expired = Callable[[int], bool]

@@ -17,8 +17,8 @@ from ...serializers.columns.bytes_at import MOST_BYTES, padded
 from ...serializers.columns.codec import Cells, told_at
 from ...serializers.errors import StateShiftError, shown
 from ..entry_keys import decode
-from ..savepoint.entries import read_broadcast
-from ..savepoint.value_readers import value_reader
+from ..formats.flink.entries import read_broadcast
+from ..formats.flink.value_readers import value_reader
 from .json_codec import all_codecs
 from .machine_code import flat_decoder
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..savepoint.blocks import Block
+    from ..formats.flink.blocks import Block
     from .stored_forms import StoredForms
 
 

@@ -24,8 +24,8 @@ from ...serializers.containers.columns import list_state_codec
 from ...serializers.errors import StateShiftError, located, shown
 from ...serializers.primitives.columns import long_codec
 from ..entry_keys import decode
+from ..formats.flink.entries import EntryDecoder
 from ..key_groups import prefix_size
-from ..savepoint.entries import EntryDecoder
 from .json_codec import all_codecs
 
 if TYPE_CHECKING:

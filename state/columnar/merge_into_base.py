@@ -17,17 +17,17 @@ from ...compat.description import StateKind
 from ...compat.header_snapshots import Labels
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import MigrationFailed, located
+from ..formats.flink.keyed_readers import blocks_ahead, open_keyed, read_header
+from ..formats.flink.keyed_stream import KeyedStreamHeader
+from ..formats.flink.meta_info import keyed_state
+from ..formats.flink.metadata import OperatorState
 from ..migration.rekey_task import digest_of
 from ..migration.rewrite import new_keyed_header
 from ..migration.run import first_digests, new_parallelism, publish_result, split, subtasks_for
 from ..migration.run_task import perform
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
-from ..savepoint.keyed_readers import blocks_ahead, open_keyed, read_header
-from ..savepoint.keyed_stream import KeyedStreamHeader
-from ..savepoint.meta_info import keyed_state
-from ..savepoint.metadata import OperatorState
+from ..publication.lineage import StateCount
 from ..savepoint.states import keyed_handles
-from ..storage.lineage import StateCount
 from .kept_blocks import KeptBlocks
 from .new_savepoint import check_counts
 from .row_files import sorted_batches
@@ -37,12 +37,12 @@ from .stored_forms import StoredForms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.handles import KeyedHandle
     from ..migration.tasks import Task
-    from ..savepoint.blocks import Block
-    from ..savepoint.handles import KeyedHandle
+    from ..publication.lineage import Lineage
+    from ..publication.target_lock import Claim
     from ..savepoint.reader import Savepoint, SavepointOperator
-    from ..storage.lineage import Lineage
-    from ..storage.target_lock import Claim
     from .row_files import RowFile
     from .state_write import StateWrite
 

@@ -12,11 +12,11 @@ import attrs
 
 from ...compat.json_files import is_too_deep
 from ...serializers.errors import DeclarationError, MigrationFailed
+from ..formats.flink.metadata import SavepointMetadata
 from ..migration.run import subtasks_for
-from ..savepoint.metadata import SavepointMetadata
+from ..publication.commit import Commit
+from ..publication.lineage import StateCount
 from ..savepoint.new_streams import new_operator, put_operator_state
-from ..storage.commit import Commit
-from ..storage.lineage import StateCount
 from .bootstrap_report import StateBootstrap
 from .row_streams import NewOperator, StreamResult, write_rowless
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...compat.targets import Target
+    from ..formats.flink.handles import KeyedHandle
     from ..job import Job, Operator
-    from ..savepoint.handles import KeyedHandle
+    from ..publication.lineage import Lineage
     from ..storage.files import Folder
-    from ..storage.lineage import Lineage
     from .row_sources import ResolvedSource
     from .row_streams import RowCount
 

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ..storage.sink import StreamSink
+from ..publication.sink import StreamSink
 from .packed_rows import HELD_BYTES, PACKED_ROWS, rows_in_order
 from .row_streams import RowCount
 

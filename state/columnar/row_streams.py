@@ -19,13 +19,13 @@ from ...serializers.columns.encoded import join_pieces, number_bytes, offsets_of
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..entry_keys import EntryKeyFormat, decode
+from ..formats.flink.blocks import Block
+from ..formats.flink.handles import CANONICAL, KeyGroupsHandle
+from ..formats.flink.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..key_groups import key_group_range
-from ..savepoint.blocks import Block
-from ..savepoint.handles import CANONICAL, KeyGroupsHandle
-from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+from ..publication.publish import stream_name
+from ..publication.sink import StoredBytes, StreamSink
 from ..savepoint.new_streams import keyed_header
-from ..storage.publish import stream_name
-from ..storage.sink import StoredBytes, StreamSink
 from ..transcode.objects import SEPARATOR
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ...compat.description import StateDescription
     from ...serializers.serializer import TypeSerializer
     from ..job import Operator
-    from ..storage.commit import Commit
+    from ..publication.commit import Commit
     from ..storage.files import Folder
     from .kept_blocks import KeptBlocks
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ...serializers.columns.bytes_at import Bytes, Flags, Places
-    from ..savepoint.blocks import Block
+    from ..formats.flink.blocks import Block
     from ..transcode.choice import ExecutorName
 
 RUN_BYTES = 4 << 20

@@ -13,7 +13,9 @@ from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSe
 from ...serializers.records.columns import column_of_field
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant
-from ..descriptors import (
+from ..job import OPERATOR_ID, Job, Operator
+from ..key_groups import has_stable_hash
+from ..runtime.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -21,8 +23,6 @@ from ..descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from ..job import OPERATOR_ID, Job, Operator
-from ..key_groups import has_stable_hash
 from .column_types import structs_in, unscaled_in
 from .inferred import inferred_serializer
 from .row_sources import find_keyed_state, find_operator

@@ -23,17 +23,17 @@ from ...serializers.errors import (
     TargetExists,
     located,
 )
+from ..formats.flink.metadata import METADATA
+from ..formats.flink.unchanged import SourceFiles
 from ..job import DEFAULT_KEY_GROUPS, Job
 from ..key_groups import key_group_range
 from ..migration.estimate import require_space
-from ..savepoint.metadata import METADATA
+from ..publication.publish import Destination, check_target, leave, prepare_target, stream_name, what_was_written
+from ..publication.runs import names_of
+from ..publication.source_guard import Read, refuse_by_place
+from ..publication.target_lock import Claim, lay, renewed, take_over
 from ..savepoint.new_streams import check_job
 from ..savepoint.reader import Savepoint
-from ..storage.publish import Destination, check_target, leave, prepare_target, stream_name, what_was_written
-from ..storage.runs import names_of
-from ..storage.source_guard import Read, refuse_by_place
-from ..storage.target_lock import Claim, lay, renewed, take_over
-from ..storage.unchanged import SourceFiles
 from .merge_into_base import publish_beside
 from .new_savepoint import NewSavepoint
 from .packed_rows import packed
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...compat.description import StateDescription
+    from ..publication.lineage import Lineage
     from ..savepoint.reader import SavepointOperator
     from ..storage.files import Folder, Root
-    from ..storage.lineage import Lineage
     from .row_files import RowFile
 
 

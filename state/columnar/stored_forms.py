@@ -26,9 +26,9 @@ from ...serializers.records.values import Record
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.rows.values import Row
 from ..entry_keys import encode
-from ..savepoint.blocks import Block
-from ..savepoint.entries import read_stored
-from ..savepoint.value_readers import value_reader
+from ..formats.flink.blocks import Block
+from ..formats.flink.entries import read_stored
+from ..formats.flink.value_readers import value_reader
 from ..transcode.entry_values import map_value
 from ..transcode.objects import SEPARATOR
 

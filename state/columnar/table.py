@@ -22,11 +22,11 @@ from ...compat.description import StateKind
 from ...serializers.containers.ttl_aware import without_ttl_awareness
 from ...serializers.errors import DeclarationError, OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot, snapshot_to_bytes
+from ..formats.flink.keyed_readers import blocks_ahead, open_keyed
+from ..formats.flink.meta_info import NAMESPACE_SERIALIZER
+from ..formats.flink.operator_stream import read_operator_stream
+from ..formats.flink.sources import open_stream
 from ..key_groups import has_checked_hash, key_group, key_hasher
-from ..savepoint.keyed_readers import blocks_ahead, open_keyed
-from ..savepoint.meta_info import NAMESPACE_SERIALIZER
-from ..savepoint.operator_stream import read_operator_stream
-from ..savepoint.sources import open_stream
 from ..savepoint.states import keyed_handles
 from ..transcode.choice import choose_executor
 from .element_columns import BroadcastColumns, ListColumns, broadcast_columns, list_columns
@@ -36,9 +36,9 @@ from .runs import runs_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ..savepoint.handles import KeyedHandle, OperatorStateHandle
-    from ..savepoint.keyed_readers import KeyedReader
-    from ..savepoint.meta_info import StateMetaInfo
+    from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.meta_info import StateMetaInfo
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
     from ..storage.files import Folder

@@ -24,8 +24,8 @@ from ..runtime.states import AggregatingState, ListState, MapState, ReducingStat
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import FrozenState, TimerQueue
-    from ..descriptors import StateDescriptor
-    from ..savepoint.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..runtime.descriptors import StateDescriptor
     from ..timers import TimeDomain
 
 

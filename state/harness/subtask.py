@@ -15,12 +15,12 @@ from ..backends.heap.backend import HashMapStateBackend
 from ..backends.publishing import OperatorSnapshot, publish_snapshot
 from ..backends.restore_check import RESTORING, RestoreRefused
 from ..backends.restoring import restorable, restored_facts
+from ..publication.checkpoints import CheckpointStorage
+from ..publication.commit import Commit
+from ..publication.publish import Destination, all_or_nothing, check_target
+from ..publication.runs import names_of
 from ..runtime.output_tag import CheckedOutput
-from ..storage.checkpoints import CheckpointStorage
-from ..storage.commit import Commit
 from ..storage.files import Folder
-from ..storage.publish import Destination, all_or_nothing, check_target
-from ..storage.runs import names_of
 from ..task.subtask import StoredOperator, Subtask
 from .mutation_guard import MutationGuard
 

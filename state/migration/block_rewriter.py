@@ -29,10 +29,10 @@ from ...serializers.errors import (
 )
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
-from ..savepoint.blocks import Block, join_pieces
-from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
-from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
-from ..storage.lineage import StateCount
+from ..formats.flink.blocks import Block, join_pieces
+from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
+from ..formats.flink.state_kinds import info_snapshot, keyed_kind, state_kind
+from ..publication.lineage import StateCount
 from ..transcode.factory import make_transcoder
 from ..transcode.framed import Survey, add_keys, survey
 from ..transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing

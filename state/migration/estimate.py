@@ -16,8 +16,8 @@ from ...compat.plan import StateAction
 from ...serializers.errors import NoSpaceLeft, StateShiftError
 from ...serializers.layout import Counted, Nullable
 from ...serializers.views import DataInputView
-from ..savepoint.blocks import Block
-from ..savepoint.keyed_readers import open_keyed
+from ..formats.flink.blocks import Block
+from ..formats.flink.keyed_readers import open_keyed
 from ..transcode.block_transcoder import BlockTranscoder
 from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
 from ..transcode.framing import ValueFraming, value_framing
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import StatePlan
-    from ..savepoint.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_readers import KeyedReader
     from ..storage.files import Folder
     from .tasks import Task
 

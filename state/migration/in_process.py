@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
+from ..formats.flink.database_files import databases_released
 from ..progress import count_bytes
-from ..savepoint.database_files import databases_released
+from ..publication.publish import Destination, all_or_nothing
+from ..publication.runs import names_of
+from ..publication.source_guard import Read
 from ..storage.files import Folder
-from ..storage.publish import Destination, all_or_nothing
-from ..storage.runs import names_of
-from ..storage.source_guard import Read
 from .preparation import prepare
 from .progress import Meter
 from .rekey_task import RekeyTask
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ...compat.description import JobDescription
     from ..job import Job
     from ..progress import Progress
+    from ..publication.lineage import Lineage
     from ..savepoint.reader import Savepoint
-    from ..storage.lineage import Lineage
     from ..transcode.choice import ExecutorName
     from .journal import Journal
     from .options import MigrationOptions

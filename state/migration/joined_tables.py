@@ -14,13 +14,13 @@ import attrs
 
 from ...compat.lazy_tables import number_of
 from ...compat.plan import StateAction
-from ..savepoint.blocks import Block
+from ..formats.flink.blocks import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ...compat.plan import OperatorPlan
-    from ..savepoint.meta_info import StateMetaInfo
+    from ..formats.flink.meta_info import StateMetaInfo
 
 _BLOCK_BYTES = 1 << 20
 

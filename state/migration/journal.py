@@ -27,12 +27,12 @@ from ...compat.json_files import parse_json
 from ...compat.plan_data import to_data
 from ...compat.reference_time import parse_time, time_text
 from ...serializers.errors import CorruptFile, CorruptSavepoint, shown
-from ..savepoint.handles import DistributionMode, OperatorStateOffsets
-from ..savepoint.metadata import METADATA, write_metadata
-from ..storage.lineage import FileDigest, Lineage, StateCount, read_lineage
-from ..storage.publish import source_facts
-from ..storage.runs import GENERATION_DIGITS, final_name
-from ..storage.sink import StoredBytes
+from ..formats.flink.handles import DistributionMode, OperatorStateOffsets
+from ..formats.flink.metadata import METADATA, write_metadata
+from ..publication.lineage import FileDigest, Lineage, StateCount, read_lineage
+from ..publication.publish import source_facts
+from ..publication.runs import GENERATION_DIGITS, final_name
+from ..publication.sink import StoredBytes
 from .tasks import TaskResult
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import StateShiftError
-from ..savepoint.blocks import Block
+from ..formats.flink.blocks import Block
 from ..transcode.block_transcoder import BlockTranscoder, entry_end
 from ..transcode.key_groups import Treatment, make_key_groups_executor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..formats.flink.key_group_ranges import KeyGroupRange
     from ..savepoint.entry_checks import StreamCheck
-    from ..savepoint.key_group_ranges import KeyGroupRange
     from ..transcode.entry_check import EntryCheck
     from ..transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
     from .block_rewriter import BlockRewriter

@@ -13,8 +13,8 @@ from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftE
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
 from ..entry_keys import EntryKey, decode, encode, shown_key
+from ..formats.flink.state_kinds import entry_key_format
 from ..key_groups import key_group, key_hasher
-from ..savepoint.state_kinds import entry_key_format
 from ..transcode.objects import converted, write
 from .shuffle_batches import SentEntry
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...compat.plan import Rekeying
     from ...serializers.serializer import TypeSerializer
     from ..entry_keys import EntryKeyFormat
-    from ..savepoint.meta_info import StateMetaInfo
+    from ..formats.flink.meta_info import StateMetaInfo
 
 
 class KeyWriter:

@@ -14,12 +14,12 @@ from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesCollide, located
 from ...serializers.pickled.unpickling import trusting
-from ..savepoint.blocks import Block
-from ..savepoint.keyed_stream import KeyedStreamWriter
-from ..savepoint.state_kinds import keyed_kind
-from ..storage.lineage import StateCount
-from ..storage.publish import stream_name
-from ..storage.sink import StreamSink
+from ..formats.flink.blocks import Block
+from ..formats.flink.keyed_stream import KeyedStreamWriter
+from ..formats.flink.state_kinds import keyed_kind
+from ..publication.lineage import StateCount
+from ..publication.publish import stream_name
+from ..publication.sink import StreamSink
 from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter

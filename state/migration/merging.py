@@ -16,7 +16,7 @@ from ...serializers.errors import MigrationFailed, StateShiftError, shown
 from ...serializers.limits import require_room
 from ...serializers.pickled.unpickling import trusting
 from ..entry_keys import encode
-from ..savepoint.entries import read_stored
+from ..formats.flink.entries import read_stored
 from ..transcode.entry_values import entry_values, map_value
 from ..user_code import called
 

@@ -15,9 +15,9 @@ from ...compat.repartition import Merge, Repartition
 from ...compat.structuring import Fields, fields_of, plain
 from ...compat.targets import Target
 from ...serializers.errors import CorruptFile, DeclarationError, StateShiftError
-from ..repartition import NotLoaded
-from ..savepoint.metadata import operator_id_of_uid
+from ..formats.flink.metadata import operator_id_of_uid
 from .options import MigrationOptions
+from .repartition import NotLoaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

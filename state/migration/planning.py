@@ -22,13 +22,13 @@ from ...compat.type_text import type_text
 from ...compat.way_back import ways_back_after
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, PlanChanged, located
+from ..formats.flink.missing_files import require_files
 from ..job import load_job
-from ..repartition import with_merges_loaded
-from ..savepoint.missing_files import require_files
 from ..savepoint.reader import Savepoint
 from .options import MigrationOptions
 from .plan_file import RECORDED, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
+from .repartition import with_merges_loaded
 from .run import new_parallelism, try_out
 from .scan import failures_counted
 from .tasks import CopyTask

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import attrs
 
 from ...serializers.errors import MigrationFailed
+from ..publication.publish import stream_name
+from ..publication.sink import StreamSink
 from ..savepoint.quarantine import QuarantinedValue, StoredTypes, is_types_line, quarantine_part
-from ..storage.publish import stream_name
-from ..storage.sink import StreamSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from ...compat.plan import OperatorPlan, StatePlan
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..savepoint.meta_info import StateMetaInfo
+    from ..formats.flink.meta_info import StateMetaInfo
+    from ..publication.lineage import StateCount
+    from ..publication.sink import StoredBytes
     from ..storage.files import Folder
-    from ..storage.lineage import StateCount
-    from ..storage.sink import StoredBytes
     from ..transcode.bad_values import BadValue
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..savepoint.handles import RelativeFileHandle
+from ..formats.flink.handles import RelativeFileHandle
 
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
-    from ..savepoint.handles import KeyedHandle, StreamHandle
-    from ..savepoint.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.handles import KeyedHandle, StreamHandle
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
 
 Digests = dict[str, str]
 """The 128-bit XXH3 digests of files, in hexadecimal, by path."""

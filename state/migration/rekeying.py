@@ -18,9 +18,9 @@ import attrs
 from ...compat.plan import StateAction
 from ...compat.structuring import plain
 from ...serializers.errors import MigrationFailed, located
+from ..formats.flink.keyed_readers import open_keyed
 from ..key_groups import subtask_of
-from ..savepoint.keyed_readers import open_keyed
-from ..storage.lineage import add_counts
+from ..publication.lineage import add_counts
 from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ...compat.plan import OperatorPlan
-    from ..savepoint.handles import KeyedHandle
-    from ..savepoint.keyed_readers import KeyedReader
+    from ..formats.flink.handles import KeyedHandle
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..publication.lineage import StateCount
     from ..storage.files import Folder
-    from ..storage.lineage import StateCount
     from ..transcode.choice import ExecutorName
     from .rekey_task import RekeyTask
     from .tasks import TaskResult

@@ -16,8 +16,8 @@ from .tasks import CopyTask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..publication.lineage import Lineage, StateCount
     from ..savepoint.reader import Savepoint
-    from ..storage.lineage import Lineage, StateCount
     from .estimate import Estimate
     from .journal import Redone
     from .tasks import Task

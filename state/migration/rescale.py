@@ -8,13 +8,13 @@ import attrs
 
 from ...compat.plan import Compression, MigrationPlan, OperatorAction, OperatorPlan
 from ...serializers.errors import DeclarationError, IncompatibleState, located
-from ..savepoint.sources import open_stream
+from ..formats.flink.sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..savepoint.handles import StreamHandle
-    from ..savepoint.metadata import OperatorState
+    from ..formats.flink.handles import StreamHandle
+    from ..formats.flink.metadata import OperatorState
     from ..savepoint.reader import Savepoint
     from ..storage.files import Folder
 

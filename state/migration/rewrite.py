@@ -18,10 +18,10 @@ from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..entry_keys import decode
-from ..savepoint.entries import read_separated
-from ..savepoint.keyed_readers import open_keyed, read_header
-from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
-from ..savepoint.meta_info import (
+from ..formats.flink.entries import read_separated
+from ..formats.flink.keyed_readers import open_keyed, read_header
+from ..formats.flink.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+from ..formats.flink.meta_info import (
     KEY_SERIALIZER,
     NAMESPACE_SERIALIZER,
     VALUE_SERIALIZER,
@@ -30,19 +30,19 @@ from ..savepoint.meta_info import (
     keyed_options,
     merged_info,
 )
-from ..savepoint.operator_stream import (
+from ..formats.flink.operator_stream import (
     OperatorStream,
     OperatorStreamHeader,
     read_operator_stream,
     require_written_order,
     write_operator_stream,
 )
-from ..savepoint.sources import open_proven, open_stream
-from ..savepoint.state_kinds import keyed_kind
+from ..formats.flink.sources import open_proven, open_stream
+from ..formats.flink.state_kinds import keyed_kind
+from ..formats.flink.suspects import suspect
+from ..publication.publish import stream_name
+from ..publication.sink import StreamSink
 from ..savepoint.stream_proofs import prove_elements
-from ..savepoint.suspects import suspect
-from ..storage.publish import stream_name
-from ..storage.sink import StreamSink
 from ..transcode.choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
@@ -54,8 +54,8 @@ from .tasks import KeyedTask, OperatorTask, TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..savepoint.handles import KeyedHandle, OperatorStateHandle
-    from ..savepoint.keyed_readers import KeyedReader
+    from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
+    from ..formats.flink.keyed_readers import KeyedReader
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
 

@@ -17,8 +17,7 @@ import attrs
 from ...compat.plan import MigrationPlan, OperatorPlan, StateAction, StatePlan
 from ...compat.plan_data import to_data
 from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
-from ..key_groups import key_group_range
-from ..savepoint.handles import (
+from ..formats.flink.handles import (
     CANONICAL,
     CANONICAL_ADVICE,
     DatabaseHandle,
@@ -28,19 +27,20 @@ from ..savepoint.handles import (
     OperatorStateHandle,
     RelativeFileHandle,
 )
-from ..savepoint.keyed_readers import open_keyed, read_header
-from ..savepoint.metadata import OperatorState, SubtaskState, write_metadata
-from ..savepoint.operator_stream import read_operator_stream_header
-from ..savepoint.properties import CANONICAL_PROPERTIES
-from ..savepoint.redistribution import Share, deal_out, joined_headers
-from ..savepoint.sources import InlineBytes, open_stream
+from ..formats.flink.keyed_readers import open_keyed, read_header
+from ..formats.flink.metadata import OperatorState, SubtaskState, write_metadata
+from ..formats.flink.operator_stream import read_operator_stream_header
+from ..formats.flink.properties import CANONICAL_PROPERTIES
+from ..formats.flink.redistribution import Share, deal_out, joined_headers
+from ..formats.flink.sources import InlineBytes, open_stream
+from ..key_groups import key_group_range
+from ..publication.commit import Commit
+from ..publication.lineage import FileDigest, add_counts
+from ..publication.publish import source_facts, stream_name
+from ..publication.runs import serializers_name
+from ..publication.stored_serializers import place_of, read_stored_serializers, write_pickles
 from ..savepoint.states import keyed_handles, require_own_key_groups
-from ..savepoint.stored_serializers import place_of, read_stored_serializers, write_pickles
 from ..savepoint.stream_proofs import prove_copied
-from ..storage.commit import Commit
-from ..storage.lineage import FileDigest, add_counts
-from ..storage.publish import source_facts, stream_name
-from ..storage.runs import serializers_name
 from .quarantine import require_few, require_whole
 from .rekey_task import RekeyTask, digest_of
 from .rekeying import rekey_sample, settled
@@ -50,11 +50,11 @@ from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..savepoint.handles import StreamHandle
-    from ..savepoint.operator_stream import OperatorStreamHeader
+    from ..formats.flink.handles import StreamHandle
+    from ..formats.flink.operator_stream import OperatorStreamHeader
+    from ..publication.lineage import Lineage
     from ..savepoint.reader import Savepoint
     from ..storage.files import Folder
-    from ..storage.lineage import Lineage
     from .rekey_task import Digests
 
 _FIELDS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from ...serializers.errors import CorruptSavepoint, located
-from ..savepoint.sources import open_stream, require_digest
+from ..formats.flink.sources import open_stream, require_digest
+from ..publication.copying import copied_stream
 from ..savepoint.stream_proofs import prove_copied
-from ..storage.copying import copied_stream
 from ..storage.prefetch import cores
 from ..transcode.choice import choose_executor
 from .rekey_task import RekeyTask
@@ -16,7 +16,7 @@ from .rewrite import rewrite_keyed, rewrite_operator
 from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
-    from ..savepoint.sources import ByteSource
+    from ..formats.flink.sources import ByteSource
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
 

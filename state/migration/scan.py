@@ -31,12 +31,12 @@ from ...serializers.errors import (
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.wording import many
 from ..entry_keys import EntryKeyFormat, shown_key
+from ..formats.flink.keyed_readers import blocks_ahead, open_keyed
+from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+from ..formats.flink.operator_stream import read_operator_stream
+from ..formats.flink.sources import open_stream
+from ..formats.flink.state_kinds import info_snapshot, keyed_kind
 from ..progress import Meter, Progress
-from ..savepoint.keyed_readers import blocks_ahead, open_keyed
-from ..savepoint.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
-from ..savepoint.operator_stream import read_operator_stream
-from ..savepoint.sources import open_stream
-from ..savepoint.state_kinds import info_snapshot, keyed_kind
 from ..savepoint.states import keyed_handles
 from ..transcode.bad_values import BadValue
 from ..transcode.choice import choose_executor
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from ...compat.plan import MigrationPlan, Recoding, StatePlan
     from ...compat.planner import ScanPlan
     from ...compat.report import CheckReport, StateReport
-    from ..savepoint.blocks import Block
-    from ..savepoint.handles import KeyedHandle, OperatorStateHandle
-    from ..savepoint.keyed_readers import KeyedReader
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
+    from ..formats.flink.keyed_readers import KeyedReader
     from ..savepoint.reader import Savepoint, SavepointOperator
 
     _Planned = tuple[StatePlan, "_Found", Recoding | None]

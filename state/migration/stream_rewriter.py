@@ -10,13 +10,13 @@ import attrs
 
 from ...compat.plan import StateAction
 from ...serializers.errors import StateShiftError, located
+from ..formats.flink.blocks import Block
+from ..formats.flink.key_group_ranges import KeyGroupRange
+from ..formats.flink.keyed_readers import batches, blocks_ahead
+from ..formats.flink.keyed_stream import KeyedStreamReader
 from ..key_groups import prefix_size
 from ..progress import count_bytes
-from ..savepoint.blocks import Block
 from ..savepoint.entry_checks import DistinctKeys, StreamCheck
-from ..savepoint.key_group_ranges import KeyGroupRange
-from ..savepoint.keyed_readers import batches, blocks_ahead
-from ..savepoint.keyed_stream import KeyedStreamReader
 from ..transcode.block_transcoder import BlockTranscoder
 from ..transcode.choice import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import OperatorPlan, StatePlan
-    from ..savepoint.keyed_readers import KeyedReader
-    from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
-    from ..savepoint.meta_info import StateMetaInfo
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+    from ..formats.flink.meta_info import StateMetaInfo
     from ..transcode.checking import SeenKeys
     from ..transcode.key_groups import NewKeyGroups
     from .block_rewriter import Tally

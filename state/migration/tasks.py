@@ -10,19 +10,19 @@ from .rekey_task import RekeyTask
 
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
-    from ..savepoint.handles import (
+    from ..formats.flink.handles import (
         KeyedHandle,
         KeyGroupsHandle,
         OperatorStateHandle,
         OperatorStateOffsets,
         StreamHandle,
     )
-    from ..savepoint.operator_stream import (
+    from ..formats.flink.operator_stream import (
         OperatorStreamHeader,
     )
-    from ..savepoint.redistribution import Share
-    from ..storage.lineage import StateCount
-    from ..storage.sink import StoredBytes
+    from ..formats.flink.redistribution import Share
+    from ..publication.lineage import StateCount
+    from ..publication.sink import StoredBytes
     from .rekey_task import Digests
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import DeclarationError
-from ..descriptors import ListStateDescriptor
+from .descriptors import ListStateDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..descriptors import MapStateDescriptor
+    from .descriptors import MapStateDescriptor
     from .runtime_context import KeyedStateStore
     from .states import BroadcastState, ListState
 

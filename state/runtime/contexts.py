@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..backends.keyed_backend import KeyedStateBackend
-    from ..descriptors import MapStateDescriptor
     from ..timers import TimeDomain
+    from .descriptors import MapStateDescriptor
     from .states import BroadcastState
     from .timer_service import TimerService
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ...serializers.errors import DeclarationError, shown
-from ..descriptors import (
+from ..value_copies import handing_out
+from .descriptors import (
     AggregatingStateDescriptor,
     FoldingStateDescriptor,
     ListStateDescriptor,
@@ -16,7 +17,6 @@ from ..descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from ..value_copies import handing_out
 from .metrics import MetricGroup
 from .states import AggregatingState, ListState, MapState, ReducingState, ValueState
 from .time_to_live import StateTtlConfig

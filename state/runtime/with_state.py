@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..descriptors import ValueStateDescriptor
+from .descriptors import ValueStateDescriptor
 from .functions import FlatMapFunction
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""The byte formats of a savepoint: its files, `_metadata`, and the streams that hold the state."""
+"""Savepoints as a whole: read, measured, compared, verified, and written without Spark."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from xxhash import xxh3_128
 
+from ..formats.flink.sources import open_stream
 from .heap_timers import has_heap_timers
-from .sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..formats.flink.handles import StreamHandle
+    from ..formats.flink.metadata import OperatorState
     from ..storage.files import Folder
-    from .handles import StreamHandle
-    from .metadata import OperatorState
 
 COORDINATOR, RAW_KEYED, RAW_OPERATOR = "coordinator state", "raw keyed state", "raw operator state"
 

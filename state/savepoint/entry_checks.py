@@ -25,26 +25,26 @@ from ...serializers.errors import (
     shown,
 )
 from ..entry_keys import EntryKeyFormat, decode
+from ..formats.flink.entries import EntryDecoder
+from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+from ..formats.flink.state_kinds import info_snapshot, keyed_kind
+from ..formats.flink.value_readers import value_reader
 from ..key_groups import has_checked_hash, key_group, key_hasher, prefix_size
 from ..transcode.checking import BlockChecker, SeenKeys
 from ..transcode.entry_check import CheckedTypes, make_entry_check
 from ..transcode.framed import survey
-from .entries import EntryDecoder
-from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
-from .state_kinds import info_snapshot, keyed_kind
-from .value_readers import value_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ...serializers.serializer import TypeSerializer
     from ..entry_keys import EntryKey
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.meta_info import StateMetaInfo
     from ..transcode.choice import ExecutorName
     from ..transcode.entry_check import EntryCheck
-    from .blocks import Block
-    from .keyed_readers import KeyedReader
-    from .keyed_stream import KeyedStreamHeader
-    from .meta_info import StateMetaInfo
 
 
 @attrs.define

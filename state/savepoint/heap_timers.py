@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from ...compat.description import StateKind
 from ...serializers.errors import StateShiftError
-from .handles import NO_OFFSET, KeyGroupsHandle
-from .sources import open_stream
+from ..formats.flink.handles import NO_OFFSET, KeyGroupsHandle
+from ..formats.flink.sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..formats.flink.handles import KeyedHandle
+    from ..formats.flink.metadata import OperatorState
     from ..storage.files import Folder
-    from .handles import KeyedHandle
-    from .metadata import OperatorState
     from .reader import Savepoint, SavepointOperator
 
 _MARK = bytes.fromhex("f1cd859f")

@@ -18,18 +18,18 @@ from ...serializers.escaping import json_text
 from ...serializers.json_forms import tagger_of
 from ...serializers.views import DataInputView
 from ..entry_keys import decode
-from .entries import each_entry, each_separated
+from ..formats.flink.entries import each_entry, each_separated
+from ..formats.flink.value_readers import step
 from .json_encoding import place_tagger
 from .long_texts import PIECE_BYTES, SortedLines, held
-from .value_readers import step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ...serializers.json_forms import Tagger
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .entries import EntryDecoder
-    from .keyed_readers import KeyedReader
+    from ..formats.flink.entries import EntryDecoder
+    from ..formats.flink.keyed_readers import KeyedReader
     from .reader import SavepointOperator
     from .states import SavepointState
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .blocks import Block
+    from ..formats.flink.blocks import Block
 
 MOST_KEYS = 1 << 16
 _MOST_BYTES = 32 << 20

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState
 from ...serializers.views import DataOutputView
+from ..formats.flink.handles import OperatorStateHandle
+from ..formats.flink.keyed_stream import KeyedStreamHeader
+from ..formats.flink.meta_info import MetaInfoKind, StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
+from ..formats.flink.metadata import OperatorState, SubtaskState
+from ..formats.flink.operator_stream import OperatorStreamHeader, write_operator_stream
 from ..key_groups import has_stable_hash
-from ..storage.publish import stream_name
-from .handles import OperatorStateHandle
-from .keyed_stream import KeyedStreamHeader
-from .meta_info import MetaInfoKind, StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
-from .metadata import OperatorState, SubtaskState
-from .operator_stream import OperatorStreamHeader, write_operator_stream
+from ..publication.publish import stream_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ...compat.targets import Target
+    from ..formats.flink.handles import KeyedHandle
     from ..job import Job, Operator
-    from ..storage.commit import Commit
-    from .handles import KeyedHandle
+    from ..publication.commit import Commit
 
 _MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import StateShiftError
-from ..storage.lineage import FileDigest
-from .handles import DatabaseHandle, OperatorStateHandle
-from .keyed_readers import keyed_reader, open_keyed
-from .sources import PassedOn, open_stream
+from ..formats.flink.handles import DatabaseHandle, OperatorStateHandle
+from ..formats.flink.keyed_readers import keyed_reader, open_keyed
+from ..formats.flink.sources import PassedOn, open_stream
+from ..publication.lineage import FileDigest
 from .stream_proofs import StreamProof, prove_stored_elements, prove_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..formats.flink.handles import KeyedHandle
+    from ..formats.flink.sources import ByteSource
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
-    from .handles import KeyedHandle
     from .reader import SavepointOperator
-    from .sources import ByteSource
 
     Take = Callable[[int], object]
 

@@ -33,17 +33,23 @@ from ...compat.structuring import plain
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located, shown, values_are_redacted
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
-from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, StateMetaInfo, read_meta_info, write_meta_info
-from .metadata import MAX_PARALLELISM
-from .state_kinds import info_snapshot, state_kind
+from ..formats.flink.meta_info import (
+    KEY_SERIALIZER,
+    NAMESPACE_SERIALIZER,
+    StateMetaInfo,
+    read_meta_info,
+    write_meta_info,
+)
+from ..formats.flink.metadata import MAX_PARALLELISM
+from ..formats.flink.state_kinds import info_snapshot, state_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..formats.flink.entries import Entry, EntryDecoder
+    from ..publication.lineage import Lineage
     from ..storage.files import Folder
-    from ..storage.lineage import Lineage
-    from .entries import Entry, EntryDecoder
 
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
@@ -125,7 +131,7 @@ class StoredTypes:
     @cached_property
     def decoder(self) -> EntryDecoder:
         """The decoder of keyed entries; raises `OldReaderUnavailable`."""
-        from .entries import EntryDecoder  # a check opens savepoints, and reads no entry
+        from ..formats.flink.entries import EntryDecoder  # a check opens savepoints, and reads no entry
 
         key = self.key_snapshot
         if key is None:
@@ -202,8 +208,8 @@ class QuarantinedValue:
             CorruptSavepoint: The bytes are damaged.
         """
         from ..entry_keys import decode
-        from .entries import Entry
-        from .value_readers import value_reader
+        from ..formats.flink.entries import Entry
+        from ..formats.flink.value_readers import value_reader
 
         types = self.stored
         if types is None:

@@ -13,27 +13,27 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, StateNotFound, UnsupportedFormat
+from ..formats.flink.blocks import Block
+from ..formats.flink.handles import CANONICAL, KeyGroupsHandle, OperatorStateHandle
+from ..formats.flink.keyed_stream import KeyedStreamHeader, write_keyed_stream
+from ..formats.flink.metadata import OperatorState, SavepointMetadata, SubtaskState
+from ..formats.flink.operator_stream import write_operator_stream
+from ..formats.flink.state_kinds import state_kind
 from ..key_groups import prefix_size
-from ..storage.commit import Commit
+from ..publication.commit import Commit
+from ..publication.lineage import StateCount
+from ..publication.publish import Destination, all_or_nothing, check_target, stream_name
+from ..publication.runs import names_of
+from ..publication.source_guard import Read, refuse_by_place
 from ..storage.files import Folder
-from ..storage.lineage import StateCount
-from ..storage.publish import Destination, all_or_nothing, check_target, stream_name
-from ..storage.runs import names_of
-from ..storage.source_guard import Read, refuse_by_place
-from .blocks import Block
-from .handles import CANONICAL, KeyGroupsHandle, OperatorStateHandle
-from .keyed_stream import KeyedStreamHeader, write_keyed_stream
-from .metadata import OperatorState, SavepointMetadata, SubtaskState
 from .new_streams import broadcast_bytes, operator_header
-from .operator_stream import write_operator_stream
 from .reader import Savepoint
-from .state_kinds import state_kind
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from .meta_info import StateMetaInfo
+    from ..formats.flink.meta_info import StateMetaInfo
     from .quarantine import QuarantinedValue, StoredTypes
 
 _KEY_GROUPS = 128

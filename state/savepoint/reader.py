@@ -29,13 +29,7 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
-from ..storage.files import Folder, Root
-from ..storage.lineage import FileDigest, Lineage, read_lineage
-from ..storage.roots import moved_from, require_reachable, with_moved
-from ..storage.stores import is_uri, parted
-from .carried import RAW_KEYED, carried_states
-from .heap_timers import missing_timers
-from .metadata import (
+from ..formats.flink.metadata import (
     METADATA,
     OperatorState,
     SavepointMetadata,
@@ -43,10 +37,16 @@ from .metadata import (
     read_metadata,
     write_metadata,
 )
+from ..formats.flink.roots import moved_from, require_reachable, with_moved
+from ..formats.flink.sources import require_digest
+from ..publication.lineage import FileDigest, Lineage, read_lineage
+from ..publication.stored_serializers import StoredSerializer, place_of, read_stored_serializers
+from ..storage.files import Folder, Root
+from ..storage.stores import is_uri, parted
+from .carried import RAW_KEYED, carried_states
+from .heap_timers import missing_timers
 from .quarantine import read_quarantine
-from .sources import require_digest
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
-from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

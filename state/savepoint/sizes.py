@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import StateShiftError, located
+from ..formats.flink.keyed_readers import open_keyed
+from ..formats.flink.meta_info import MetaInfoKind
 from ..key_groups import key_group_range
-from .keyed_readers import open_keyed
 from .largest_keys import KeyTally, LargestKeys
-from .meta_info import MetaInfoKind
 from .states import Measure, keyed_handles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from .blocks import Block
-    from .meta_info import StateMetaInfo
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.meta_info import StateMetaInfo
     from .reader import SavepointOperator
     from .states import SavepointState
 

@@ -15,25 +15,25 @@ from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateS
 from ...serializers.flink.timers import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
+from ..formats.flink.keyed_readers import open_keyed, read_header
+from ..formats.flink.meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
+from ..formats.flink.operator_stream import read_operator_stream, read_operator_stream_header
+from ..formats.flink.sources import open_stream
+from ..formats.flink.state_kinds import info_snapshot, state_kind
+from ..formats.flink.value_readers import step, value_reader
 from ..key_groups import key_group_range
 from ..progress import count_bytes
-from .keyed_readers import open_keyed, read_header
-from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
-from .operator_stream import read_operator_stream, read_operator_stream_header
-from .sources import open_stream
-from .state_kinds import info_snapshot, state_kind
-from .value_readers import step, value_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ...serializers.flink.timers import Timer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..formats.flink.entries import Entry, EntryDecoder
+    from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.metadata import OperatorState
     from ..storage.files import Folder
-    from .entries import Entry, EntryDecoder
-    from .handles import KeyedHandle, OperatorStateHandle
-    from .keyed_readers import KeyedReader
-    from .metadata import OperatorState
 
 T = TypeVar("T")
 
@@ -140,13 +140,13 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
             CorruptSavepoint: The bytes are damaged; the error has file, offset and key.
         """
-        from .entries import grouped  # not needed to read headers, as for a compatibility check
+        from ..formats.flink.entries import grouped  # not needed to read headers, as for a compatibility check
 
         yield from self.read_by(grouped)
 
     def read_by(self, read: Callable[[KeyedReader, dict[int, EntryDecoder]], Iterator[T]]) -> Iterator[T]:
         """Yield what `read` makes of each keyed stream; it gets decoders by state id. Raises as `read_entries`."""
-        from .entries import EntryDecoder
+        from ..formats.flink.entries import EntryDecoder
 
         self._require_readable("read_entries")
         key_groups = self._stored.max_parallelism
@@ -169,7 +169,7 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its keys or namespaces; see `unsupported`.
             CorruptSavepoint: The bytes are damaged; the error has file, offset and key.
         """
-        from .entries import timers
+        from ..formats.flink.entries import timers
 
         self._require_readable("read_timers")
 
@@ -200,7 +200,7 @@ class SavepointState:
     def each_element(self) -> Iterator[Iterator[Any]]:
         """Yield for each subtask an iterator over what `read_elements` returns; one element is read at a time."""
         from ..entry_keys import decode
-        from .entries import read_broadcast
+        from ..formats.flink.entries import read_broadcast
 
         self._require_readable("read_elements")
         with self._located():

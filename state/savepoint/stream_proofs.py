@@ -14,6 +14,16 @@ from ...compat.description import StateKind
 from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
 from ...serializers.views import DataInputView
 from ..entry_keys import decode
+from ..formats.flink.entries import read_broadcast
+from ..formats.flink.handles import OperatorStateHandle
+from ..formats.flink.key_group_ranges import KeyGroupRange
+from ..formats.flink.keyed_readers import batches, keyed_reader, read_header
+from ..formats.flink.keyed_stream import KeyedStreamReader
+from ..formats.flink.meta_info import KEY_SERIALIZER
+from ..formats.flink.operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
+from ..formats.flink.sources import open_stream
+from ..formats.flink.state_kinds import state_kind
+from ..formats.flink.value_readers import value_reader
 from ..key_groups import prefix_size
 from ..storage.prefetch import ahead
 from ..transcode.choice import ExecutorName, choose_executor
@@ -22,29 +32,19 @@ from ..transcode.entry_check import element_check
 from ..transcode.executors import make_executor
 from ..transcode.interpreter import ODD
 from ..transcode.key_groups import Treatment, make_key_groups_executor
-from .entries import read_broadcast
 from .entry_checks import DistinctKeys, Misfits, StreamCheck, is_read
-from .handles import OperatorStateHandle
-from .key_group_ranges import KeyGroupRange
-from .keyed_readers import batches, keyed_reader, read_header
-from .keyed_stream import KeyedStreamReader
-from .meta_info import KEY_SERIALIZER
-from .operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
-from .sources import open_stream
-from .state_kinds import state_kind
-from .value_readers import value_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.handles import KeyedHandle, KeyGroupsHandle
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.meta_info import StateMetaInfo
+    from ..formats.flink.sources import ByteSource
     from ..storage.files import Folder
     from ..transcode.key_groups import KeyGroupsExecutor, StateTotal
     from ..transcode.program import Program
-    from .blocks import Block
-    from .handles import KeyedHandle, KeyGroupsHandle
-    from .keyed_readers import KeyedReader
-    from .meta_info import StateMetaInfo
-    from .sources import ByteSource
 
 _CREDIT = 2
 

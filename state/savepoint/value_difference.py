@@ -22,13 +22,13 @@ from ...serializers.containers.ttl_aware import without_ttl_awareness
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, located, shown
 from ...serializers.json_forms import tagger_of
 from ..entry_keys import decode
+from ..formats.flink.entries import EntryDecoder
+from ..formats.flink.keyed_readers import open_keyed
+from ..formats.flink.meta_info import NAMESPACE_SERIALIZER
+from ..formats.flink.state_kinds import info_snapshot
 from ..key_groups import prefix_size
 from .carried import COORDINATOR, CarriedState
-from .entries import EntryDecoder
 from .json_encoding import tagged_elements
-from .keyed_readers import open_keyed
-from .meta_info import NAMESPACE_SERIALIZER
-from .state_kinds import info_snapshot
 from .states import keyed_handles
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from ...compat.description import StateDescription
     from ...compat.difference import Difference, OperatorDifference, StateDifference
-    from .blocks import Block
-    from .keyed_readers import KeyedReader
-    from .meta_info import StateMetaInfo
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.meta_info import StateMetaInfo
     from .reader import Savepoint, SavepointOperator
     from .states import SavepointState
 

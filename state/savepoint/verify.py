@@ -16,14 +16,14 @@ import attrs
 from ...compat.description import StateKind
 from ...serializers.errors import LibraryNotFound, StateShiftError, StorageFailed, located
 from ...serializers.wording import many
-from ..storage.lineage import LINEAGE
+from ..formats.flink.handles import InlineHandle, RelativeFileHandle
+from ..formats.flink.metadata import METADATA
+from ..formats.flink.missing_files import require_files
+from ..publication.lineage import LINEAGE
 from ..storage.prefetch import cores
 from .carried import COORDINATOR, RAW_KEYED
 from .entry_checks import Misfits
-from .handles import InlineHandle, RelativeFileHandle
 from .heap_timers import unmarked_timers
-from .metadata import METADATA
-from .missing_files import require_files
 from .proof_tasks import PART_BYTES, DigestTask, stream_handles, stream_tasks
 from .proof_threads import run_in_threads
 from .reader import Savepoint, open_savepoint
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from ..formats.flink.handles import StreamHandle
     from ..progress import Progress
     from ..storage.files import Folder
-    from .handles import StreamHandle
     from .proof_tasks import Answer, ProofTask, StreamTask
     from .reader import SavepointOperator
 

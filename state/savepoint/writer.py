@@ -22,24 +22,24 @@ from ...serializers.flink.timers import Timer, TimerSerializer
 from ...serializers.flink.windows import VoidNamespace
 from ...serializers.snapshot import require_registered
 from ..entry_keys import EntryKey, EntryKeyFormat, encode
+from ..formats.flink.blocks import Block
+from ..formats.flink.handles import CANONICAL, KeyGroupsHandle
+from ..formats.flink.keyed_stream import write_keyed_stream
+from ..formats.flink.metadata import SavepointMetadata
 from ..job import key_groups_of
 from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
-from ..storage.commit import Commit
+from ..publication.commit import Commit
+from ..publication.lineage import FileDigest, StateCount
+from ..publication.publish import Destination, all_or_nothing, check_target, stream_name
+from ..publication.runs import names_of
+from ..publication.source_guard import refuse_by_place
+from ..publication.stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 from ..storage.files import Folder
-from ..storage.lineage import FileDigest, StateCount
-from ..storage.publish import Destination, all_or_nothing, check_target, stream_name
-from ..storage.runs import names_of
-from ..storage.source_guard import refuse_by_place
 from ..timers import TimeDomain, queue_name
 from ..transcode.entry_values import entry_values
 from ..user_code import called
-from .blocks import Block
-from .handles import CANONICAL, KeyGroupsHandle
-from .keyed_stream import write_keyed_stream
-from .metadata import SavepointMetadata
 from .new_streams import check_job, keyed_header, new_operator, put_operator_state
 from .reader import Savepoint
-from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 
 if TYPE_CHECKING:
     import os
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ...serializers.serializer import TypeSerializer
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
     from ..job import Job, Operator
-    from .keyed_stream import KeyedStreamHeader
 
 T = TypeVar("T")
 

@@ -1,1 +1,1 @@
-"""Storage of savepoints: files on any store, the lock of a target, publication, lineage."""
+"""Files on any store, and the identity of places; nothing here knows a format."""

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import TargetExists
-from ..storage.target_lock import RunInProgress, claimed
+from ..publication.target_lock import RunInProgress, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import SavepointNotFound
+from ..formats.flink.handles import AbsoluteFileHandle
+from ..formats.flink.metadata import METADATA, read_metadata
 from ..job import Operator
-from ..savepoint.handles import AbsoluteFileHandle
-from ..savepoint.metadata import METADATA, read_metadata
-from ..storage.target_lock import CLAIM_NAME
+from ..publication.target_lock import CLAIM_NAME
 from .commit_log import last_planned
 from .committed import committed_manifests, engine_manifests
 from .directory import STREAM_FILE

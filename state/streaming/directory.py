@@ -27,13 +27,13 @@ import attrs
 
 from ... import __version__
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
+from ..formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
+from ..formats.flink.metadata import METADATA, SavepointMetadata
+from ..formats.flink.roots import stored_place, uri_of
 from ..job import Operator
-from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from ..savepoint.metadata import METADATA, SavepointMetadata
+from ..publication.lineage import Lineage
+from ..publication.publish import now
 from ..savepoint.reader import Savepoint
-from ..storage.lineage import Lineage
-from ..storage.publish import now
-from ..storage.roots import stored_place, uri_of
 from .holds import HOLDS, oldest_held
 from .manifest import BASES, EPOCHS, FILES, MANIFESTS, RUNS, SHARED, Manifest
 from .stored_json import PUT_BACK, is_sealed, read_json, write_json
@@ -41,8 +41,8 @@ from .stored_json import PUT_BACK, is_sealed, read_json, write_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from ..savepoint.handles import StreamHandle
-    from ..savepoint.metadata import OperatorState
+    from ..formats.flink.handles import StreamHandle
+    from ..formats.flink.metadata import OperatorState
     from ..storage.files import Folder
 
 T = TypeVar("T")

@@ -21,11 +21,11 @@ import attrs
 from ...compat.json_files import SEAL, parse_checked
 from ...compat.structuring import structured
 from ...serializers.errors import CorruptFile, shown
-from ..savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
-from ..savepoint.metadata import SavepointMetadata, read_metadata, write_metadata
+from ..formats.flink.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
+from ..formats.flink.metadata import SavepointMetadata, read_metadata, write_metadata
 
 if TYPE_CHECKING:
-    from ..savepoint.metadata import OperatorState
+    from ..formats.flink.metadata import OperatorState
 
 MANIFESTS = "manifests"
 EPOCHS, RUNS, BASES = "epochs", "runs", "bases"

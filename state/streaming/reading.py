@@ -16,9 +16,9 @@ from .directory import StateDirectory
 from .source_offsets import planned_offsets
 
 if TYPE_CHECKING:
-    from ..savepoint.metadata import SavepointMetadata
+    from ..formats.flink.metadata import SavepointMetadata
+    from ..publication.lineage import Lineage
     from ..storage.files import Folder
-    from ..storage.lineage import Lineage
 
 
 @attrs.frozen

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError, TargetExists
-from ..savepoint.handles import AbsoluteFileHandle
-from ..savepoint.metadata import METADATA, write_metadata
-from ..savepoint.missing_files import require_files
+from ..formats.flink.handles import AbsoluteFileHandle
+from ..formats.flink.metadata import METADATA, write_metadata
+from ..formats.flink.missing_files import require_files
+from ..formats.flink.roots import uri_of
+from ..publication.lineage import LINEAGE
+from ..publication.target_lock import claimed
 from ..savepoint.reader import folder_at
 from ..storage.files import Folder
-from ..storage.lineage import LINEAGE
-from ..storage.roots import uri_of
 from ..storage.stores import parted
-from ..storage.target_lock import claimed
 from .claims import query_claimed
 from .commit_log import NOTE, CheckpointNote, last_planned, offsets, write_note
 from .committed import committed_manifests, require_intact
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-    from ..savepoint.metadata import SavepointMetadata
+    from ..formats.flink.metadata import SavepointMetadata
     from ..savepoint.reader import AllowedRoot
     from .committed import Committed
     from .directory import Epoch

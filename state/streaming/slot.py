@@ -21,13 +21,13 @@ import attrs
 
 from ...serializers.errors import StateShiftError, shown
 from ..backends.heap.backend import HashMapStateBackend
+from ..formats.flink.redistribution import Share
+from ..publication.commit import Commit
 from ..runtime.metrics import MetricReporter
 from ..runtime.operators import NO_ELEMENT
 from ..runtime.output_tag import OutputTag
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
-from ..savepoint.redistribution import Share
-from ..storage.commit import Commit
 from ..task.function_subtask import FunctionSubtask
 from ..task.subtask import stored_subtask
 from .failures import FAIL, FailedElement, as_json, error_text, may_be_passed_over

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from ...serializers.errors import DeclarationError
+from ..publication.commit import Commit
 from ..runtime.runtime_context import TaskInfo
-from ..storage.commit import Commit
 from ..task.source_subtask import SourceSubtask
 from ..task.subtask import stored_subtask
 from .manifest import Manifest

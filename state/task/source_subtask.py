@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from ..backends.keyed_backend import KeyedStateBackend
     from ..backends.publishing import SubtaskSnapshot
+    from ..publication.commit import Commit
     from ..runtime.output_tag import Output
     from ..runtime.runtime_context import RuntimeContext
-    from ..storage.commit import Commit
     from ..storage.files import Folder
 
 

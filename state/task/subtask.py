@@ -21,8 +21,11 @@ from ..backends.raw_state import read_raw_keyed, read_raw_operator, write_raw_ke
 from ..backends.restore_check import RESTORING, RestoreCheck
 from ..backends.restoring import restore_keyed
 from ..backends.snapshots import SavepointStrategy, SnapshotResult, SnapshotTarget
+from ..formats.flink.metadata import METADATA, SavepointMetadata
+from ..formats.flink.redistribution import deal_out_at_start
 from ..job import Operator
 from ..key_groups import key_group_range
+from ..publication.publish import stream_name
 from ..runtime.checkpointed import (
     CheckpointListener,
     FunctionInitializationContext,
@@ -33,23 +36,20 @@ from ..runtime.checkpointed import (
 from ..runtime.output_tag import Output
 from ..runtime.runtime_context import RuntimeContext, TaskInfo
 from ..runtime.windows.windowed_stream import WindowOperation
-from ..savepoint.metadata import METADATA, SavepointMetadata
 from ..savepoint.reader import Savepoint
-from ..savepoint.redistribution import deal_out_at_start
-from ..storage.publish import stream_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import KeyedStateBackend
+    from ..formats.flink.metadata import OperatorState
+    from ..formats.flink.redistribution import Share
     from ..migration.options import MigrationOptions
+    from ..publication.commit import Commit
+    from ..publication.lineage import Lineage
     from ..runtime.output_tag import OutputTag
-    from ..savepoint.metadata import OperatorState
-    from ..savepoint.redistribution import Share
-    from ..storage.commit import Commit
     from ..storage.files import Folder
-    from ..storage.lineage import Lineage
 
     BackendFactory = Callable[[TypeSerializer[Any], int, range], KeyedStateBackend]
     """Called with the serializer of the keys, the number of key groups, and those of the subtask."""

@@ -13,10 +13,10 @@ import pytest
 from redirecting import add_raw, lead, redirect_to
 
 from stateshift import CorruptSavepoint, Savepoint, StorageFailed, UntrustedPlace, migrate
-from stateshift.state.savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
+from stateshift.state.publication.lineage import Lineage
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import Lineage
 from stateshift.state.storage.stores import masked
 
 FILES = "rocksdb-long-p2-m200-files"
@@ -281,7 +281,7 @@ class TestMessages:
         assert refused.value.roots == again.roots
 
     def test_of_paths_with_random_letters_what_they_share_is_reported(self, savepoint):
-        from stateshift.state.storage.roots import _roots_of
+        from stateshift.state.formats.flink.roots import _roots_of
 
         roots = _roots_of([f"s3://bucket/{number:04x}/flink" for number in range(100)] + ["hdfs://nn:8020/flink"])
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from stateshift import Savepoint, open_checkpoints
+from stateshift.state.publication.runs import names_of
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.runs import names_of
 
 pytestmark = pytest.mark.usefixtures("example_jobs")
 

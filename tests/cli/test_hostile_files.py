@@ -13,9 +13,9 @@ import attrs
 import pytest
 
 from stateshift import StorageFailed
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 from stateshift.state.migration.journal import Journal
-from stateshift.state.savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.storage.files import Folder
 
 DEEP = b"[" * 100_000

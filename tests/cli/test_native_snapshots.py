@@ -13,8 +13,8 @@ import native_snapshots
 import pytest
 
 from stateshift import DataOutputView, Savepoint
-from stateshift.state.savepoint.handles import write_keyed_handle
-from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
+from stateshift.state.formats.flink.handles import write_keyed_handle
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 MERGED = "rocksdb-incremental-merged-files"

@@ -29,7 +29,7 @@ from stateshift.serializers.primitives.numeric import (
 )
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
-from stateshift.state.savepoint.metadata import operator_id_of_uid
+from stateshift.state.formats.flink.metadata import operator_id_of_uid
 
 
 def in_cents(value):

@@ -9,7 +9,7 @@ from stateshift.compat.description import JobDescription, OperatorDescription, S
 from stateshift.compat.edits import same_types
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.primitives.numeric import DoubleSerializer, DoubleSerializerSnapshot, LongSerializer
-from stateshift.state.savepoint.metadata import operator_id_of_uid
+from stateshift.state.formats.flink.metadata import operator_id_of_uid
 
 VALUE = StateKind.VALUE
 

@@ -29,7 +29,7 @@ from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.report_data import to_data
 from stateshift.compat.testing.strategies import evolutions, types
 from stateshift.compat.way_back import ways_back
-from stateshift.state.savepoint.metadata import operator_id_of_uid
+from stateshift.state.formats.flink.metadata import operator_id_of_uid
 
 START, MIGRATE, REFUSE = Decision.START, Decision.MIGRATE, Decision.REFUSE
 

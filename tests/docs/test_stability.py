@@ -6,9 +6,9 @@ from stateshift.compat.gate import recorded_text, stamps
 from stateshift.compat.testing import golden
 from stateshift.spark.checkpoint import gate
 from stateshift.spark.checkpoint.migrating import record
+from stateshift.state.formats.flink import keyed_stream, metadata, operator_stream
 from stateshift.state.migration import plan_file
-from stateshift.state.savepoint import keyed_stream, metadata, operator_stream
-from stateshift.state.storage import lineage
+from stateshift.state.publication import lineage
 
 _ROW = re.compile(r"^\| (.+) \| .*?(\d)(?: to \d)? \| (\d)(?: (?:to|and) (\d))? \|$", re.MULTILINE)
 

@@ -34,13 +34,13 @@ from stateshift import (
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.snapshot import snapshot_to_bytes
 from stateshift.state.entry_keys import decode
+from stateshift.state.formats.flink.entries import EntryDecoder, grouped, read_broadcast
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.meta_info import NAMESPACE_SERIALIZER
+from stateshift.state.formats.flink.state_kinds import info_snapshot
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.entries import EntryDecoder, grouped, read_broadcast
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
-from stateshift.state.savepoint.state_kinds import info_snapshot
 from stateshift.state.savepoint.states import keyed_handles
 from stateshift.state.storage.files import Folder
 

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from stateshift import BadValues, Compression, MigrationOptions, StateShiftError
 from stateshift.compat.plan import StateAction
+from stateshift.state.formats.flink import keyed_stream
+from stateshift.state.formats.flink.blocks import join_pieces
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.migration.block_rewriter import BlockRewriter
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.savepoint import keyed_stream
-from stateshift.state.savepoint.blocks import join_pieces
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.states import keyed_handles
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import ExecutorName

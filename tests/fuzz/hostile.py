@@ -22,31 +22,31 @@ import seeds
 from stateshift import Job, Operator, StateShiftError, ValueStateDescriptor
 from stateshift.compat.gate.history import History, RecordedRevision
 from stateshift.compat.gate.stamps import Stamps
-from stateshift.state.migration.journal import SUFFIX, Journal
-from stateshift.state.migration.tasks import TaskResult
-from stateshift.state.savepoint.handles import (
+from stateshift.state.formats.flink.handles import (
     AbsoluteFileHandle,
     DistributionMode,
     OperatorStateHandle,
     OperatorStateOffsets,
     RelativeFileHandle,
 )
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.migration.journal import SUFFIX, Journal
+from stateshift.state.migration.tasks import TaskResult
+from stateshift.state.publication.lineage import FileDigest, StateCount
+from stateshift.state.publication.publish import clean
+from stateshift.state.publication.runs import names_of
+from stateshift.state.publication.sink import StoredBytes
+from stateshift.state.publication.stored_serializers import SERIALIZERS, read_stored_serializers, write_pickles
 from stateshift.state.savepoint.quarantine import QuarantinedValue
-from stateshift.state.savepoint.stored_serializers import SERIALIZERS, read_stored_serializers, write_pickles
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.identity import Identity
-from stateshift.state.storage.lineage import FileDigest, StateCount
-from stateshift.state.storage.publish import clean
-from stateshift.state.storage.runs import names_of
-from stateshift.state.storage.sink import StoredBytes
 from stateshift.state.storage.stores import below, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stateshift.state.savepoint.handles import KeyedHandle
-    from stateshift.state.savepoint.metadata import SavepointMetadata
+    from stateshift.state.formats.flink.handles import KeyedHandle
+    from stateshift.state.formats.flink.metadata import SavepointMetadata
 
 HERE = "/here"
 """Stands in a handle for the folder of the savepoint, which is another in each process."""

@@ -13,15 +13,15 @@ import cramjam
 
 from stateshift import DataInputView
 from stateshift.serializers.snapshot import read_versioned_snapshot
-from stateshift.state.savepoint.handles import DatabaseHandle, InlineHandle, KeyGroupsHandle, OperatorStateHandle
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.snappy import STREAM_HEADER
+from stateshift.state.formats.flink.handles import DatabaseHandle, InlineHandle, KeyGroupsHandle, OperatorStateHandle
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.snappy import STREAM_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from stateshift.state.savepoint.handles import KeyedHandle
-    from stateshift.state.savepoint.metadata import OperatorState, SavepointMetadata
+    from stateshift.state.formats.flink.handles import KeyedHandle
+    from stateshift.state.formats.flink.metadata import OperatorState, SavepointMetadata
 
 _COMPRESSED_AT = 4  # after the i32 version of a stream
 

@@ -34,25 +34,25 @@ from stateshift.serializers.containers.ttl_aware import LazyMigrationSnapshot, T
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.entry_keys import EntryKeyFormat
+from stateshift.state.formats.flink.handles import CANONICAL, NATIVE, DatabaseHandle, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_header, write_keyed_stream
+from stateshift.state.formats.flink.meta_info import NAMESPACE_SERIALIZER
+from stateshift.state.formats.flink.metadata import SavepointMetadata, SubtaskState, read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import InlineBytes, open_stream
+from stateshift.state.formats.flink.state_kinds import keyed_kind
 from stateshift.state.migration.plan_file import NewTypes
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.handles import CANONICAL, NATIVE, DatabaseHandle, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header, write_keyed_stream
-from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
-from stateshift.state.savepoint.metadata import SavepointMetadata, SubtaskState, read_metadata, write_metadata
-from stateshift.state.savepoint.sources import InlineBytes, open_stream
-from stateshift.state.savepoint.state_kinds import keyed_kind
+from stateshift.state.publication.lineage import FileDigest, Lineage, StateCount
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import FileDigest, Lineage, StateCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stateshift import TypeSerializerConfigSnapshot
-    from stateshift.state.savepoint.blocks import Block
-    from stateshift.state.savepoint.handles import OperatorStateHandle
-    from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader
-    from stateshift.state.savepoint.metadata import OperatorState
+    from stateshift.state.formats.flink.blocks import Block
+    from stateshift.state.formats.flink.handles import OperatorStateHandle
+    from stateshift.state.formats.flink.keyed_stream import KeyedStreamHeader
+    from stateshift.state.formats.flink.metadata import OperatorState
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 _KEPT_GROUPS = 2

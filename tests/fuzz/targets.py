@@ -23,13 +23,13 @@ from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.serializers.json_forms import tagger_of
 from stateshift.serializers.pickled.unpickling import Names, open_pickle
 from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.state.job_source import job_source
+from stateshift.state.formats.flink.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from stateshift.state.migration.plan_file import PlanFile
+from stateshift.state.publication.lineage import Lineage
+from stateshift.state.savepoint.job_source import job_source
 from stateshift.state.savepoint.json_encoding import tagged_operator
-from stateshift.state.savepoint.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import Lineage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from stateshift import Job, MigrationOptions, Operator, Savepoint, SavepointWriter
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
+from stateshift.state.formats.flink.operator_stream import read_operator_stream
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
-from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.storage.files import Folder
 
 WITHOUT_OPTIONS = MigrationOptions()

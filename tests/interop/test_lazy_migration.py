@@ -21,7 +21,7 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.spark.streaming.savepoints import take_savepoint
-from stateshift.state.edits import parse_edits
+from stateshift.state.migration.edits import parse_edits
 from stateshift.state.migration.in_process import migrate_in_process
 from stateshift.state.streaming import slot
 from stateshift.state.testing import KeyedProcessHarness

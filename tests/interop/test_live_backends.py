@@ -19,11 +19,11 @@ from stateshift.compat.description import StateKind
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.snapshots import HeapCheckpointStrategy, SavepointStrategy, SnapshotTarget
+from stateshift.state.formats.flink.metadata import SubtaskState
 from stateshift.state.key_groups import key_group_range
-from stateshift.state.savepoint.metadata import SubtaskState
-from stateshift.state.storage.commit import Commit
+from stateshift.state.publication.commit import Commit
+from stateshift.state.publication.publish import stream_name
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import stream_name
 from stateshift.state.timers import queue_parts
 
 FIXTURES = {

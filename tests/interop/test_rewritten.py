@@ -11,8 +11,8 @@ import pytest
 from copying_values import copy_by_value
 
 from stateshift import Compression, Savepoint, Target
-from stateshift.state.savepoint.keyed_stream import read_stream_header
-from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.formats.flink.keyed_stream import read_stream_header
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.savepoint.states import keyed_handles
 
 PLACES = [("hashmap", None), ("rocksdb", 3)]

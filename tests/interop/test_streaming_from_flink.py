@@ -11,7 +11,7 @@ from streaming_queries import Query
 
 from stateshift import KeyedProcessFunction, Savepoint, ValueStateDescriptor
 from stateshift.spark.streaming.savepoints import take_savepoint
-from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.formats.flink.keyed_readers import open_keyed
 from stateshift.state.savepoint.states import keyed_handles
 
 NAME, UID = "rocksdb-string-p1-m128", "keyed-op"

@@ -44,8 +44,8 @@ from stateshift.serializers.primitives.numeric import ByteSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.rewrite import Fixed, Sequence, Widened, rewrite_of
 from stateshift.state.columnar.table import StateTable
+from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint.json_encoding import tagged_rows
-from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.transcode.byte_rewrites import program_of
 from stateshift.state.transcode.framing import entry_framing
 

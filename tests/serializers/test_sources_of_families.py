@@ -46,7 +46,7 @@ from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_byt
 from stateshift.serializers.source_text import Names
 from stateshift.serializers.stored_nulls import StoredNulls
 from stateshift.serializers.type_source import BUILTINS, NoSourceError, TypeSource
-from stateshift.state.job_source import _FACE, _OTHER_NAMES
+from stateshift.state.savepoint.job_source import _FACE, _OTHER_NAMES
 
 HEAD = """\
 import enum

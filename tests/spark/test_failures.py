@@ -21,8 +21,8 @@ from stateshift import (
     migrate,
 )
 from stateshift.spark.migrate import NOTHING_PUBLISHED
+from stateshift.state.publication.runs import names_of
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.storage.runs import names_of
 
 PRELUDE = """
 import os, pathlib, shutil, signal, time

@@ -195,7 +195,7 @@ import os, signal, sys
 from stateshift import Job, Operator, ValueStateDescriptor
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.storage.publish import IfTargetExists
+from stateshift.state.publication.publish import IfTargetExists
 
 source, target = sys.argv[1:]
 calls = 0

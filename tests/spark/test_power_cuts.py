@@ -19,11 +19,11 @@ from stateshift import (
     ValueStateDescriptor,
     migrate,
 )
+from stateshift.state.publication import target_lock as claims
+from stateshift.state.publication.publish import clean
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage import stores
-from stateshift.state.storage import target_lock as claims
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import clean
 
 KEYS = 300
 NOTES = Operator("notes", key=int, states=[ValueStateDescriptor("note", str)])

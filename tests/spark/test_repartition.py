@@ -23,9 +23,9 @@ from stateshift import (
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.migration.run_task import perform
+from stateshift.state.publication.runs import names_of
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.runs import names_of
 
 USERS_JOB = """
 from stateshift import Job, ListStateDescriptor, Operator, ValueStateDescriptor

@@ -25,9 +25,9 @@ from stateshift.state.migration.preparation import Preparation
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.migration.run_task import perform
+from stateshift.state.publication.runs import names_of
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.runs import names_of
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ RUN = """
 import sys
 from resumed_job import job
 from stateshift.spark.migrate import migrate
-from stateshift.state.storage.publish import IfTargetExists
+from stateshift.state.publication.publish import IfTargetExists
 
 report = migrate(sys.argv[1], sys.argv[2], job, master="local[1,4]", target_exists=IfTargetExists.RESUME)
 print("resumed", report.resumed, "written", sum(count.written for count in report.states))

@@ -6,8 +6,8 @@ import pytest
 
 from stateshift import Int16, Int32, Job, MigrationOptions, Operator, SavepointWriter, ValueStateDescriptor, migrate
 from stateshift.spark import scheduling
+from stateshift.state.formats.flink.handles import RelativeFileHandle
 from stateshift.state.migration.tasks import CopyTask
-from stateshift.state.savepoint.handles import RelativeFileHandle
 
 pytestmark = pytest.mark.slow
 

@@ -26,7 +26,7 @@ from stateshift import (
     ValueStateDescriptor,
     migrate,
 )
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 
 COUNT, NOTE = ValueStateDescriptor("count", int), ValueStateDescriptor("note", str)
 OLD = Job([Operator("counter", key=int, states=[COUNT]), Operator("copied", key=int, states=[NOTE])])

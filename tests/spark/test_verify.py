@@ -27,12 +27,12 @@ from stateshift.spark import session
 from stateshift.spark import verify as verify_on_spark
 from stateshift.spark import verifying as verifying_on_spark
 from stateshift.spark.worker import Settings
+from stateshift.state.publication.lineage import LINEAGE, FileDigest
 from stateshift.state.savepoint import verify as verifying
 from stateshift.state.savepoint.proof_tasks import DigestTask
 from stateshift.state.savepoint.verify import Outcome
 from stateshift.state.savepoint.verify import verify as verify_here
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE, FileDigest
 
 FIXTURES = (
     "hashmap-zoo-p1-m128", "rocksdb-account-v1", "hashmap-native-long-p2-m128", "rocksdb-string-p1-m200-snappy",

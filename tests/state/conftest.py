@@ -12,13 +12,13 @@ import pytest
 
 from stateshift import Savepoint, Target, check, load_job
 from stateshift.compat.planner import plan
+from stateshift.state.formats.flink.handles import KeyedHandle
+from stateshift.state.formats.flink.metadata import operator_id_of_uid, read_metadata
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.handles import KeyedHandle
 from stateshift.state.savepoint.json_encoding import tagged_operator
-from stateshift.state.savepoint.metadata import operator_id_of_uid, read_metadata
-from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.storage.files import Folder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -3,7 +3,7 @@
 import pytest
 
 from stateshift import CorruptSavepoint
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.storage.prefetch import ahead
 
 

@@ -14,14 +14,14 @@ import time
 import pytest
 
 from stateshift import MigrationFailed, TargetExists
-from stateshift.state.storage import target_lock as claims
+from stateshift.state.publication import target_lock as claims
+from stateshift.state.publication.publish import Destination, all_or_nothing, clean
+from stateshift.state.publication.target_lock import SILENT_S, claimed
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import Destination, all_or_nothing, clean
-from stateshift.state.storage.target_lock import SILENT_S, claimed
 
 HOLD = """
 import sys, time
-from stateshift.state.storage.target_lock import claimed
+from stateshift.state.publication.target_lock import claimed
 from stateshift.state.storage.files import Folder
 
 with claimed(Folder.at(sys.argv[1])):
@@ -206,7 +206,7 @@ CONTEND = """
 import os, sys, time
 from pathlib import Path
 from stateshift.serializers.errors import TargetExists
-from stateshift.state.storage.target_lock import claimed
+from stateshift.state.publication.target_lock import claimed
 from stateshift.state.storage.files import Folder
 
 target, alone, rounds = Folder.at(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

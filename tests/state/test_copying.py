@@ -3,11 +3,11 @@
 import pytest
 
 from stateshift import CorruptSavepoint, StorageFailed
-from stateshift.state.savepoint.handles import RelativeFileHandle
-from stateshift.state.savepoint.sources import InlineBytes, open_stream
-from stateshift.state.storage.copying import copied_stream
+from stateshift.state.formats.flink.handles import RelativeFileHandle
+from stateshift.state.formats.flink.sources import InlineBytes, open_stream
+from stateshift.state.publication.copying import copied_stream
+from stateshift.state.publication.lineage import FileDigest
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import FileDigest
 
 DATA = bytes(range(256)) * 12_000
 SIZE = len(DATA)

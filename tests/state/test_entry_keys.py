@@ -8,9 +8,9 @@ from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNames
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, decode, encode
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
-from stateshift.state.savepoint.meta_info import MetaInfoKind
-from stateshift.state.savepoint.state_kinds import entry_key_format
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
+from stateshift.state.formats.flink.meta_info import MetaInfoKind
+from stateshift.state.formats.flink.state_kinds import entry_key_format
 
 LONG, STRING, VOID = LongSerializer(), StringSerializer(), VoidNamespaceSerializer()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from stateshift import CorruptSavepoint, SavepointNotFound, StorageFailed
-from stateshift.state.savepoint.handles import AbsoluteFileHandle
-from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.storage.files import Folder
 
 

@@ -21,9 +21,9 @@ from stateshift import (
     migrate,
     repartition,
 )
-from stateshift.state.savepoint.handles import InlineHandle
-from stateshift.state.savepoint.metadata import METADATA, read_metadata, write_metadata
-from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.formats.flink.handles import InlineHandle
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 
 TIMERS, WINDOWS = "timers", "windows"

@@ -46,7 +46,7 @@ from stateshift.serializers.enums.serializers import JavaEnumSerializer
 from stateshift.serializers.flink.windows import GlobalWindowSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
-from stateshift.state.job_source import job_source
+from stateshift.state.savepoint.job_source import job_source
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = sorted((ROOT / "tests" / "fixtures").glob("*/*/savepoint"))

@@ -20,6 +20,9 @@ from stateshift.serializers.primitives.numeric import (
 )
 from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
 from stateshift.state.entry_keys import decode, encode
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
+from stateshift.state.formats.flink.meta_info import MetaInfoKind
+from stateshift.state.formats.flink.state_kinds import entry_key_format
 from stateshift.state.key_groups import (
     has_stable_hash,
     java_hash,
@@ -31,9 +34,6 @@ from stateshift.state.key_groups import (
     prefix_size,
     subtask_of,
 )
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
-from stateshift.state.savepoint.meta_info import MetaInfoKind
-from stateshift.state.savepoint.state_kinds import entry_key_format
 
 LONG, STRING = LongSerializer(), StringSerializer()
 

@@ -14,10 +14,10 @@ from stateshift import (
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
 from stateshift.serializers.registry import Additions, registry
 from stateshift.serializers.snapshot import SkippedSnapshot
-from stateshift.state.savepoint import keyed_stream
-from stateshift.state.savepoint.blocks import Block, BlockWalker, join_pieces
-from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.keyed_stream import (
+from stateshift.state.formats.flink import keyed_stream
+from stateshift.state.formats.flink.blocks import Block, BlockWalker, join_pieces
+from stateshift.state.formats.flink.handles import CANONICAL, NATIVE, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.keyed_stream import (
     KeyedStreamHeader,
     KeyedStreamReader,
     KeyedStreamWriter,
@@ -26,9 +26,9 @@ from stateshift.state.savepoint.keyed_stream import (
     write_keyed_header,
     write_keyed_stream,
 )
-from stateshift.state.savepoint.meta_info import keyed_state
-from stateshift.state.savepoint.snappy import STREAM_HEADER
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.meta_info import keyed_state
+from stateshift.state.formats.flink.snappy import STREAM_HEADER
+from stateshift.state.formats.flink.sources import InlineBytes
 
 HEADER = KeyedStreamHeader(
     LongSerializerSnapshot(),

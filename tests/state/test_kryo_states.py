@@ -19,18 +19,18 @@ from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
 from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle, OperatorStateHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader, write_keyed_stream
-from stateshift.state.savepoint.meta_info import keyed_state, list_state
-from stateshift.state.savepoint.metadata import (
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import CANONICAL, InlineHandle, KeyGroupsHandle, OperatorStateHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamHeader, write_keyed_stream
+from stateshift.state.formats.flink.meta_info import keyed_state, list_state
+from stateshift.state.formats.flink.metadata import (
     OperatorState,
     SavepointMetadata,
     SubtaskState,
     operator_id_of_uid,
     write_metadata,
 )
-from stateshift.state.savepoint.operator_stream import OperatorStreamHeader, write_operator_stream
+from stateshift.state.formats.flink.operator_stream import OperatorStreamHeader, write_operator_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 
 VOID, LONG, STRING = VoidNamespaceSerializerSnapshot(), LongSerializerSnapshot(), StringSerializerSnapshot()

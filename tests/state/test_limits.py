@@ -18,10 +18,10 @@ from stateshift import (
 from stateshift.serializers import limits
 from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
+from stateshift.state.formats.flink.blocks import Block, BlockWalker, join_pieces
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamHeader, write_keyed_stream
+from stateshift.state.formats.flink.meta_info import keyed_state
 from stateshift.state.key_groups import key_group_range
-from stateshift.state.savepoint.blocks import Block, BlockWalker, join_pieces
-from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader, write_keyed_stream
-from stateshift.state.savepoint.meta_info import keyed_state
 
 MIB = 1 << 20
 PIECE = bytes(64 * MIB)

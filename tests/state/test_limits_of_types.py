@@ -34,7 +34,7 @@ from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.columnar.new_savepoint import check_position
-from stateshift.state.storage.lineage import Lineage
+from stateshift.state.publication.lineage import Lineage
 
 FORMS = {
     "list": ListSerializer,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stateshift import CorruptSavepoint, Savepoint, UnsupportedFormat
-from stateshift.state.storage.lineage import LINEAGE, FileDigest, Lineage, StateCount
+from stateshift.state.publication.lineage import LINEAGE, FileDigest, Lineage, StateCount
 
 COUNT = StateCount("00" * 16, "op", "state", "value", "convert", 5, 4, 1, "00ff")
 FULL = Lineage(

@@ -10,7 +10,7 @@ from stateshift import KeyedProcessFunction, StorageFailed, ValueStateDescriptor
 from stateshift.spark.checkpoint.query import describe_stored
 from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.recording import Recorder
-from stateshift.state.savepoint.metadata import METADATA
+from stateshift.state.formats.flink.metadata import METADATA
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import KeyedProcessHarness
 

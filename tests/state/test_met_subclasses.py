@@ -5,13 +5,13 @@ import pytest
 
 from stateshift import Decision, Job, Operator, Savepoint, check, parse_edits
 from stateshift.compat.planner import plan
+from stateshift.state.formats.flink.handles import CANONICAL, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint, DataInputView, DataOutputView, StateShiftError, UnsupportedFormat
-from stateshift.state.savepoint.handles import (
+from stateshift.state.formats.flink.handles import (
     CANONICAL,
     NATIVE,
     NATIVE_OLD,
@@ -20,7 +20,7 @@ from stateshift.state.savepoint.handles import (
     RelativeFileHandle,
     read_keyed_handle,
 )
-from stateshift.state.savepoint.metadata import (
+from stateshift.state.formats.flink.metadata import (
     OperatorState,
     SavepointMetadata,
     SubtaskState,
@@ -28,7 +28,7 @@ from stateshift.state.savepoint.metadata import (
     read_metadata,
     write_metadata,
 )
-from stateshift.state.savepoint.properties import CANONICAL_PROPERTIES, check_properties
+from stateshift.state.formats.flink.properties import CANONICAL_PROPERTIES, check_properties
 
 streams = st.one_of(
     st.builds(InlineHandle, st.text(max_size=8), st.binary(max_size=20)),

@@ -21,7 +21,7 @@ from stateshift import (
     record,
 )
 from stateshift.state.entry_keys import decode, encode
-from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.formats.flink.keyed_readers import open_keyed
 from stateshift.state.savepoint.states import keyed_handles
 
 TIMES = {"date", "instant", "localdate", "localdatetime", "localtime", "sqldate", "sqltime", "sqltimestamp"}

@@ -12,8 +12,8 @@ import pytest
 
 from stateshift import CorruptSavepoint, Savepoint, SavepointNotFound, UntrustedPlace, migrate
 from stateshift.serializers.errors import FilesElsewhere
-from stateshift.state.savepoint.handles import SegmentHandle
-from stateshift.state.savepoint.missing_files import require_files
+from stateshift.state.formats.flink.handles import SegmentHandle
+from stateshift.state.formats.flink.missing_files import require_files
 from stateshift.state.savepoint.verify import verify
 
 CLAIMED, MERGED, ONE_JOB = (

@@ -13,14 +13,14 @@ from stateshift import (
 )
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
 from stateshift.state.entry_keys import decode
-from stateshift.state.savepoint.handles import (
+from stateshift.state.formats.flink.handles import (
     DistributionMode,
     InlineHandle,
     OperatorStateHandle,
     OperatorStateOffsets,
 )
-from stateshift.state.savepoint.meta_info import broadcast_state, list_state
-from stateshift.state.savepoint.operator_stream import (
+from stateshift.state.formats.flink.meta_info import broadcast_state, list_state
+from stateshift.state.formats.flink.operator_stream import (
     OperatorStreamHeader,
     read_operator_header,
     read_operator_stream,
@@ -28,7 +28,7 @@ from stateshift.state.savepoint.operator_stream import (
     write_operator_header,
     write_operator_stream,
 )
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.sources import InlineBytes
 
 LONG = LongSerializerSnapshot()
 HEADER = OperatorStreamHeader(

@@ -10,13 +10,11 @@ import attrs
 import pytest
 
 from stateshift import CorruptSavepoint, IfTargetExists, MigrationFailed, Savepoint, StateShiftError, TargetExists
-from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
-from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
-from stateshift.state.savepoint.stored_serializers import SERIALIZERS
-from stateshift.state.storage.commit import Commit
-from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
-from stateshift.state.storage.publish import (
+from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
+from stateshift.state.formats.flink.metadata import SavepointMetadata, write_metadata
+from stateshift.state.publication.commit import Commit
+from stateshift.state.publication.lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
+from stateshift.state.publication.publish import (
     INLINE_BYTES,
     Destination,
     all_or_nothing,
@@ -28,8 +26,10 @@ from stateshift.state.storage.publish import (
     source_facts,
     stream_name,
 )
-from stateshift.state.storage.runs import names_of
-from stateshift.state.storage.target_lock import CLAIM_NAME, claimed
+from stateshift.state.publication.runs import names_of
+from stateshift.state.publication.stored_serializers import SERIALIZERS
+from stateshift.state.publication.target_lock import CLAIM_NAME, claimed
+from stateshift.state.storage.files import Folder
 
 OPERATOR = "00112233445566778899aabbccddeeff"
 EMPTY = SavepointMetadata.new(())
@@ -254,7 +254,7 @@ class Killed(BaseException):
 def test_a_replacement_that_was_cut_off_is_complete_or_absent_and_the_next_run_finishes_it(taken, monkeypatch, cut):
     """Every call that changes the target may be the last one."""
     old = Savepoint.open(taken.place)
-    monkeypatch.setattr("stateshift.state.storage.target_lock._BEAT_S", 600)
+    monkeypatch.setattr("stateshift.state.publication.target_lock._BEAT_S", 600)
     left = [cut]
 
     def counted(method):
@@ -402,7 +402,7 @@ def test_a_run_that_lost_its_target_gives_no_name_and_removes_what_it_wrote_sinc
 
     def run():
         with all_or_nothing(into(folder)) as claim:
-            monkeypatch.setattr("stateshift.state.storage.target_lock.SILENT_S", -1)
+            monkeypatch.setattr("stateshift.state.publication.target_lock.SILENT_S", -1)
             facts = json.loads(claim.folder.read(claim.name))
             claim.folder.write(claim.name, json.dumps({**facts, "namespace": "pid:[1]"}).encode())
             with claimed(Folder.at(folder)) as other:  # it is silent, and in another namespace

@@ -22,7 +22,7 @@ from stateshift import (
     check,
     record,
 )
-from stateshift.state.job_source import job_source
+from stateshift.state.savepoint.job_source import job_source
 from stateshift.state.savepoint.verify import verify
 
 

@@ -9,10 +9,20 @@ from hypothesis import strategies as st
 
 from stateshift import UnsupportedFormat
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
-from stateshift.state.savepoint.handles import DistributionMode, InlineHandle, OperatorStateHandle, OperatorStateOffsets
-from stateshift.state.savepoint.meta_info import broadcast_state, list_state
-from stateshift.state.savepoint.operator_stream import OperatorStreamHeader
-from stateshift.state.savepoint.redistribution import deal_out, deal_out_at_start, java_hash_map_order, joined_headers
+from stateshift.state.formats.flink.handles import (
+    DistributionMode,
+    InlineHandle,
+    OperatorStateHandle,
+    OperatorStateOffsets,
+)
+from stateshift.state.formats.flink.meta_info import broadcast_state, list_state
+from stateshift.state.formats.flink.operator_stream import OperatorStreamHeader
+from stateshift.state.formats.flink.redistribution import (
+    deal_out,
+    deal_out_at_start,
+    java_hash_map_order,
+    joined_headers,
+)
 
 SPLIT, UNION, BROADCAST = DistributionMode
 

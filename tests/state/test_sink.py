@@ -3,9 +3,9 @@
 import pytest
 
 from stateshift import StorageFailed
+from stateshift.state.publication.lineage import FileDigest
+from stateshift.state.publication.sink import StoredBytes, StreamSink
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import FileDigest
-from stateshift.state.storage.sink import StoredBytes, StreamSink
 
 
 def files(folder):

@@ -14,7 +14,7 @@ from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNames
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot
 from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, encode
-from stateshift.state.savepoint.blocks import Block
+from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.savepoint.largest_keys import KeyTally
 from stateshift.state.savepoint.sizes import Spread, measure_operator
 

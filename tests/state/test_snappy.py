@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.state.savepoint.snappy import STREAM_HEADER, FrameWriter, decompress
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.snappy import STREAM_HEADER, FrameWriter, decompress
+from stateshift.state.formats.flink.sources import InlineBytes
 
 BLOCK = 1 << 16
 MASK = 0xFFFFFFFF

@@ -8,7 +8,7 @@ import native_snapshots
 import pytest
 
 from stateshift import IfTargetExists, Savepoint, TargetExists, migrate
-from stateshift.state.storage.unchanged import SourceFiles
+from stateshift.state.formats.flink.unchanged import SourceFiles
 
 CLAIMED, MERGED = "rocksdb-incremental-tuple-claimed", "rocksdb-incremental-merged-files"
 ROOT = native_snapshots.ORIGINAL_ROOT

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint, SavepointNotFound, UnknownSnapshot
-from stateshift.state.savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
-from stateshift.state.savepoint.keyed_stream import read_stream_header
-from stateshift.state.savepoint.snappy import STREAM_HEADER, decompress
-from stateshift.state.savepoint.sources import InlineBytes, open_stream
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
+from stateshift.state.formats.flink.keyed_stream import read_stream_header
+from stateshift.state.formats.flink.snappy import STREAM_HEADER, decompress
+from stateshift.state.formats.flink.sources import InlineBytes, open_stream
 from stateshift.state.storage.files import Folder
 
 

@@ -19,20 +19,20 @@ from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.layout import SEPARATOR_BYTES
 from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.state.entry_keys import EntryKeyFormat, decode, encode
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.entries import read_separated
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.json_lines import json_rows
-from stateshift.state.savepoint.keyed_stream import (
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.entries import read_separated
+from stateshift.state.formats.flink.handles import CANONICAL, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.keyed_stream import (
     KeyedStreamHeader,
     KeyedStreamReader,
     read_stream_header,
     write_keyed_stream,
 )
-from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER, keyed_state
-from stateshift.state.savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState, write_metadata
-from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
+from stateshift.state.formats.flink.meta_info import NAMESPACE_SERIALIZER, keyed_state
+from stateshift.state.formats.flink.metadata import OperatorState, SavepointMetadata, SubtaskState, write_metadata
+from stateshift.state.formats.flink.operator_stream import read_operator_stream
+from stateshift.state.formats.flink.state_kinds import info_snapshot, keyed_kind
+from stateshift.state.savepoint.json_lines import json_rows
 from stateshift.state.storage.files import Folder
 
 REWRITTEN = [

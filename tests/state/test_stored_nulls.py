@@ -16,7 +16,7 @@ from stateshift import (
     ValueStateDescriptor,
     record,
 )
-from stateshift.state.stored_nulls import look_for_nulls
+from stateshift.state.savepoint.stored_nulls import look_for_nulls
 
 
 @record(java_class="com.acme.Item")

@@ -16,7 +16,8 @@ from stateshift import (
     ValueStateDescriptor,
     serializer_for,
 )
-from stateshift.state.savepoint.stored_serializers import (
+from stateshift.state.publication.lineage import LINEAGE
+from stateshift.state.publication.stored_serializers import (
     SERIALIZERS,
     StoredSerializer,
     place_of,
@@ -26,7 +27,6 @@ from stateshift.state.savepoint.stored_serializers import (
 )
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE
 
 PLACE = place_of("00" * 16, "keyed", "s")
 called = []

@@ -13,8 +13,8 @@ from stateshift import (
     TargetExists,
     ValueStateDescriptor,
 )
-from stateshift.state.savepoint.metadata import METADATA, SavepointMetadata
-from stateshift.state.storage.commit import Commit
+from stateshift.state.formats.flink.metadata import METADATA, SavepointMetadata
+from stateshift.state.publication.commit import Commit
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import KeyedProcessHarness, snapshot_together
 

@@ -40,13 +40,13 @@ from stateshift.serializers.flink.windows import VOID_NAMESPACE
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.entry_keys import encode
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import InlineHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.key_groups import java_hash, key_group
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.json_encoding import tagged_operator
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.timers import queue_name, queue_parts
 

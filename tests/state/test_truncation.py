@@ -5,13 +5,13 @@ import pytest
 
 from stateshift import CorruptSavepoint
 from stateshift.state.entry_keys import decode
-from stateshift.state.savepoint.entries import read_broadcast
-from stateshift.state.savepoint.handles import InlineHandle
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.meta_info import KEY_SERIALIZER
-from stateshift.state.savepoint.metadata import read_metadata
-from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.entries import read_broadcast
+from stateshift.state.formats.flink.handles import InlineHandle
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.meta_info import KEY_SERIALIZER
+from stateshift.state.formats.flink.metadata import read_metadata
+from stateshift.state.formats.flink.operator_stream import read_operator_stream
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.storage.files import Folder
 
 EVERY_LENGTH = [

@@ -25,17 +25,17 @@ from stateshift import (
     record,
     serializer_for,
 )
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import InlineHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import InlineBytes, open_stream
+from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint import verify as verifying
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import InlineHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.proof_tasks import stream_handles, stream_tasks
 from stateshift.state.savepoint.proof_threads import run_in_threads
-from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE
 
 STORED = Path(__file__).parents[1] / "fixtures" / "stored-data" / "0.1" / "accounts" / "migrated"
 JOB = Job(

@@ -37,9 +37,9 @@ from stateshift import (
 )
 from stateshift.compat.description import StateKind
 from stateshift.state.key_groups import key_group_range
+from stateshift.state.publication.lineage import LINEAGE
+from stateshift.state.publication.publish import INLINE_BYTES
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.storage.lineage import LINEAGE
-from stateshift.state.storage.publish import INLINE_BYTES
 
 
 @record(java_class="fx.Account")
@@ -407,7 +407,7 @@ def test_nothing_is_left_if_writing_fails(tmp_path, monkeypatch):
     def full(*_):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("stateshift.state.storage.publish.write_metadata", full)
+    monkeypatch.setattr("stateshift.state.publication.publish.write_metadata", full)
     with pytest.raises(OSError, match="full"):
         writer.finish()
     assert not (tmp_path / "sp").exists()

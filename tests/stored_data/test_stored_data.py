@@ -21,7 +21,7 @@ import pytest
 
 import stateshift as ss
 from stateshift.serializers.snapshot import snapshot_to_bytes
-from stateshift.state.savepoint.stored_serializers import StoredSerializer, read_stored_serializers
+from stateshift.state.publication.stored_serializers import StoredSerializer, read_stored_serializers
 from stateshift.state.storage.files import Folder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stored-data"

@@ -13,8 +13,8 @@ from xxhash import xxh3_128
 
 from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists, located
 from ....state.progress import Progress, report_progress
-from ....state.storage.source_guard import Read
-from ....state.storage.target_lock import claimed
+from ....state.publication.source_guard import Read
+from ....state.publication.target_lock import claimed
 from ..checksums import open_checked, read_checked
 from ..logs import read_logs, require_log, with_ids
 from ..operators import METADATA, numbered, parsed_metadata, with_prefixes
@@ -27,8 +27,8 @@ from .variable_entries import VariableCopy
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from ....state.publication.target_lock import Claim
     from ....state.storage.files import Folder
-    from ....state.storage.target_lock import Claim
     from .plan import MigrationPlan
     from .report import StoreReport
     from .store_plan import StorePlan

@@ -24,10 +24,10 @@ from ....serializers.errors import (
     located,
 )
 from ....serializers.wording import many
+from ....state.formats.flink.roots import stored_place
 from ....state.progress import Progress
 from ....state.savepoint.reader import folder_at
 from ....state.savepoint.verify import Check, Outcome, VerifyReport
-from ....state.storage.roots import stored_place
 from ..checking import Known
 from ..columns import path_of_values
 from ..logs import with_ids

@@ -10,9 +10,9 @@ from ....compat.lazy_tables import tables_of
 from ....serializers.errors import CorruptSavepoint, DeclarationError
 from ....serializers.flink.windows import VOID_NAMESPACE
 from ...entry_keys import decode, encode
-from ...savepoint.keyed_stream import KeyedStreamHeader
-from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
-from ...savepoint.state_kinds import entry_key_format, info_snapshot
+from ...formats.flink.keyed_stream import KeyedStreamHeader
+from ...formats.flink.meta_info import NAMESPACE_SERIALIZER, merged_info
+from ...formats.flink.state_kinds import entry_key_format, info_snapshot
 from ..keyed_backend import KeyedStateBackend
 from ..lazy_forms import OldForm
 from ..snapshots import HeapCheckpointStrategy
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from ....compat.plan import StatePlan
     from ....serializers.serializer import TypeSerializer
-    from ...descriptors import StateDescriptor
-    from ...savepoint.keyed_readers import KeyedReader
-    from ...savepoint.meta_info import StateMetaInfo
+    from ...formats.flink.keyed_readers import KeyedReader
+    from ...formats.flink.meta_info import StateMetaInfo
+    from ...runtime.descriptors import StateDescriptor
     from ...timers import TimeDomain
     from .entry_codecs import Codec
     from .frozen import FrozenPart

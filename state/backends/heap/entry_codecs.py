@@ -15,8 +15,8 @@ from ....serializers.errors import StateShiftError, ValueNotConvertible, cause_t
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.views import DataOutputView
 from ...entry_keys import EntryKeyFormat, is_ambiguous, length_bytes
+from ...formats.flink.entries import read_stored
 from ...key_groups import prefix_size
-from ...savepoint.entries import read_stored
 from ...transcode.entry_values import entry_values, map_value
 from ..sorted.key_bytes import encoder
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ....serializers.serializer import TypeSerializer
-    from ...descriptors import StateDescriptor
+    from ...runtime.descriptors import StateDescriptor
     from .states import HeapState
     from .tables import CurrentKey, StateTable
     from .timers import HeapTimerQueue

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from ....serializers.errors import StateShiftError
-from ...savepoint.blocks import Block
-from ...savepoint.keyed_stream import RUN_BYTES
+from ...formats.flink.blocks import Block
+from ...formats.flink.keyed_stream import RUN_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from ...savepoint.keyed_stream import KeyedStreamHeader
+    from ...formats.flink.keyed_stream import KeyedStreamHeader
     from .entry_codecs import Codec
 
 

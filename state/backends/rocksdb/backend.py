@@ -7,13 +7,13 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import DeclarationError
+from ...formats.flink.database_files import database_placed
+from ...formats.flink.database_stream import common, require_same_states
+from ...formats.flink.handles import DatabaseHandle
+from ...formats.flink.keyed_readers import read_header
 from ...key_groups import prefix_size
 from ...rocksdb.ranges import KeyRanges
 from ...rocksdb.workspace import LiveFolder
-from ...savepoint.database_files import database_placed
-from ...savepoint.database_stream import common, require_same_states
-from ...savepoint.handles import DatabaseHandle
-from ...savepoint.keyed_readers import read_header
 from ..configuration import Configuration
 from ..sorted.backend import SortedStateBackend
 from .checkpoints import DatabaseCheckpointStrategy
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ....serializers.serializer import TypeSerializer
-    from ...savepoint.handles import KeyedHandle
-    from ...savepoint.keyed_readers import KeyedReader
+    from ...formats.flink.handles import KeyedHandle
+    from ...formats.flink.keyed_readers import KeyedReader
     from ...storage.files import Folder
     from .options import RocksDBOptionsFactory
 

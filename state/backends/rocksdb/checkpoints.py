@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.views import DataOutputView
+from ...formats.flink.handles import DATABASE, AbsoluteFileHandle, DatabaseFile, DatabaseHandle
+from ...formats.flink.keyed_stream import write_keyed_header
+from ...formats.flink.roots import uri_of
+from ...publication.publish import INLINE_BYTES
+from ...publication.sink import StreamSink
 from ...rocksdb.database import FileNames
-from ...savepoint.handles import DATABASE, AbsoluteFileHandle, DatabaseFile, DatabaseHandle
-from ...savepoint.keyed_stream import write_keyed_header
-from ...storage.publish import INLINE_BYTES
-from ...storage.roots import uri_of
-from ...storage.sink import StreamSink
 from ..snapshots import SnapshotResult, SnapshotStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ...savepoint.handles import StreamHandle
-    from ...savepoint.keyed_stream import KeyedStreamHeader
+    from ...formats.flink.handles import StreamHandle
+    from ...formats.flink.keyed_stream import KeyedStreamHeader
     from ...storage.files import Folder
     from ..snapshots import SnapshotTarget
     from .backend import EmbeddedRocksDBStateBackend

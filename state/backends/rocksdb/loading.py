@@ -9,8 +9,8 @@ from ...rocksdb.database import require_library
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...formats.flink.blocks import Block
     from ...rocksdb.database import Items
-    from ...savepoint.blocks import Block
     from .tables import ColumnFamily
 
 _FILE_BYTES, _FEW_ENTRIES = 64 << 20, 256

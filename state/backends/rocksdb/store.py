@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from ...formats.flink.blocks import Block
     from ...rocksdb.database import FileNames
     from ...rocksdb.ranges import KeyRanges
-    from ...savepoint.blocks import Block
     from .options import DatabaseOptions
 
 _READAHEAD_BYTES = 1 << 20

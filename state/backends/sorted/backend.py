@@ -10,11 +10,11 @@ import attrs
 from ....compat.lazy_tables import state_in
 from ....serializers.errors import CorruptSavepoint, DeclarationError
 from ...entry_keys import decode
+from ...formats.flink.database_stream import DatabaseStreamReader
+from ...formats.flink.keyed_stream import KeyedStreamHeader
+from ...formats.flink.meta_info import NAMESPACE_SERIALIZER, merged_info
+from ...formats.flink.state_kinds import entry_key_format, info_snapshot
 from ...key_groups import prefix_size
-from ...savepoint.database_stream import DatabaseStreamReader
-from ...savepoint.keyed_stream import KeyedStreamHeader
-from ...savepoint.meta_info import NAMESPACE_SERIALIZER, merged_info
-from ...savepoint.state_kinds import entry_key_format, info_snapshot
 from ...transcode.choice import ExecutorName
 from ..keyed_backend import KeyedStateBackend
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ....serializers.serializer import TypeSerializer
-    from ...descriptors import StateDescriptor
+    from ...formats.flink.keyed_readers import KeyedReader
+    from ...formats.flink.meta_info import StateMetaInfo
+    from ...runtime.descriptors import StateDescriptor
     from ...runtime.states import State
-    from ...savepoint.keyed_readers import KeyedReader
-    from ...savepoint.meta_info import StateMetaInfo
     from ...timers import TimeDomain
     from .store import SortedStore, SortedView
     from .write_cache import CachedTable

@@ -16,8 +16,8 @@ from ....serializers.errors import ValueNotConvertible, located, shown
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.views import DataInputView, DataOutputView
 from ...entry_keys import is_ambiguous, length_bytes
+from ...formats.flink.entries import each_separated
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from ...savepoint.entries import each_separated
 from ...transcode.objects import SEPARATOR
 from ...value_copies import handing_out
 from .key_bytes import VOID_BYTES, codec, decoder, encoder, exact_integers, namespace_bytes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ....serializers.serializer import TypeSerializer
-    from ...descriptors import StateDescriptor
+    from ...runtime.descriptors import StateDescriptor
     from .key_bytes import CurrentKey
     from .write_cache import CachedTable
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ....serializers.snapshot import TypeSerializerConfigSnapshot
+    from ...formats.flink.meta_info import StateMetaInfo
     from ...rocksdb.database import Items
-    from ...savepoint.meta_info import StateMetaInfo
     from ..lazy_forms import Layout
     from .store import SortedStore, SortedTable, SortedView
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ...savepoint.database_stream import SortedFamilies
+from ...formats.flink.database_stream import SortedFamilies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ....serializers.serializer import TypeSerializer
     from ...backends.keyed_backend import KeyedStateBackend
-    from ...descriptors import StateDescriptor
+    from ..descriptors import StateDescriptor
     from ..metrics import MetricGroup
     from ..runtime_context import RuntimeContext
     from ..states import State

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ....serializers.errors import DeclarationError, shown
-from ...descriptors import ReducingStateDescriptor
+from ..descriptors import ReducingStateDescriptor
 from . import contexts
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ import attrs
 
 from ....serializers.errors import DeclarationError, shown
 from ....serializers.hints import serializer_for
-from ...descriptors import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
 from ...timers import WINDOW_TIMERS, TimerServiceDescriptor
+from ..descriptors import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
 from ..functions import Function, ReduceFunction
 from .assigners import MergingWindowAssigner, WindowAssigner, milliseconds
 from .functions import ProcessWindowFunction, WindowFunction
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from ...descriptors import StateDescriptor
+    from ..descriptors import StateDescriptor
     from ..functions import AggregateFunction
     from ..output_tag import OutputTag
     from ..runtime_context import RuntimeContext

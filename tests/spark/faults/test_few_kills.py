@@ -16,8 +16,8 @@ from contextlib import suppress
 import pytest
 
 from stateshift import IfTargetExists, MigrationOptions, TargetExists, migrate
+from stateshift.state.publication.publish import clean
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import clean
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ sys.path.insert(0, sys.argv[1])
 from slow_job import job
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.storage.publish import IfTargetExists
+from stateshift.state.publication.publish import IfTargetExists
 
 options = MigrationOptions(parallelism=int(sys.argv[5]))
 report = migrate(*sys.argv[2:4], job, options, master=sys.argv[4], target_exists=IfTargetExists.RESUME)

@@ -17,9 +17,9 @@ from contextlib import suppress
 import pytest
 
 from stateshift import Savepoint, TargetExists
+from stateshift.state.publication.publish import clean
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import clean
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
@@ -41,7 +41,7 @@ from flights_v2 import job
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.spark.session import session
-from stateshift.state.storage.publish import IfTargetExists
+from stateshift.state.publication.publish import IfTargetExists
 
 source, target, master, parallelism = sys.argv[2:6]
 os.environ["STATESHIFT_EXECUTOR"] = "objects"  # by machine code a task is over before it can be killed

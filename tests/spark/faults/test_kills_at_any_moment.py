@@ -27,8 +27,8 @@ import source_safety
 from pyarrow import fs
 
 from stateshift import Savepoint
-from stateshift.state.savepoint.handles import RelativeFileHandle
-from stateshift.state.savepoint.metadata import read_metadata
+from stateshift.state.formats.flink.handles import RelativeFileHandle
+from stateshift.state.formats.flink.metadata import read_metadata
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = pytest.mark.slow

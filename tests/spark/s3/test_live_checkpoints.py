@@ -15,7 +15,7 @@ from stateshift import (
     open_checkpoints,
     serializer_for,
 )
-from stateshift.state.storage.checkpoints import clean_job
+from stateshift.state.publication.checkpoints import clean_job
 from stateshift.state.storage.files import Folder
 
 GROUPS = 8

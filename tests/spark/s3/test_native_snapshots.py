@@ -178,7 +178,7 @@ def test_a_disk_that_is_too_small_is_an_error_before_anything_is_copied(
 KILLED = """
 import json, os, sys
 from stateshift import Savepoint
-from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.formats.flink.keyed_readers import open_keyed
 savepoint = Savepoint.open(sys.argv[1])
 operator = savepoint.operator("keyed-op")
 state = operator.state("count")

@@ -6,7 +6,7 @@ import pytest
 from redirecting import add_raw, redirect_to
 
 from stateshift import MigrationOptions, Savepoint, UntrustedPlace, migrate
-from stateshift.state.savepoint.handles import AbsoluteFileHandle
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.verify import verify
 
 FILES = "rocksdb-long-p2-m200-files"

@@ -10,10 +10,10 @@ import time
 import pytest
 
 from stateshift import MigrationOptions, Savepoint, TargetExists, migrate
+from stateshift.state.publication.runs import names_of
+from stateshift.state.publication.target_lock import claimed
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.runs import names_of
-from stateshift.state.storage.target_lock import claimed
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
 from stateshift.spark.session import session
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.storage.publish import IfTargetExists
+from stateshift.state.publication.publish import IfTargetExists
 
 source, target, master, first = sys.argv[1:5]
 spark = session(master)

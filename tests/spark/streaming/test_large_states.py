@@ -10,7 +10,7 @@ import pytest
 
 from stateshift import KeyedProcessFunction, Savepoint, ValueStateDescriptor
 from stateshift.spark.streaming.savepoints import take_savepoint
-from stateshift.state.savepoint.database_files import open_database_of
+from stateshift.state.formats.flink.database_files import open_database_of
 from stateshift.state.savepoint.states import keyed_handles
 
 KEYS = 60_000

@@ -29,14 +29,14 @@ from stateshift import (
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.sorted.backend import SortedStateBackend
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle
+from stateshift.state.formats.flink.keyed_readers import open_keyed, read_header
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata
+from stateshift.state.formats.flink.roots import with_moved
 from stateshift.state.key_groups import key_group_range
-from stateshift.state.savepoint.handles import AbsoluteFileHandle
-from stateshift.state.savepoint.keyed_readers import open_keyed, read_header
-from stateshift.state.savepoint.metadata import METADATA, read_metadata
+from stateshift.state.publication.checkpoints import clean_job
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.storage.checkpoints import clean_job
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.roots import with_moved
 
 GROUPS = 16
 

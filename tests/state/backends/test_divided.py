@@ -19,12 +19,12 @@ from stateshift.serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSe
 from stateshift.state.backends.rocksdb import store
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from stateshift.state.backends.rocksdb.loading import Loading
+from stateshift.state.formats.flink.database_files import open_database_of
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher
+from stateshift.state.publication.checkpoints import open_checkpoints
 from stateshift.state.rocksdb.ranges import KeyRanges, families_of_tables, family_of
-from stateshift.state.savepoint.database_files import open_database_of
-from stateshift.state.savepoint.metadata import METADATA, read_metadata
 from stateshift.state.savepoint.states import keyed_handles
-from stateshift.state.storage.checkpoints import open_checkpoints
 from stateshift.state.storage.files import Folder
 
 GROUPS = 12

@@ -19,10 +19,10 @@ from stateshift import (
 )
 from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.heap import tables
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.keyed_readers import keyed_reader
-from stateshift.state.savepoint.keyed_stream import write_keyed_stream
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.handles import CANONICAL, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.keyed_readers import keyed_reader
+from stateshift.state.formats.flink.keyed_stream import write_keyed_stream
+from stateshift.state.formats.flink.sources import InlineBytes
 
 
 def backend_of(key=int, groups=range(4), max_parallelism=4):

@@ -14,9 +14,9 @@ from checkpointing import files_of, restore
 from killed_checkpoints import JOB, STEPS, backend_of
 
 from stateshift import ListStateDescriptor, ValueStateDescriptor, open_checkpoints
-from stateshift.state.savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from stateshift.state.savepoint.metadata import METADATA, read_metadata
-from stateshift.state.storage.checkpoints import clean_job
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
+from stateshift.state.formats.flink.metadata import METADATA, read_metadata
+from stateshift.state.publication.checkpoints import clean_job
 from stateshift.state.storage.files import Folder
 
 RUNS = 104

@@ -40,9 +40,9 @@ from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.rocksdb import store
 from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotTarget
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
+from stateshift.state.publication.commit import Commit
 from stateshift.state.runtime.runtime_context import KeyedStateStore
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 
 BACKENDS = LIVE | {"divided": partial(LIVE["rocksdb"], key_ranges=3)}

@@ -21,10 +21,10 @@ from stateshift import (
 from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.snapshots import HeapCheckpointStrategy, SavepointStrategy, SnapshotTarget
-from stateshift.state.savepoint.handles import CANONICAL, NATIVE
-from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.formats.flink.handles import CANONICAL, NATIVE
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.publication.commit import Commit
 from stateshift.state.savepoint.verify import verify
-from stateshift.state.storage.commit import Commit
 from stateshift.state.storage.files import Folder
 
 OPERATOR = Operator("keyed-op", key=int)

@@ -29,12 +29,12 @@ from stateshift import (
 from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.entry_keys import encode
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import CANONICAL, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.keyed_readers import keyed_reader
+from stateshift.state.formats.flink.keyed_stream import write_keyed_stream
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.key_groups import key_group, key_hasher
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.keyed_readers import keyed_reader
-from stateshift.state.savepoint.keyed_stream import write_keyed_stream
-from stateshift.state.savepoint.sources import InlineBytes
 
 
 class CountingStore(DictStore):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateshift.state.columnar.kept_blocks import KeptBlocks
-from stateshift.state.savepoint.blocks import Block
+from stateshift.state.formats.flink.blocks import Block
 
 
 def block(key_group, *keys, state_id=0):

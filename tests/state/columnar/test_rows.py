@@ -19,7 +19,7 @@ from stateshift import (
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.rows import RowEncoder
 from stateshift.state.columnar.state_columns import StateColumns
-from stateshift.state.savepoint.entries import read_separated
+from stateshift.state.formats.flink.entries import read_separated
 
 JOB = Job(
     [

@@ -29,10 +29,10 @@ from stateshift import (
 from stateshift.compat.description import StateKind
 from stateshift.state.columnar.state_types import Wanted
 from stateshift.state.columnar.state_write import settle
-from stateshift.state.storage import target_lock as claim
+from stateshift.state.publication import target_lock as claim
+from stateshift.state.publication.publish import clean
+from stateshift.state.publication.target_lock import claimed
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import clean
-from stateshift.state.storage.target_lock import claimed
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ from stateshift import (
     record,
 )
 from stateshift.compat.description import StateKind
+from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.testing import migrate_in_process
 from stateshift.state.transcode.choice import VARIABLE, has_numba
 

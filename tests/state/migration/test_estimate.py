@@ -24,9 +24,9 @@ from stateshift.state.migration.block_rewriter import BlockRewriter
 from stateshift.state.migration.estimate import SAMPLE_BYTES, estimate
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
+from stateshift.state.publication.publish import held_bytes
+from stateshift.state.publication.runs import names_of
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.publish import held_bytes
-from stateshift.state.storage.runs import names_of
 
 
 def tasks_of(savepoint, descriptor):

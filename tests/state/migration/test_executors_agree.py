@@ -34,8 +34,8 @@ from stateshift.compat.plan import StateAction
 from stateshift.compat.reference_time import milliseconds
 from stateshift.serializers.primitives.numeric import IntSerializer
 from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.state.formats.flink.keyed_stream import RUN_BYTES
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.savepoint.keyed_stream import RUN_BYTES
 from stateshift.state.transcode.byte_rewrites import program_of
 from stateshift.state.transcode.framing import entry_framing
 

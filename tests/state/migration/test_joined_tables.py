@@ -11,10 +11,10 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.header_snapshots import Labels
 from stateshift.compat.plan import OperatorAction, OperatorPlan, StateAction, StatePlan
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.meta_info import keyed_state
 from stateshift.state.migration import joined_tables
 from stateshift.state.migration.joined_tables import JoinedTables
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.meta_info import keyed_state
 
 NAMES = ("v", "other", "stateshift/lazy-2/v", "stateshift/lazy-3/v")
 NEW_IDS = (0, 1, 0, 0)

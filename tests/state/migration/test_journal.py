@@ -8,9 +8,9 @@ from stateshift.compat.planner import plan
 from stateshift.state.migration.journal import SUFFIX, Journal, run_id
 from stateshift.state.migration.run import name_of, publish_result, split
 from stateshift.state.migration.run_task import perform
+from stateshift.state.publication.runs import final_name
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.runs import final_name
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ from stateshift import (
     ValueStateDescriptor,
     record,
 )
+from stateshift.state.formats.flink import keyed_stream
 from stateshift.state.migration import block_rewriter, key_group_rewriter
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.savepoint import keyed_stream
 from stateshift.state.storage import files
 
 pytest.importorskip("numba")

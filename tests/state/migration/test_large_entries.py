@@ -24,9 +24,9 @@ from stateshift import (
 )
 from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.text import read_string, write_string
+from stateshift.state.formats.flink.blocks import Block, BlockWalker
+from stateshift.state.formats.flink.keyed_stream import RUN_BYTES
 from stateshift.state.migration.block_rewriter import prove_readable
-from stateshift.state.savepoint.blocks import Block, BlockWalker
-from stateshift.state.savepoint.keyed_stream import RUN_BYTES
 from stateshift.state.savepoint.verify import verify
 
 LONG = "x" * (RUN_BYTES + 17)

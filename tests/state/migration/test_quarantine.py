@@ -41,12 +41,12 @@ from stateshift.state.entry_keys import encode
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform
+from stateshift.state.publication.lineage import LINEAGE
+from stateshift.state.publication.publish import clean
+from stateshift.state.publication.runs import final_name, names_of
 from stateshift.state.savepoint.quarantine import quarantine_files
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE
-from stateshift.state.storage.publish import clean
-from stateshift.state.storage.runs import final_name, names_of
 
 QUARANTINE = MigrationOptions(bad_values=BadValues.QUARANTINE)
 BAD = b"\xff\xfe"

@@ -37,13 +37,13 @@ from stateshift import (
     redact_values,
 )
 from stateshift.compat.repartition import Merge
+from stateshift.state.formats.flink.metadata import write_metadata
 from stateshift.state.migration import rekey_task, rekeying
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan, prepare_as_planned
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.metadata import write_metadata
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.files import Folder
 

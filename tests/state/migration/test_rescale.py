@@ -25,15 +25,15 @@ from stateshift import (
 from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
+from stateshift.state.formats.flink.handles import InlineHandle, KeyedHandle
+from stateshift.state.formats.flink.keyed_stream import read_stream_header
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.operator_stream import read_operator_stream, read_operator_stream_header
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.migration.tasks import CopyTask
-from stateshift.state.savepoint.handles import InlineHandle, KeyedHandle
-from stateshift.state.savepoint.keyed_stream import read_stream_header
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.operator_stream import read_operator_stream, read_operator_stream_header
-from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 
 COUNT_AS_BIGINT = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", BigInt)])])

@@ -29,18 +29,18 @@ from stateshift import (
 from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
 from stateshift.state.entry_keys import encode
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
 from stateshift.state.migration.tasks import CopyTask, KeyedTask, OperatorTask
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.publication.lineage import LINEAGE
+from stateshift.state.publication.publish import INLINE_BYTES
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE
-from stateshift.state.storage.publish import INLINE_BYTES
 from stateshift.state.transcode.executors import PlainExecutor
 
 
@@ -381,7 +381,7 @@ def test_a_converter_decides_what_values_become(tmp_path, migrate):
 
 
 def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two(tmp_path, monkeypatch):
-    monkeypatch.setattr("stateshift.state.savepoint.keyed_readers._BYTES", 1)  # each block is a batch
+    monkeypatch.setattr("stateshift.state.formats.flink.keyed_readers._BYTES", 1)  # each block is a batch
     monkeypatch.setenv("STATESHIFT_EXECUTOR", "plain")
     seen = []
 

@@ -39,20 +39,20 @@ from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.operator_stream import read_operator_stream
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.migration import ordered_pipeline as turns
 from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import SUBTASK_BYTES, publish_result, split, subtasks_for, try_out
 from stateshift.state.migration.run_task import perform
 from stateshift.state.migration.tasks import CopyTask, KeyedTask
-from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.sources import open_stream
-from stateshift.state.savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers
+from stateshift.state.publication.lineage import LINEAGE
+from stateshift.state.publication.stored_serializers import SERIALIZERS, place_of, read_stored_serializers
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE
 
 ACCOUNTS = ["rocksdb-account-v1", "hashmap-account-v1"]
 

@@ -27,18 +27,18 @@ from stateshift import (
     SavepointWriter,
     ValueStateDescriptor,
 )
+from stateshift.state.formats.flink import keyed_stream
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import RelativeFileHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint import keyed_stream
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import RelativeFileHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage import files
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.testing import migrate_in_process
 from stateshift.state.transcode.choice import VARIABLE
 

@@ -42,10 +42,10 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.entry_keys import encode
+from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder

@@ -37,12 +37,12 @@ from stateshift.compat.reference_time import milliseconds, parse_time, time_text
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializer
+from stateshift.state.formats.flink.keyed_readers import read_header
 from stateshift.state.migration.block_rewriter import Tally
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out
 from stateshift.state.migration.run_task import perform
-from stateshift.state.savepoint.keyed_readers import read_header
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 

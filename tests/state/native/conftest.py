@@ -10,12 +10,12 @@ import pytest
 from stateshift import DataInputView, DataOutputView
 from stateshift.compat.description import StateKind
 from stateshift.state.entry_keys import end_of
+from stateshift.state.formats.flink.handles import NATIVE, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_header
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.sources import open_stream
+from stateshift.state.formats.flink.state_kinds import entry_key_format, keyed_kind
 from stateshift.state.key_groups import prefix_size
-from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.sources import open_stream
-from stateshift.state.savepoint.state_kinds import entry_key_format, keyed_kind
 from stateshift.state.storage.files import Folder
 
 

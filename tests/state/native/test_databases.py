@@ -18,8 +18,8 @@ from stateshift import (
     UnsupportedFormat,
     UntrustedPlace,
 )
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.verify import Outcome, verify
 
 JOB = "0" * 31

@@ -10,7 +10,7 @@ import pytest
 import rocksdict
 
 from stateshift import CorruptSavepoint, Savepoint
-from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.formats.flink.keyed_readers import open_keyed
 from stateshift.state.savepoint.verify import verify
 
 NAME = "rocksdb-native-long-p2-m200"

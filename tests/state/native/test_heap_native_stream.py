@@ -9,11 +9,11 @@ from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
 from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
-from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.heap_native_stream import NativeStreamReader
-from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader
-from stateshift.state.savepoint.meta_info import keyed_state
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.handles import NATIVE, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.heap_native_stream import NativeStreamReader
+from stateshift.state.formats.flink.keyed_stream import KeyedStreamHeader
+from stateshift.state.formats.flink.meta_info import keyed_state
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.savepoint.verify import Outcome, verify
 
 REWRITTEN = ["hashmap-long-p1-m128", "hashmap-tuple-p2-m200", "hashmap-account-v1", "rocksdb-namespaced-p2-m200",

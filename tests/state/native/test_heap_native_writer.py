@@ -4,12 +4,12 @@ import attrs
 import pytest
 
 from stateshift import MigrationFailed, Savepoint
-from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyGroupsHandle
-from stateshift.state.savepoint.heap_native_stream import NativeStreamReader
-from stateshift.state.savepoint.heap_native_writer import NativeStreamWriter
-from stateshift.state.savepoint.keyed_readers import open_keyed
-from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.formats.flink.blocks import Block
+from stateshift.state.formats.flink.handles import NATIVE, InlineHandle, KeyGroupsHandle
+from stateshift.state.formats.flink.heap_native_stream import NativeStreamReader
+from stateshift.state.formats.flink.heap_native_writer import NativeStreamWriter
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.sources import InlineBytes
 from stateshift.state.savepoint.states import keyed_handles
 
 NAMES = [

@@ -20,10 +20,10 @@ from stateshift import (
     serializer_for,
 )
 from stateshift import migrate as run_on_spark
-from stateshift.state.savepoint.handles import CANONICAL, NATIVE
-from stateshift.state.savepoint.properties import CANONICAL_PROPERTIES
+from stateshift.state.formats.flink.handles import CANONICAL, NATIVE
+from stateshift.state.formats.flink.properties import CANONICAL_PROPERTIES
+from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint.verify import Outcome, verify
-from stateshift.state.storage.lineage import LINEAGE
 
 UNCHANGED = Job([Operator("keyed-op", key=int)])
 TEXT = Job([Operator("keyed-op", key=str)])

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.state import descriptors, timers
+from stateshift.state import timers
 from stateshift.state.runtime import (
     checkpointed,
+    descriptors,
     functions,
     metrics,
     output_tag,

@@ -10,7 +10,7 @@ from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint, SavepointNotFound
 from stateshift.serializers.errors import CorruptFile, DeclarationError
-from stateshift.state.savepoint.metadata import METADATA, write_metadata
+from stateshift.state.formats.flink.metadata import METADATA, write_metadata
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.written import AttemptsUndecided
 

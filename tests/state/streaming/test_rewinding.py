@@ -11,9 +11,9 @@ from streaming_batches import BACKENDS
 from streaming_totals import totals, totals_in, visits
 
 from stateshift import DeclarationError, Savepoint, SavepointNotFound, TargetExists
-from stateshift.state.savepoint.metadata import METADATA, write_metadata
+from stateshift.state.formats.flink.metadata import METADATA, write_metadata
+from stateshift.state.publication.target_lock import claimed
 from stateshift.state.storage.files import Folder
-from stateshift.state.storage.target_lock import claimed
 from stateshift.state.streaming.collecting import collect
 from stateshift.state.streaming.directory import StateDirectory
 from stateshift.state.streaming.rewinding import Stretch, rewind, stretches

@@ -1,0 +1,1 @@
+"""Formats in which engines store state, one folder each; none imports another."""

@@ -1,0 +1,185 @@
+"""The files of a database that a handle points at, in a local folder of our own; the stored files are only read.
+
+Local files are linked. Files on a store and segments of merged files are copied to a shared folder once, several at a
+time, and are linked from there. Source: notes on native snapshots, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....serializers.errors import CorruptSavepoint, located
+from ...progress import Progress, report_progress
+from ...rocksdb.database import CURRENT, FileNames, open_database
+from ...rocksdb.workspace import release, shared_folder
+from ...storage.identity import each_place_once
+from .handles import AbsoluteFileHandle, DatabaseHandle, RelativeFileHandle, SegmentHandle
+from .missing_files import require_files
+from .sources import file_of, open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...rocksdb.database import Database
+    from ...storage.files import Folder
+    from .handles import DatabaseFile
+    from .metadata import SavepointMetadata
+
+_DOWNLOADS = 8
+"""How many files are copied from a store at a time."""
+
+
+@contextmanager
+def open_database_of(handle: DatabaseHandle, folder: Folder) -> Iterator[Database]:
+    """Open the database that a handle points at, until the `with` block ends.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+
+    Raises:
+        SavepointNotFound: A file is missing.
+        UntrustedPlace: A file is outside the savepoint's allowed folders.
+        CorruptSavepoint: A file is damaged, or of another database.
+        UnsupportedFormat: The database has settings that Flink does not set.
+        NoSpaceLeft: The disk for temporary files is too small.
+        LibraryNotFound: `rocksdict` is not installed.
+    """
+    names = FileNames.of([file.name for file in handle.files])
+    sizes = {file.name: file.stream.size for file in handle.files}
+    with (
+        _local_paths(handle.files, folder) as paths,
+        tempfile.TemporaryDirectory(prefix="stateshift-rocksdb-", ignore_cleanup_errors=True) as ours,
+    ):
+        for name in names.tables:
+            Path(ours, name).symlink_to(paths[name])
+        for name in (CURRENT, names.manifest, names.options):
+            Path(ours, name).write_bytes(paths[name].read_bytes())
+        with _stored_names(handle.files, folder), open_database(Path(ours), names, sizes) as database:
+            yield database
+
+
+@contextmanager
+def database_placed(handle: DatabaseHandle, folder: Folder, target: Path) -> Iterator[FileNames]:
+    """Put the files of a database into a folder of our own, and add their stored names to errors of the `with` block.
+
+    Files with entries become hard links where the disk is the same, else copies: a link stays whole when the stored
+    file is deleted.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+        target: The local folder, which is created.
+
+    Raises:
+        SavepointNotFound, UntrustedPlace, CorruptSavepoint, NoSpaceLeft, LibraryNotFound: As `open_database_of`.
+    """
+    names = FileNames.of([file.name for file in handle.files])
+    with _local_paths(handle.files, folder) as paths:
+        target.mkdir(parents=True)
+        for name in names.tables:
+            try:
+                os.link(paths[name], target / name)
+            except OSError:
+                shutil.copyfile(paths[name], target / name)
+        for name in (CURRENT, names.manifest, names.options):
+            shutil.copyfile(paths[name], target / name)
+    with _stored_names(handle.files, folder):
+        yield names
+
+
+@contextmanager
+def _stored_names(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[None]:
+    """Add to errors where a file lies that they name as the database does: the stored name is another one."""
+    try:
+        yield
+    except CorruptSavepoint as error:
+        text = f"{error.where.get('file', '')} {error.what}"
+        for file in files:
+            if file.name in text and isinstance(file.stream, RelativeFileHandle | AbsoluteFileHandle | SegmentHandle):
+                place, name = file_of(file.stream, folder)
+                error.where["file"] = f"{file.name}, stored as {place.place}/{name}"
+                break
+        raise
+
+
+@contextmanager
+def _local_paths(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[dict[str, Path]]:
+    """Yield the local path of each file by the name that the database gives it."""
+    with each_place_once():
+        paths = {file.name: path for file in files if (path := _local_path(file, folder)) is not None}
+    others = [file for file in files if file.name not in paths]
+    require_files((file.stream for file in files if file.name in paths), folder)
+    if not others:
+        yield paths
+        return
+    size = sum(file.stream.size for file in others)
+    with shared_folder(_key(files, folder), size, lambda target: _copy_all(others, folder, target)) as local:
+        yield paths | {file.name: local / file.name for file in others}
+
+
+def _key(files: Sequence[DatabaseFile], folder: Folder) -> str:
+    """Return the name of the shared folder for the files of a database."""
+    return sha256(repr([(folder.place, file.name, file.stream) for file in files]).encode()).hexdigest()[:32]
+
+
+@contextmanager
+def databases_released(metadata: SavepointMetadata, folder: Folder) -> Iterator[None]:
+    """Delete the copies of a snapshot's databases on this machine when the `with` block ends.
+
+    Workers of Spark are killed, and cannot delete what they used. What a process still reads stays.
+    """
+    try:
+        yield
+    finally:
+        release(
+            _key(subtask.managed_keyed.files, folder)
+            for operator in metadata.operators
+            for subtask in operator.subtasks
+            if isinstance(subtask.managed_keyed, DatabaseHandle)
+        )
+
+
+def _local_path(file: DatabaseFile, folder: Folder) -> Path | None:
+    """Return the path of a whole local file; None for any other, which must be copied."""
+    if not isinstance(file.stream, (RelativeFileHandle, AbsoluteFileHandle)):
+        return None
+    place, name = file_of(file.stream, folder)
+    if not place.is_local:
+        return None
+    return Path(place.place, name)
+
+
+def _copy_all(files: Sequence[DatabaseFile], folder: Folder, target: Path) -> None:
+    """Copy files, the largest first, several at a time."""
+    began, total = time.monotonic(), sum(file.stream.size for file in files)
+    with ThreadPoolExecutor(_DOWNLOADS) as threads:
+        largest_first = sorted(files, key=lambda file: -file.stream.size)
+        copies = [threads.submit(_copy, file, folder, target / file.name) for file in largest_first]
+        try:
+            done = 0
+            for count, copy in enumerate(as_completed(copies), 1):
+                done += copy.result()
+                seconds = time.monotonic() - began
+                report_progress(Progress("downloading", count, len(files), 0, done, total, seconds))
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+
+
+def _copy(file: DatabaseFile, folder: Folder, target: Path) -> int:
+    """Copy a file; return its size in bytes."""
+    with located(file=file.name), open_stream(file.stream, folder) as source, target.open("wb") as out:
+        for piece in source.pieces():
+            out.write(piece)
+    if target.stat().st_size != file.stream.size:
+        raise CorruptSavepoint(f"only {target.stat().st_size:,} of {file.stream.size:,} bytes came", file=file.name)
+    return file.stream.size

@@ -1,0 +1,227 @@
+"""Keyed state of one subtask in a database of RocksDB or ForSt, as canonical blocks.
+
+Each state, timers included, is a column family of its name; ours may be in several, which are read as one. Keys and
+values are those of the canonical format, without the ids and flags around them. After a rescaling the files may hold
+entries of key groups that are no longer those of the subtask: they are left out, and counted. Source: notes on native
+snapshots, sections 2.1 and 4.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from ....serializers.errors import CorruptSavepoint, located
+from ...key_groups import prefix_size
+from ...transcode.choice import ExecutorName
+from .blocks import MARGIN_BYTES, Block
+from .keyed_stream import RUN_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from ...rocksdb.database import Items
+    from .handles import DatabaseHandle
+    from .keyed_stream import KeyedStreamHeader
+
+_LENGTH_BYTES = 4
+_MARGIN = bytes(MARGIN_BYTES)
+
+
+class SortedFamilies(Protocol):
+    """Tables of entries in the order of their keys: an opened database, or a frozen store."""
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The names of the tables, one for each state."""
+        ...
+
+    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
+        """Yield the entries from `start` to before `stop`, some at a time; None: without a limit."""
+        ...
+
+
+class _Lengths(dict[int, bytes]):
+    """The four bytes of a length; looked up, because entries have few different lengths."""
+
+    def __missing__(self, length: int) -> bytes:
+        found = length.to_bytes(_LENGTH_BYTES, "big")
+        if len(self) < 1 << 16:
+            self[length] = found
+        return found
+
+
+_lengths = _Lengths()
+
+
+@attrs.frozen(slots=False)
+class DatabaseStreamReader:
+    """Reads the keyed state of one subtask from a database. Created with `open`.
+
+    Attributes:
+        header: The key snapshot and the states.
+        name: The name of the database in messages.
+        executor: The executor that processes the canonical entries.
+    """
+
+    header: KeyedStreamHeader
+    name: str
+    executor: ExecutorName
+    _database: SortedFamilies = attrs.field(repr=False)
+    _key_groups: range
+    _prefix: int
+
+    @classmethod
+    def open(
+        cls,
+        database: SortedFamilies,
+        header: KeyedStreamHeader,
+        handle: DatabaseHandle,
+        max_parallelism: int,
+        executor: ExecutorName = ExecutorName.PLAIN,
+    ) -> DatabaseStreamReader:
+        """Return the reader of an opened database.
+
+        Raises:
+            CorruptSavepoint: The states of the header are not the column families, or no entry is in the key groups of
+                the handle.
+        """
+        require_same_states(header, database.families)
+        name = f"the database of key groups {handle.key_groups.start} to {handle.key_groups.stop - 1}"
+        reader = cls(header, name, executor, database, handle.key_groups, prefix_size(max_parallelism))
+        reader._require_own()
+        return reader
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """The states whose entries cannot be reached: none, because the database frames every value."""
+        return {}
+
+    @cached_property
+    def foreign(self) -> int:
+        """The number of entries of other key groups, which are left out."""
+        first, after = self._range(self._key_groups)
+        return sum(
+            len(keys)
+            for family in self._database.families
+            for part in ((None, first), (after, None))
+            for keys, _ in self._database.items(family, *part)
+        )
+
+    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+        """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
+
+        A long block is yielded in several consecutive pieces, so that memory is bounded.
+
+        Raises:
+            CorruptSavepoint: The bytes are damaged.
+        """
+        own = self._key_groups if key_groups is None else common(self._key_groups, key_groups)
+        if not own:
+            return
+        wanted = range(len(self.header.states)) if state_ids is None else sorted(state_ids)
+        first, after = self._range(own)
+        states = {at: self.header.states[at].name for at in wanted}
+        families = {at: _Family(self._database.items(name, first, after)) for at, name in states.items()}
+        for key_group in own:
+            end = self._start(key_group + 1)
+            for state_id, family in families.items():
+                with located(file=self.name, state=states[state_id]):
+                    yield from family.blocks(key_group, state_id, end)
+
+    def _start(self, key_group: int) -> bytes:
+        return key_group.to_bytes(self._prefix, "big")
+
+    def _range(self, key_groups: range) -> tuple[bytes, bytes]:
+        return self._start(key_groups.start), self._start(key_groups.stop)
+
+    def _require_own(self) -> None:
+        """Refuse a database of which all entries are of other key groups: its files are another subtask's."""
+        own, families = self._range(self._key_groups), sorted(self._database.families)
+        if any(self._holds(family, *own) for family in families):
+            return
+        for family in families:
+            if self._holds(family):
+                raise CorruptSavepoint(
+                    f"no entry of the state {family!r}, nor of any other, is in these key groups: the files are those"
+                    " of another subtask",
+                    file=self.name,
+                )
+
+    def _holds(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> bool:
+        return next(self._database.items(family, start, stop), None) is not None
+
+
+def require_same_states(header: KeyedStreamHeader, families: frozenset[str]) -> None:
+    """Refuse a header whose states are not the column families of a database.
+
+    Raises:
+        CorruptSavepoint: The two are not of one snapshot.
+    """
+    states = {info.name for info in header.states}
+    for other in sorted(states ^ families)[:1]:
+        lacking = "the database lacks" if other in states else "the header lacks"
+        raise CorruptSavepoint(f"{lacking} the state {other!r}: header and files are not of one snapshot")
+
+
+def common(one: range, other: range) -> range:
+    """Return what two ranges have in common."""
+    return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+class _Family:
+    """The entries of one column family, taken key group by key group.
+
+    Args:
+        items: The entries in the order of their keys, some at a time.
+    """
+
+    def __init__(self, items: Iterator[Items]) -> None:
+        self._items = items
+        self._keys: tuple[bytes, ...] = ()
+        self._values: tuple[bytes, ...] = ()
+        self._at = 0
+
+    def blocks(self, key_group: int, state_id: int, end: bytes) -> Iterator[Block]:
+        """Yield the entries of a key group: those whose keys are before `end`."""
+        parts: list[bytes] = []
+        size = entries = last = 0
+        while self._at < len(self._keys) or self._more():
+            stop = len(self._keys) if self._keys[-1] < end else bisect_left(self._keys, end, self._at)
+            if stop > self._at:
+                keys, values = self._keys[self._at : stop], self._values[self._at : stop]
+                parts.append(_framed(keys, values))
+                entries += len(keys)
+                size += len(parts[-1])
+                last = size - 2 * _LENGTH_BYTES - len(keys[-1]) - len(values[-1])
+                self._at = stop
+            if stop < len(self._keys):
+                break
+            if size >= RUN_BYTES:
+                yield Block(key_group, state_id, _with_margin(parts), entries, last)
+                parts, size, entries = [], 0, 0
+        if parts:
+            yield Block(key_group, state_id, _with_margin(parts), entries, last)
+
+    def _more(self) -> bool:
+        self._keys, self._values = next(self._items, ((), ()))
+        self._at = 0
+        return bool(self._keys)
+
+
+def _with_margin(parts: list[bytes]) -> memoryview:
+    """Return the joined parts in memory where machine code finds the margin that it needs, and copies nothing."""
+    return memoryview(bytearray().join((*parts, _MARGIN)))[:-MARGIN_BYTES]
+
+
+def _framed(keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> bytes:
+    """Return entries in the canonical format, without Python code for each."""
+    parts = [b""] * (4 * len(keys))
+    parts[0::4] = map(_lengths.__getitem__, map(len, keys))
+    parts[1::4] = keys
+    parts[2::4] = map(_lengths.__getitem__, map(len, values))
+    parts[3::4] = values
+    return b"".join(parts)

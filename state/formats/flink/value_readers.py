@@ -1,0 +1,64 @@
+"""Readers of a state's values: the restored serializer, or opaque bytes where a frame marks the end of a value.
+
+Entries frame the whole value of value state and each value of map state, and offsets frame each element of an
+operator's list. There a value that only Kryo can read is returned as bytes, up to the end of its frame. Source: format
+notes 7 and 10.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ....compat.description import StateKind
+from ....serializers.containers.maps import MapSerializer, MapSerializerSnapshot
+from ....serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
+from ....serializers.containers.ttl_aware import without_ttl_awareness
+from ....serializers.errors import StateShiftError, add_step
+from ....serializers.flink.kryo import KryoSerializerSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ....serializers.serializer import TypeSerializer
+    from ....serializers.snapshot import TypeSerializerConfigSnapshot
+
+_NOT_FRAMED = {StateKind.LIST, StateKind.BROADCAST, StateKind.TIMERS}
+
+
+def value_reader(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:
+    """Restore the reader of a state's values.
+
+    Args:
+        kind: The kind of the state, which determines what is framed.
+        snapshot: The snapshot in the state's metadata; for list and map state that of the whole list or map.
+
+    Raises:
+        OldReaderUnavailable: No serializer reads the values; the error has the path to the part that cannot be read.
+    """
+    snapshot = without_ttl_awareness(snapshot)
+    if kind is StateKind.MAP and isinstance(snapshot, MapSerializerSnapshot):
+        with step("{}"):
+            value = _framed(snapshot.nested[1])
+        return MapSerializer(snapshot.restore_nested(0), value, nullable_values=True)
+    return snapshot.restore_serializer() if kind in _NOT_FRAMED | {StateKind.MAP} else _framed(snapshot)
+
+
+def _framed(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:
+    """Restore the reader of values that end at the end of their frame."""
+    snapshot = without_ttl_awareness(snapshot)
+    if isinstance(snapshot, KryoSerializerSnapshot):
+        return snapshot.restore_framed()
+    if isinstance(snapshot, TtlSerializerSnapshot):
+        return TtlSerializer(_framed(snapshot.nested[1]))
+    return snapshot.restore_serializer()
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Add a step to the path of errors raised in the `with` block."""
+    try:
+        yield
+    except StateShiftError as error:
+        add_step(error, name)
+        raise

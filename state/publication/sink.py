@@ -1,0 +1,108 @@
+"""The output of a task's stream: in memory while it is small, else in a file under an attempt name."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Self
+
+import attrs
+from xxhash import xxh3_128
+
+from ...serializers.errors import StateShiftError
+from .lineage import FileDigest
+from .publish import INLINE_BYTES
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ..storage.files import FileOutput, Folder
+
+
+@attrs.frozen
+class StoredBytes:
+    """A stream that was written.
+
+    Attributes:
+        name: The final name of the stream.
+        size: The size in bytes.
+        data: The bytes, if the stream is small enough to be stored inside `_metadata`.
+        attempt: The file with the bytes otherwise, which is renamed to `name` on publication.
+        digest: The digest of that file.
+    """
+
+    name: str
+    size: int
+    data: bytes | None = attrs.field(default=None, repr=False)
+    attempt: str = ""
+    digest: FileDigest | None = None
+
+
+class StreamSink:
+    """Writes one stream. Used in a `with` block: if that fails, the attempt file is removed.
+
+    Args:
+        folder: The target.
+        name: The final name of the stream's file.
+        inline_bytes: The size up to which the stream is kept in memory, to be stored inside `_metadata`.
+
+    Attributes:
+        attempt: The name of the file with the bytes; "" while they are in memory.
+    """
+
+    def __init__(self, folder: Folder, name: str, *, inline_bytes: int = INLINE_BYTES) -> None:
+        self._folder = folder
+        self._inline_bytes = inline_bytes
+        self._name = name
+        self.attempt = ""
+        self._buffer = bytearray()
+        self._hash = xxh3_128()
+        self._size = 0
+        self._output: FileOutput | None = None
+        self._open = ExitStack()
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Append bytes."""
+        self._size += len(data)
+        if self._output is None and self._size <= self._inline_bytes:
+            self._buffer += data
+            return len(data)
+        if self._output is None:
+            self.attempt = self._folder.attempt_name(self._name)
+            self._output = self._open.enter_context(self._folder.output(self.attempt))
+            self._put(self._output, bytes(self._buffer))
+            self._buffer.clear()
+        self._put(self._output, data)
+        return len(data)
+
+    def _put(self, output: FileOutput, data: bytes | memoryview) -> None:
+        self._hash.update(data)
+        output.write(data)
+
+    def finish(self) -> StoredBytes:
+        """Sync and close the file; return the stored stream."""
+        if self._output is not None:
+            self._output.sync()
+        self._open.close()
+        if self._output is None:
+            return StoredBytes(self._name, self._size, data=bytes(self._buffer))
+        digest = FileDigest(self._size, self._hash.hexdigest())
+        return StoredBytes(self._name, self._size, attempt=self.attempt, digest=digest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._open.close()
+            return
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove what was written, as far as the store allows it."""
+        with suppress(StateShiftError):  # the original failure is the one to report
+            self._open.close()
+        if self.attempt:
+            with suppress(StateShiftError):
+                self._folder.delete(self.attempt)
