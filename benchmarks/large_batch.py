@@ -133,7 +133,7 @@ def _write(path: Path, table: Any) -> None:
 def run(way: str, folder: Path, heap: str) -> dict[str, Any]:
     """Run a query over all rows; return its seconds, batches and largest memory in MB."""
     from stateshift.spark import StreamJob
-    from stateshift.spark.session import session
+    from stateshift.spark.sessions import session
 
     watch = _Watch()
     spark = session("local[2]", conf={"spark.driver.memory": heap, "spark.ui.enabled": "false"})

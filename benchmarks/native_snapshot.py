@@ -191,7 +191,7 @@ def _iterate(folder: Path, start: bytes, stop: bytes) -> int:
 def run(way: str, place: str, small: str, target: Path) -> None:
     """Do one way in this process; print the seconds, the entries and the peak of memory as JSON."""
     from stateshift.spark.migrate import migrate
-    from stateshift.spark.session import session
+    from stateshift.spark.sessions import session
 
     start = time.perf_counter()
     if way in {BARE, BY_TWO}:

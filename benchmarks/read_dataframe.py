@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from stateshift.spark import register
-from stateshift.spark.session import own_session
+from stateshift.spark.sessions import own_session
 from stateshift.state.columnar.table import StateTable
 from stateshift.state.savepoint.reader import Savepoint
 

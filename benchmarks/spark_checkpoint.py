@@ -124,7 +124,7 @@ def _migrate(source: Path, target: Path) -> float:
 
 
 def _rewrite(source: Path, target: Path, small: Path) -> float:
-    from stateshift.spark.session import session
+    from stateshift.spark.sessions import session
 
     spark = session("local[2]", conf={"spark.ui.enabled": "false"})
     _rewritten(spark, small, target)

@@ -174,7 +174,7 @@ def write_input(place: Path, rows: int, keys: int, batches: int) -> None:
 
 def run(way: str, folder: Path, batches: int) -> list[dict[str, float]]:
     """Run a query over all batches; return CPU and wall seconds of each."""
-    from stateshift.spark.session import session
+    from stateshift.spark.sessions import session
 
     conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.memory": "2g"}
     if way.removeprefix(SMALL).startswith("tws"):

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from stateshift.spark import register
 from stateshift.spark.bootstrap import StateSource, bootstrap
-from stateshift.spark.session import own_session
+from stateshift.spark.sessions import own_session
 
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .shapes import SHAPES

@@ -126,7 +126,7 @@ def planning_session() -> Iterator[SparkSession]:
 
     What a worker raises arrives as an exception.
     """
-    from ..spark.session import own_session
+    from ..spark.sessions import own_session
     from ..state.progress import Progress
 
     with watched() as show, own_session("local[1]") as spark:

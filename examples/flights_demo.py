@@ -23,7 +23,7 @@ from flights_history import FLIGHTS, read_flights
 
 from stateshift import Record, Savepoint, bootstrap, migrate
 from stateshift.cli.progress import watched
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 SHOWN = 2
 

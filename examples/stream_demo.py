@@ -23,7 +23,7 @@ from stream_accounts import UID, accounts, read
 
 from stateshift import IncompatibleState, MigrationOptions, Savepoint
 from stateshift.spark import StreamJob
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 FILES = 12
 SLOTS = 2

@@ -13,7 +13,7 @@ import attrs
 
 from ..compat.targets import Target
 from ..state.columnar.state_columns import StateColumns
-from .session import DEFAULT_MASTER, require_libraries
+from .sessions import DEFAULT_MASTER, require_libraries
 
 if TYPE_CHECKING:
     import os

@@ -42,7 +42,7 @@ from .connect import refuse_connect
 from .in_arrow import arrow_schema
 from .interrupts import interrupts_kept
 from .placing import partitioned_by
-from .session import own_session
+from .sessions import own_session
 from .shipping import shipped
 from .watching import run_watched
 from .worker import Settings, dumped, loaded

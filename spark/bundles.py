@@ -13,7 +13,7 @@ from .watching import run_in_group, tasks_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from .session import Driver
+    from .sessions import Driver
 
 
 class Sized(Protocol):

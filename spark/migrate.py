@@ -53,7 +53,7 @@ from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept
 from .scheduling import carry_out
-from .session import DEFAULT_MASTER, JAVA_SCHEDULES, own_driver
+from .sessions import DEFAULT_MASTER, JAVA_SCHEDULES, own_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from ..state.publication.lineage import Lineage
     from ..state.publication.target_lock import Claim
     from ..state.savepoint.reader import AllowedRoot
-    from .session import Driver
+    from .sessions import Driver
 
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."
 DEFAULTS = MigrationOptions()

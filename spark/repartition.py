@@ -23,7 +23,7 @@ from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import refuse_connect
 from .placing import partitioned_by
 from .scheduling import description_of, share_of
-from .session import with_sql
+from .sessions import with_sql
 from .shipping import shipped
 from .watching import run_watched
 from .worker import Settings, dumped, loaded
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..state.migration.rekey_task import RekeyTask
     from ..state.migration.tasks import TaskResult
     from ..state.storage.files import Folder
-    from .session import Driver
+    from .sessions import Driver
 
 _COLUMNS = "stream int, key_group int, state int, data binary"
 _SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..state.migration.tasks import Task, TaskResult
     from ..state.storage.files import Folder
     from ..state.transcode.choice import ExecutorName
-    from .session import Driver
+    from .sessions import Driver
 
 _BUNDLES_PER_CORE = 2
 _LEAST_BUNDLE_BYTES = 256 << 20

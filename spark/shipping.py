@@ -23,14 +23,14 @@ from weakref import WeakKeyDictionary
 
 from ..serializers.errors import StateShiftError
 from .connect import is_connect
-from .session import scratch_folder
+from .sessions import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
-    from .session import Driver
+    from .sessions import Driver
 
 _KINDS = (".py", ".zip", ".egg", ".whl")
 _ON_WORKERS = sys.stdlib_module_names | {"__main__", "pyspark", "py4j", __name__.partition(".")[0]}

@@ -25,7 +25,7 @@ def stateshift_spark() -> Iterator[SparkSession]:
     """Yield the session that all tests share; a running one is reused, and not stopped."""
     from pyspark.sql import SparkSession
 
-    from .session import session
+    from .sessions import session
 
     was_there = SparkSession.getActiveSession() is not None
     running = session(MASTER, app_name="stateshift tests", conf=CONF)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..state.savepoint.proof_tasks import Answer, ProofTask
     from ..state.savepoint.verify import VerifyReport
     from ..state.storage.files import Folder
-    from .session import Driver
+    from .sessions import Driver
 
     Tell = Callable[[Progress], None]
 
@@ -107,7 +107,7 @@ class _Runner:
     def driver(self) -> Driver:
         """Return the session; it is started when it is needed first."""
         if self._driver is None:
-            from .session import DEFAULT_MASTER, own_driver
+            from .sessions import DEFAULT_MASTER, own_driver
             from .verifying import settings_for
 
             self.progress(Progress("starting Spark", 0, 1))

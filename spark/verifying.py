@@ -19,7 +19,7 @@ from ..state.savepoint.proof_tasks import run_task
 from ..state.transcode.choice import ExecutorName, choose_executor
 from . import daemon
 from .bundles import bundled, run_bundles, slots_of
-from .session import JAVA_SCHEDULES
+from .sessions import JAVA_SCHEDULES
 from .shipping import shipped
 from .watching import failure_of_engine
 from .worker import Settings, dumped, loaded
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..state.savepoint.proof_tasks import Answer, ProofTask
     from ..state.savepoint.reader import Savepoint
     from ..state.storage.files import Folder
-    from .session import Driver
+    from .sessions import Driver
 
     Tell = Callable[[Progress], None]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..serializers.registry import Additions
-    from .session import Driver
+    from .sessions import Driver
 
 T = TypeVar("T")
 

@@ -61,7 +61,7 @@ def write_home():
 def write_archive():
     """Do a little of what tests do, in a JVM that writes down at its end which classes it has loaded."""
     from stateshift.spark import register
-    from stateshift.spark.session import session
+    from stateshift.spark.sessions import session
 
     written = ARCHIVE.with_suffix(".part")  # Java would crash with a file that was cut off
     os.environ |= environment() | {"SPARK_SUBMIT_OPTS": f"{OPTIONS} -XX:ArchiveClassesAtExit={written}"}

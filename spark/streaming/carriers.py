@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..session import require_libraries
+from ..sessions import require_libraries
 from .packing import Blob
 from .results import handed_rows
 from .runs import local_property

@@ -39,7 +39,7 @@ from ...state.streaming.failures import FAIL
 from ...state.streaming.slot import InputSpec
 from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
-from ..session import session
+from ..sessions import session
 from .beginning import FromSavepoint
 from .bounded import BoundedOperator, run_bounded
 from .building import DEFAULT_KEY_GROUPS, Input, Plan, key_serializer

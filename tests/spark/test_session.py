@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stateshift import StateShiftError
-from stateshift.spark.session import own_driver, own_session, session, with_sql
+from stateshift.spark.sessions import own_driver, own_session, session, with_sql
 
 
 def on_a_worker(spark, function):
@@ -90,7 +90,7 @@ def test_a_connect_server_as_a_master_is_refused_with_what_to_do(monkeypatch):
 ONE_AFTER_THE_OTHER = """
 import threading, time
 from stateshift.serializers.errors import MigrationFailed
-from stateshift.spark.session import own_driver, own_session, session, with_sql
+from stateshift.spark.sessions import own_driver, own_session, session, with_sql
 
 try:
     session("local[0]")
@@ -158,7 +158,7 @@ def test_a_session_started_in_the_checkout_prints_and_leaves_nothing(root, tmp_p
     program = (
         "import os, signal\n"
         "from pyspark import TaskContext\n"
-        "from stateshift.spark.session import session\n"
+        "from stateshift.spark.sessions import session\n"
         "def task(x):\n"
         "    if TaskContext.get().attemptNumber() == 0:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"

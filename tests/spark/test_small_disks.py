@@ -180,7 +180,7 @@ import sys
 from stateshift import Job, Operator, ValueStateDescriptor
 from stateshift.serializers.errors import NoSpaceLeft
 from stateshift.spark.bootstrap import StateSource, bootstrap
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str)])])
 spark = session("local[2,4]")

@@ -23,7 +23,7 @@ from stateshift import (
     verify,
 )
 from stateshift.serializers.registry import Additions
-from stateshift.spark import session
+from stateshift.spark import sessions as session
 from stateshift.spark import verify as verify_on_spark
 from stateshift.spark import verifying as verifying_on_spark
 from stateshift.spark.worker import Settings

@@ -34,7 +34,7 @@ import stateshift as ss  # noqa: E402
 import stateshift.spark  # noqa: E402
 from stateshift.cli import main as command  # noqa: E402
 from stateshift.spark import StreamJob  # noqa: E402
-from stateshift.spark.session import session  # noqa: E402
+from stateshift.spark.sessions import session  # noqa: E402
 from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, TRANSFORM  # noqa: E402
 from stateshift.state.streaming import slot  # noqa: E402
 

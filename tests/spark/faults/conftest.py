@@ -33,7 +33,7 @@ sys.path.insert(0, sys.argv[1])
 import flights_v1
 from flights_history import read_flights
 from stateshift.spark.bootstrap import bootstrap
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 target, master, file = sys.argv[2:5]
 flights = read_flights()

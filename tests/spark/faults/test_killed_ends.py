@@ -27,7 +27,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from streaming_queries import Query
 from streaming_sessions import COLUMNS, Sessions, clicks
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 seed, place, carrier = int(sys.argv[2]), sys.argv[3], sys.argv[4]
 spark = session("local[2,8]", conf={"spark.sql.shuffle.partitions": "2"})

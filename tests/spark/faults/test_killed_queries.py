@@ -35,7 +35,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from streaming_kills import BATCHES, COLUMNS, RETAINED, SIZE, batches, sums
 from streaming_queries import Query
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 seed, place, carrier, format, master, state = int(sys.argv[2]), *sys.argv[3:8]
 spark = session(master, conf={
@@ -57,7 +57,7 @@ sys.path.insert(0, sys.argv[1])
 from streaming_kills import RETAINED
 from streaming_sources import Counter
 from streaming_queries import Query
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 place, end = sys.argv[2], int(sys.argv[3])
 spark = session("local[2,8]", conf={"spark.sql.streaming.minBatchesToRetain": RETAINED})

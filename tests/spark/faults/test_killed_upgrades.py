@@ -31,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from streaming_queries import Query
 from streaming_upgrades import COLUMNS, build
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 version, place, carrier = int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
 spark = session("local[2,4]", conf={"spark.sql.shuffle.partitions": "2"})

@@ -40,7 +40,7 @@ sys.path.insert(0, sys.argv[1])
 from flights_v2 import job
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 from stateshift.state.publication.publish import IfTargetExists
 
 source, target, master, parallelism = sys.argv[2:6]

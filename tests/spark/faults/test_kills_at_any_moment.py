@@ -58,7 +58,7 @@ import json, sys
 import source_safety
 from stateshift.spark import register
 from stateshift.spark.bootstrap import StateSource, bootstrap
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 run, source, target = sys.argv[1:]
 spark = session("local[2,4]")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from stateshift import KeyedProcessFunction, ValueStateDescriptor
 from stateshift.spark import StreamJob
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 
 class Many(KeyedProcessFunction):
     def open(self, runtime_context):

@@ -210,7 +210,7 @@ def test_what_a_killed_process_leaves_is_deleted_later(stored, scratch):
 ON_SPARK = """
 import sys
 from stateshift.spark.migrate import migrate
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 from stateshift.state.migration.options import MigrationOptions
 source, target = sys.argv[1:]
 spark = session("local[2]")

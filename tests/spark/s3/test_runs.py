@@ -44,7 +44,7 @@ from store_job import job
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
-from stateshift.spark.session import session
+from stateshift.spark.sessions import session
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.publication.publish import IfTargetExists
 
