@@ -1,6 +1,6 @@
 """Change the types of streaming state without losing the state.
 
-The public API is the list in `__init__.pyi`; the subpackages are `stateshift.serializers`, `stateshift.compat`,
+The public API is the list in `__init__.pyi`, and those of `stateshift.serializers`, `stateshift.compat`,
 `stateshift.state` and, with pyspark, `stateshift.spark`. A name is imported on first use, so that the command line and
 the pytest plugin start without loading the rest.
 """
@@ -12,34 +12,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
 
 __version__ = "0.1.0"
 
 
-def _places() -> dict[str, str]:
-    """Return the module of each name in the stub, which has one import per line.
+def _face(package: str) -> tuple[dict[str, str], list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `_PLACES`, `__all__`, `__getattr__` and `__dir__` of a package whose stub has one import per line.
 
     The stub is read through the loader, because on a Spark worker the package may lie in a zip file.
     """
-    text = __spec__.loader.get_data(f"{__file__}i").decode()
+    module: Any = sys.modules[package]
+    text = module.__spec__.loader.get_data(f"{module.__file__}i").decode()
     imports = (line.split() for line in text.splitlines() if line.startswith("from ."))
-    return {name: module for _, module, _, name, *_ in imports}
+    places = {name: place for _, place, _, name, *_ in imports}
+
+    def find(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(places[name], package), name)
+        setattr(module, name, value)
+        return value
+
+    return places, sorted(places), find, lambda: sorted({*vars(module), *places})
 
 
-_PLACES = _places()
-__all__ = sorted(_PLACES)  # noqa: PLE0605 - tools read the stub
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_PLACES[name], __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+_PLACES, __all__, __getattr__, __dir__ = _face(__name__)
 
 
 class _FormerModules:

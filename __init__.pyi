@@ -1,5 +1,6 @@
 # The face: every public name and its place, one import a line. `__init__.py` reads it at run time, and tools always do.
 
+from .cli.progress import show_progress as show_progress
 from .compat.check import check as check
 from .compat.description import StateTransform as StateTransform
 from .compat.edits import Edits as Edits
@@ -166,6 +167,10 @@ from .state.runtime.windows.assigners import SlidingProcessingTimeWindows as Sli
 from .state.runtime.windows.assigners import TumblingEventTimeWindows as TumblingEventTimeWindows
 from .state.runtime.windows.assigners import TumblingProcessingTimeWindows as TumblingProcessingTimeWindows
 from .state.runtime.windows.assigners import WindowAssigner as WindowAssigner
+from .state.runtime.windows.contexts import OnMergeContext as OnMergeContext
+from .state.runtime.windows.contexts import ProcessWindowContext as ProcessWindowContext
+from .state.runtime.windows.contexts import TriggerContext as TriggerContext
+from .state.runtime.windows.contexts import WindowAssignerContext as WindowAssignerContext
 from .state.runtime.windows.functions import ProcessWindowFunction as ProcessWindowFunction
 from .state.runtime.windows.functions import WindowFunction as WindowFunction
 from .state.runtime.windows.triggers import CountTrigger as CountTrigger

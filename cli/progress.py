@@ -22,7 +22,7 @@ _AT_ONCE = "starting Spark"
 
 
 @contextmanager
-def watched() -> Iterator[Callable[[Progress], None]]:
+def show_progress() -> Iterator[Callable[[Progress], None]]:
     """Yield the function to pass as `progress=…` to long work, which then shows a bar, or lines in a log, on stderr."""
     if sys.stderr.isatty():
         with _bar() as show, report_progress.heard_by(show):
@@ -35,7 +35,7 @@ def watched() -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def reading(phase: str, parts: int, size_bytes: int = 0, *, to_stdout: bool) -> Iterator[Callable[[], None]]:
-    """Show how far the reading of some parts is, as `watched`; yield the function to call after each part.
+    """Show how far the reading of some parts is, as `show_progress`; yield the function to call after each part.
 
     Args:
         phase: The name of the phase.
@@ -46,7 +46,7 @@ def reading(phase: str, parts: int, size_bytes: int = 0, *, to_stdout: bool) -> 
     if to_stdout and is_terminal():
         yield lambda: None
         return
-    with watched() as show:
+    with show_progress() as show:
         meter = Meter(show, phase, parts, size_bytes)
         with count_bytes.heard_by(meter.take):
             yield meter.add

@@ -14,7 +14,7 @@ from ..serializers.errors import StateShiftError
 from ..serializers.escaping import shell_word
 from .options import search_here
 from .output import Line, line_width, print_json, print_styled
-from .progress import watched
+from .progress import show_progress
 from .spark_options import QueryOptions, query_options, spark_change_options
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def planning_session() -> Iterator[SparkSession]:
     from ..spark.sessions import own_session
     from ..state.progress import Progress
 
-    with watched() as show, own_session("local[1]") as spark:
+    with show_progress() as show, own_session("local[1]") as spark:
         show(Progress("planning", 0, 1))
         java: Any = spark._jvm  # noqa: SLF001 - there is no public way
         system, stderr = java.java.lang.System, java.java.lang.System.err
@@ -150,7 +150,7 @@ def built(options: QueryOptions, last: PlannedBatch | None) -> Iterator[tuple[Qu
         JobNotFound: A function cannot be imported, or fails.
     """
     if not options.query:
-        with watched():
+        with show_progress():
             yield None, None
         return
     from ..spark.checkpoint.checking import load_query

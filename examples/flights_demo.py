@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 from demo import run, say, title
 from flights_history import FLIGHTS, read_flights
 
-from stateshift import Record, Savepoint, bootstrap, migrate
-from stateshift.cli.progress import watched
-from stateshift.spark.sessions import session
+from stateshift import Record, Savepoint, bootstrap, migrate, show_progress
+from stateshift.spark import session
 
 SHOWN = 2
 
@@ -51,7 +50,7 @@ def steps(old: str, new: str, file: Path, started: float) -> int:
     pq.write_table(known, file)
 
     title("2. Bootstrap: the state of version 1 of the job, made from the flights on Spark")
-    with watched() as progress:
+    with show_progress() as progress:
         spark = session()
         report = bootstrap(
             old,
@@ -66,7 +65,7 @@ def steps(old: str, new: str, file: Path, started: float) -> int:
     run("check", old, "--job", "flights_v2:job", expected=4)
 
     title("4. Migrate")
-    with watched() as progress:
+    with show_progress() as progress:
         migrated = migrate(old, new, flights_v2.job, session=spark, progress=progress)
     for count in migrated.states:
         say(f"  {count.operator:<9} {count.state:<14} {count.read:>8,} entries read, {count.written:>8,} written")

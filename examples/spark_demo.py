@@ -16,7 +16,7 @@ import orders
 from demo import HERE, proven, run, say, title
 from pyspark.errors import StreamingQueryException
 
-from stateshift.spark.sessions import session
+from stateshift.spark import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,7 @@ from flights_history import FLIGHTS, read_flights
 from stream_accounts import UID, accounts, read
 
 from stateshift import IncompatibleState, MigrationOptions, Savepoint
-from stateshift.spark import StreamJob
-from stateshift.spark.sessions import session
+from stateshift.spark import StreamJob, session
 
 FILES = 12
 SLOTS = 2

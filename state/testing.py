@@ -129,8 +129,8 @@ def jobs(types: SearchStrategy[Any] | None = None) -> SearchStrategy[Job]:
     The key types of operators have the same hash in every JVM. Hypothesis is imported when this is called.
 
     Args:
-        types: Draws the types of the states; by default `stateshift.compat.testing.strategies.types()`, which documents
-            the classes in them.
+        types: Draws the types of the states; by default `stateshift.compat.testing.types()`, which documents the
+            classes in them.
     """
     from ..compat.testing import strategies
     from . import job_strategies
@@ -142,8 +142,7 @@ def contents_of(job: Job) -> SearchStrategy[Contents]:
     """Return a strategy of the contents of a job's states, as `write_savepoint` takes them.
 
     Args:
-        job: A drawn job, or your own, as long as `stateshift.compat.testing.strategies.values_of` can draw values of
-            its types.
+        job: A drawn job, or your own, as long as `stateshift.compat.testing.values_of` can draw values of its types.
     """
     from . import job_strategies
 

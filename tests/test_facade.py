@@ -16,29 +16,44 @@ import pytest
 
 import stateshift
 
+FACES = [
+    "stateshift", "stateshift.serializers", "stateshift.compat", "stateshift.compat.testing", "stateshift.state",
+    "stateshift.spark",
+]  # fmt: skip
+"""The packages whose public names are those of a stub."""
 
-def test_each_line_of_the_stub_is_an_import_under_the_same_name(root):
+
+@pytest.mark.parametrize("name", FACES)
+def test_each_line_of_a_stub_is_an_import_under_the_same_name(name):
     """What `__init__.py` makes of the lines is what Python's grammar says that they are."""
-    tree = ast.parse((root / "__init__.pyi").read_text(encoding="utf-8"))
+    face = importlib.import_module(name)
+    tree = ast.parse(Path(f"{face.__file__}i").read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    read = {node.names[0].asname: f".{node.module}" for node in imports}
+    read = {node.names[0].asname: f"{'.' * node.level}{node.module}" for node in imports}
 
     assert [node.lineno for node in imports if len(node.names) > 1 or node.names[0].name != node.names[0].asname] == []
-    assert {node.level for node in imports} == {1}
-    assert read == stateshift._PLACES
+    assert read == face._PLACES
+    assert sorted(read) == face.__all__
 
 
-def test_no_part_of_the_package_is_called_like_a_name_of_the_face(root):
+@pytest.mark.parametrize("name", FACES)
+def test_no_part_of_a_package_is_called_like_a_name_of_its_face(name):
     """Importing such a part would put a module in the place of the name."""
-    parts = {file.stem for file in root.glob("*.py")} | {file.parent.name for file in root.glob("*/__init__.py")}
+    face = importlib.import_module(name)
+    folder = Path(face.__file__).parent
+    parts = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
 
-    assert parts & set(stateshift.__all__) == set()
+    assert parts & set(face.__all__) == set()
 
 
 def test_the_package_works_from_a_zip_file(root, tmp_path):
     """As which Spark hands packages out to workers."""
     with zipfile.ZipFile(tmp_path / "package.zip", "w") as packed:
-        for file in [*root.glob("__init__.py*"), *(root / "serializers").rglob("*.py")]:
+        for file in [
+            *root.glob("__init__.py*"),
+            *(root / "serializers").rglob("*.py"),
+            root / "serializers/__init__.pyi",
+        ]:
             packed.write(file, Path("stateshift") / file.relative_to(root))
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'package.zip')!r})\n"

@@ -25,7 +25,7 @@ from ..options import (
     trust_option,
 )
 from ..output import Line, line_width, print_json, print_lines, print_notice, print_styled
-from ..progress import watched
+from ..progress import show_progress
 from ..query_gate import check_queries, queries_option
 from ..spark_checkpoints import is_spark, spark_is_meant
 from ..spark_options import QueryOptions, query_options
@@ -189,7 +189,7 @@ def _scanned(report: CheckReport, stored: Savepoint, policy: Policy) -> CheckRep
     """Read the values on which the answer depends; the policy judges what was found."""
     from ...state.migration.scan import scan
 
-    with watched() as show:
+    with show_progress() as show:
         return policy.after_scan(attrs.evolve(report, scanned=scan(stored, report, progress=show)))
 
 

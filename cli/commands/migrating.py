@@ -29,7 +29,7 @@ from ..options import (
     savepoint_argument,
 )
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
-from ..progress import watched
+from ..progress import show_progress
 from ..revisions import recorded_job
 from ..spark_checkpoints import is_spark
 from ..spark_migration import migrate_spark, refuse_other_options
@@ -150,7 +150,7 @@ def command(
     else:
         stays = types_stay(source, job_place, like, options)
         description = None if stays else new_side(job_place, like, or_else=OTHER_CHANGES).describe()
-    with watched() as progress, failures_told(target_place):
+    with show_progress() as progress, failures_told(target_place):
         report = migrate(
             source,
             target_place,

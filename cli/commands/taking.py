@@ -13,7 +13,7 @@ from ..failures import Status
 from ..on_spark import spark_options
 from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options
 from ..output import print_json, print_lines
-from ..progress import watched
+from ..progress import show_progress
 from .migrating import announce_run, failures_told, report_start_lines, start_command
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def command(state_dir: str, *, target_place: str, master: str | None, py_files: 
     from ...spark.streaming.savepoints import take_savepoint
     from ...state.savepoint.reader import Savepoint
 
-    with watched() as progress, failures_told(target_place):
+    with show_progress() as progress, failures_told(target_place):
         report = take_savepoint(
             state_dir,
             target_place,

@@ -15,7 +15,7 @@ from ..failures import Status
 from ..on_spark import spark_failures_told, spark_options
 from ..options import all_option, allowed_roots, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import Block, Column, Line, Table, print_json, print_styled
-from ..progress import watched
+from ..progress import show_progress
 from ..spark_checkpoints import is_spark
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def command(
         from ...spark.verify import verify
 
         opened = open_savepoint(savepoint)
-        with watched() as show, spark_failures_told("Nothing was written."):
+        with show_progress() as show, spark_failures_told("Nothing was written."):
             report = verify(opened, trust_digests=not values, progress=show, master=master, py_files=py_files)
     if with_json:
         print_json(to_data(report.place, report))
@@ -91,7 +91,7 @@ def _of_copy(place: str) -> VerifyReport:
             f"entries are decoded with a library that is not installed: {error.name}",
             advice="pip install 'stateshift[spark]'",
         ) from error
-    with watched() as show:
+    with show_progress() as show:
         return verify_checkpoint(place, progress=show, allow_roots=allowed_roots())
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from stateshift import Progress
 from stateshift.cli import progress as shown
-from stateshift.cli.progress import details, watched
+from stateshift.cli.progress import details, show_progress
 
 MIB = 1 << 20
 
@@ -37,7 +37,7 @@ STEPS = [
 @pytest.mark.parametrize("every_s", [3600.0, 0.0])
 def test_a_log_says_at_once_that_spark_starts_and_now_and_then_how_far_it_is(capsys, monkeypatch, every_s):
     monkeypatch.setattr(shown, "_LOG_EVERY_S", every_s)
-    with watched() as show:
+    with show_progress() as show:
         for step in STEPS:
             show(step)
 
@@ -56,7 +56,7 @@ def test_a_terminal_shows_a_percentage_within_one_stream(monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "150")
-    with watched() as show:
+    with show_progress() as show:
         for step in STEPS:
             show(step)
 

@@ -7,6 +7,7 @@ import enum
 import inspect
 import re
 from importlib import import_module
+from importlib.util import resolve_name
 from itertools import pairwise
 
 import attrs
@@ -58,7 +59,7 @@ PLACES = {
         """,
     ),
     "What windows are given": (
-        "stateshift.state.runtime.windows.contexts",
+        "stateshift",
         "ProcessWindowContext TriggerContext OnMergeContext WindowAssignerContext",
     ),
     "Operator state of functions": (
@@ -69,7 +70,7 @@ PLACES = {
         "stateshift.state.testing",
         """
         KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
-        TaskInfo snapshot_together StateMutated
+        TaskInfo snapshot_together StateMutated jobs contents_of
         """,
     ),
     "Checkpoints": ("stateshift", "open_checkpoints configured_checkpoints CheckpointStorage"),
@@ -92,7 +93,7 @@ PLACES = {
         """,
     ),
     "Byte rewrites": (
-        "stateshift.serializers.rewrite",
+        "stateshift.serializers",
         "rewrite_of ByteRewrite Fixed Boolean Float Text Blob Widened Constant Sequence Nullable Counted",
     ),
     "Savepoints": ("stateshift", "open_savepoint Savepoint SavepointWriter verify VerifyReport"),
@@ -107,17 +108,19 @@ PLACES = {
         """
         register StreamJob split_outputs print_progress take_savepoint check_query describe start migrate_checkpoint
         verify_checkpoint
-        FieldChanges Backfill position_of
+        FieldChanges Backfill position_of rewind
         """,
     ),
-    "Streams on Spark": ("stateshift.spark.streaming.job", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
-    "Sessions": ("stateshift.spark.sessions", "session"),
-    "Progress of long work": ("stateshift.cli.progress", "watched"),
-    "Comparing": ("stateshift.compat.difference", "compare"),
+    "Streams on Spark": ("stateshift.spark", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
+    "Sessions": ("stateshift.spark", "session"),
+    "Progress of long work": ("stateshift", "show_progress"),
+    "Plan files": ("stateshift.state", "make_plan PlanFile NewTypes"),
+    "Comparing": ("stateshift.compat", "compare"),
     "Testing": (
         "stateshift.compat.testing",
-        "SerializerContract UpgradeCase assert_migrates V1 V2 NeedsReconfig NeedsFallback Refuses",
+        "SerializerContract UpgradeCase assert_migrates V1 V2 NeedsReconfig NeedsFallback Refuses Unrestorable",
     ),
+    "Types and values at random": ("stateshift.compat.testing", "types values_of evolutions Evolution"),
     "Errors": (
         "stateshift",
         """
@@ -174,7 +177,8 @@ def _entry(module, name):
 def _place(module, name):
     """Give the module of a name: values have that of the public package."""
     package = import_module(module)
-    return f"stateshift{package._PLACES[name]}" if module == "stateshift" else getattr(package, name).__module__
+    found = getattr(package, name)
+    return found.__module__ if hasattr(found, "__module__") else resolve_name(package._PLACES[name], module)
 
 
 def _is_plain(thing):

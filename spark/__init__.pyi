@@ -1,0 +1,21 @@
+# The face of the package: every public name and its place, one import a line, as in that of `stateshift`.
+
+from ..state.streaming.rewinding import rewind as rewind
+from .checkpoint.changes import FieldChanges as FieldChanges
+from .checkpoint.checking import check_query as check_query
+from .checkpoint.guard import start as start
+from .checkpoint.migrating.backfill import Backfill as Backfill
+from .checkpoint.migrating.migration import migrate_checkpoint as migrate_checkpoint
+from .checkpoint.migrating.verification import verify_checkpoint as verify_checkpoint
+from .checkpoint.query import describe as describe
+from .sessions import session as session
+from .source.registering import register as register
+from .streaming.job import BroadcastStream as BroadcastStream
+from .streaming.job import ConnectedStreams as ConnectedStreams
+from .streaming.job import DataStream as DataStream
+from .streaming.job import KeyedStream as KeyedStream
+from .streaming.job import StreamJob as StreamJob
+from .streaming.progress import print_progress as print_progress
+from .streaming.savepoints import take_savepoint as take_savepoint
+from .streaming.side_outputs import split_outputs as split_outputs
+from .streaming.taken_offsets import position_of as position_of
