@@ -48,12 +48,10 @@ def test_no_part_of_a_package_is_called_like_a_name_of_its_face(name):
 
 def test_the_package_works_from_a_zip_file(root, tmp_path):
     """As which Spark hands packages out to workers."""
+    suffixes = {".py", ".pyi", ".txt"}
+    serializers = [file for file in (root / "serializers").rglob("*.*") if file.suffix in suffixes]
     with zipfile.ZipFile(tmp_path / "package.zip", "w") as packed:
-        for file in [
-            *root.glob("__init__.py*"),
-            *(root / "serializers").rglob("*.py"),
-            root / "serializers/__init__.pyi",
-        ]:
+        for file in [*root.glob("__init__.py*"), *serializers]:
             packed.write(file, Path("stateshift") / file.relative_to(root))
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'package.zip')!r})\n"
