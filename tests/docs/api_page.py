@@ -1,4 +1,4 @@
-"""The page of the API, made of the docstrings: one entry for each public name, by what it is for."""
+"""The pages of the API, made of the docstrings: one entry for each public name, by what it is for."""
 
 from __future__ import annotations
 
@@ -12,147 +12,172 @@ from itertools import pairwise
 
 import attrs
 
-PLACES = {
-    "Declaring a job": (
-        "stateshift",
-        """
-        Job Operator load_job ValueStateDescriptor ListStateDescriptor MapStateDescriptor
-        ReducingStateDescriptor AggregatingStateDescriptor FoldingStateDescriptor StateTtlConfig
-        TimerServiceDescriptor StateTransform
-        """,
-    ),
-    "Declaring types": (
-        "stateshift",
-        """
-        record Field enum_options row_of Array Either Int8 Int16 Int32 BigInt Float32 Char
-        AwareDatetime NaiveDatetime serializer_for register_serializer AvroSerializer
-        PickleSerializer CloudPickleSerializer
-        """,
-    ),
-    "Values": (
-        "stateshift",
-        """
-        Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate
-        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes
-        PickledValue from_pickled
-        """,
-    ),
-    "Functions with state": (
-        "stateshift",
-        """
-        MapFunction FlatMapFunction FilterFunction ReduceFunction AggregateFunction ProcessFunction
-        KeyedProcessFunction CoMapFunction CoFlatMapFunction CoProcessFunction KeyedCoProcessFunction
-        BroadcastProcessFunction KeyedBroadcastProcessFunction OutputTag CheckpointedFunction ListCheckpointed
-        CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext TimeDomain
-        """,
-    ),
-    "Handles of states": ("stateshift", "ValueState ListState MapState ReducingState AggregatingState"),
-    "Handles of broadcast states": ("stateshift", "BroadcastState ReadOnlyBroadcastState"),
-    "Timers of functions": ("stateshift", "TimerService"),
-    "Windows": (
-        "stateshift",
-        """
-        WindowedStream WindowOperation ProcessWindowFunction WindowFunction TumblingEventTimeWindows
-        TumblingProcessingTimeWindows SlidingEventTimeWindows SlidingProcessingTimeWindows EventTimeSessionWindows
-        ProcessingTimeSessionWindows SessionWindowTimeGapExtractor GlobalWindows EventTimeTrigger ProcessingTimeTrigger
-        CountTrigger PurgingTrigger NeverTrigger Trigger TriggerResult WindowAssigner MergingWindowAssigner
-        """,
-    ),
-    "What windows are given": (
-        "stateshift",
-        "ProcessWindowContext TriggerContext OnMergeContext WindowAssignerContext",
-    ),
-    "Operator state of functions": (
-        "stateshift",
-        "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore KeyedStateStore",
-    ),
-    "Running functions in tests": (
-        "stateshift.state.testing",
-        """
-        KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
-        TaskInfo snapshot_together StateMutated jobs contents_of
-        """,
-    ),
-    "Checkpoints": ("stateshift", "open_checkpoints configured_checkpoints CheckpointStorage"),
-    "State backends": (
-        "stateshift",
-        """
-        Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory RestoreCheck RestoreRefused
-        configured_backend restorable
-        """,
-    ),
-    "Checking": (
-        "stateshift",
-        "check CheckReport Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult",
-    ),
-    "Writing a serializer": (
-        "stateshift",
-        """
-        TypeSerializer TypeDeserializer TypeSerializerConfigSnapshot register_snapshot DataInputView
-        DataOutputView Family Ability register_family
-        """,
-    ),
-    "Byte rewrites": (
-        "stateshift.serializers",
-        "rewrite_of ByteRewrite Fixed Boolean Float Text Blob Widened Constant Sequence Nullable Counted",
-    ),
-    "Savepoints": ("stateshift", "open_savepoint Savepoint SavepointWriter verify VerifyReport"),
-    "Migrating": ("stateshift", "migrate repartition MigrationReport Progress"),
-    "What a migration is told": (
-        "stateshift",
-        "MigrationOptions Edits parse_edits BadValues Compression IfTargetExists",
-    ),
-    "Bootstrapping": ("stateshift", "bootstrap StateSource BootstrapReport"),
-    "Spark": (
-        "stateshift.spark",
-        """
-        register StreamJob split_outputs print_progress take_savepoint check_query describe start migrate_checkpoint
-        verify_checkpoint
-        FieldChanges Backfill position_of rewind
-        """,
-    ),
-    "Streams on Spark": ("stateshift.spark", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
-    "Sessions": ("stateshift.spark", "session"),
-    "Progress of long work": ("stateshift", "show_progress"),
-    "Plan files": ("stateshift.state", "make_plan PlanFile NewTypes"),
-    "Comparing": ("stateshift.compat", "compare"),
-    "Testing": (
-        "stateshift.compat.testing",
-        "SerializerContract UpgradeCase assert_migrates V1 V2 NeedsReconfig NeedsFallback Refuses Unrestorable",
-    ),
-    "Types and values at random": ("stateshift.compat.testing", "types values_of evolutions Evolution"),
-    "Errors": (
-        "stateshift",
-        """
-        StateShiftError CorruptSavepoint CorruptFile SavepointNotFound UnsupportedFormat UnknownSnapshot
-        SnapshotVersionError IncompatibleState NothingInCommon StateNotFound CompatibilityCheckError
-        OldReaderUnavailable DeclarationError JobNotFound LibraryNotFound PlanChanged TargetExists UntrustedCode
-        UserCodeFailed UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed FunctionFailed SourceChanged
-        StorageFailed NoSpaceLeft redact_values
-        """,
-    ),
+PAGES = {
+    "serializers": {
+        "Declaring types": (
+            "stateshift",
+            """
+            record Field enum_options row_of Array Either Int8 Int16 Int32 BigInt Float32 Char AwareDatetime
+            NaiveDatetime serializer_for register_serializer AvroSerializer PickleSerializer CloudPickleSerializer
+            """,
+        ),
+        "Values": (
+            "stateshift",
+            """
+            Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate SqlTime
+            SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes PickledValue
+            from_pickled
+            """,
+        ),
+        "Writing a serializer": (
+            "stateshift",
+            """
+            TypeSerializer TypeDeserializer TypeSerializerConfigSnapshot register_snapshot DataInputView
+            DataOutputView Family Ability register_family
+            """,
+        ),
+        "Byte rewrites": (
+            "stateshift.serializers",
+            "rewrite_of ByteRewrite Fixed Boolean Float Text Blob Widened Constant Sequence Nullable Counted",
+        ),
+        "Errors": (
+            "stateshift",
+            """
+            StateShiftError CorruptSavepoint CorruptFile SavepointNotFound UnsupportedFormat UnknownSnapshot
+            SnapshotVersionError IncompatibleState NothingInCommon StateNotFound CompatibilityCheckError
+            OldReaderUnavailable DeclarationError JobNotFound LibraryNotFound PlanChanged TargetExists UntrustedCode
+            UserCodeFailed UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed FunctionFailed
+            SourceChanged StorageFailed NoSpaceLeft redact_values
+            """,
+        ),
+    },
+    "compat": {
+        "Checking": (
+            "stateshift",
+            "check CheckReport Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult",
+        ),
+        "Comparing": ("stateshift.compat", "compare"),
+        "Testing": (
+            "stateshift.compat.testing",
+            "SerializerContract UpgradeCase assert_migrates V1 V2 NeedsReconfig NeedsFallback Refuses Unrestorable",
+        ),
+        "Types and values at random": ("stateshift.compat.testing", "types values_of evolutions Evolution"),
+    },
+    "state": {
+        "Declaring a job": (
+            "stateshift",
+            """
+            Job Operator load_job ValueStateDescriptor ListStateDescriptor MapStateDescriptor
+            ReducingStateDescriptor AggregatingStateDescriptor FoldingStateDescriptor StateTtlConfig
+            TimerServiceDescriptor StateTransform
+            """,
+        ),
+        "Savepoints": ("stateshift", "open_savepoint Savepoint SavepointWriter verify VerifyReport"),
+        "Migrating": ("stateshift", "migrate repartition MigrationReport Progress"),
+        "What a migration is told": (
+            "stateshift",
+            "MigrationOptions Edits parse_edits BadValues Compression IfTargetExists",
+        ),
+        "Plan files": ("stateshift.state", "make_plan PlanFile NewTypes"),
+        "Progress of long work": ("stateshift", "show_progress"),
+        "Checkpoints": ("stateshift", "open_checkpoints configured_checkpoints CheckpointStorage"),
+        "State backends": (
+            "stateshift",
+            """
+            Configuration EmbeddedRocksDBStateBackend HashMapStateBackend RocksDBOptionsFactory RestoreCheck
+            RestoreRefused configured_backend restorable
+            """,
+        ),
+    },
+    "functions": {
+        "Functions with state": (
+            "stateshift",
+            """
+            MapFunction FlatMapFunction FilterFunction ReduceFunction AggregateFunction ProcessFunction
+            KeyedProcessFunction CoMapFunction CoFlatMapFunction CoProcessFunction KeyedCoProcessFunction
+            BroadcastProcessFunction KeyedBroadcastProcessFunction OutputTag CheckpointedFunction ListCheckpointed
+            CheckpointedRestoring CheckpointListener SourceFunction RuntimeContext TimeDomain
+            """,
+        ),
+        "Handles of states": ("stateshift", "ValueState ListState MapState ReducingState AggregatingState"),
+        "Handles of broadcast states": ("stateshift", "BroadcastState ReadOnlyBroadcastState"),
+        "Timers of functions": ("stateshift", "TimerService"),
+        "Operator state of functions": (
+            "stateshift",
+            "FunctionInitializationContext FunctionSnapshotContext OperatorStateStore KeyedStateStore",
+        ),
+        "Windows": (
+            "stateshift",
+            """
+            WindowedStream WindowOperation ProcessWindowFunction WindowFunction TumblingEventTimeWindows
+            TumblingProcessingTimeWindows SlidingEventTimeWindows SlidingProcessingTimeWindows
+            EventTimeSessionWindows ProcessingTimeSessionWindows SessionWindowTimeGapExtractor GlobalWindows
+            EventTimeTrigger ProcessingTimeTrigger CountTrigger PurgingTrigger NeverTrigger Trigger TriggerResult
+            WindowAssigner MergingWindowAssigner
+            """,
+        ),
+        "What windows are given": (
+            "stateshift",
+            "ProcessWindowContext TriggerContext OnMergeContext WindowAssignerContext",
+        ),
+        "Running functions in tests": (
+            "stateshift.state.testing",
+            """
+            KeyedProcessHarness ProcessHarness TwoInputHarness BroadcastHarness SourceHarness HarnessSnapshot
+            TaskInfo snapshot_together StateMutated jobs contents_of
+            """,
+        ),
+    },
+    "spark": {
+        "Spark": (
+            "stateshift.spark",
+            """
+            register StreamJob split_outputs print_progress take_savepoint check_query describe start
+            migrate_checkpoint verify_checkpoint FieldChanges Backfill position_of rewind
+            """,
+        ),
+        "Streams on Spark": ("stateshift.spark", "DataStream KeyedStream BroadcastStream ConnectedStreams"),
+        "Sessions": ("stateshift.spark", "session"),
+        "Bootstrapping": ("stateshift", "bootstrap StateSource BootstrapReport"),
+    },
 }
-"""Heading -> module and names."""
+"""Page -> heading -> module and names."""
+
+PLACES = {heading: place for headings in PAGES.values() for heading, place in headings.items()}
 
 HEAD = """# API
 
-Every public name, with what its docstring says.
-The page is made of the docstrings by a test, and held against them.
+Every public name, with what its docstring says, on a page for each part of the package.
+A test makes the pages of the docstrings, and holds them against these.
 What is not here may change at any time; [What is public, and what may change](stability.md) says more.
 """
+TITLES = {
+    "serializers": "types, their values, serializers, errors",
+    "compat": "checking, comparing, tests of serializers",
+    "state": "jobs, savepoints, migrations, checkpoints",
+    "functions": "functions with state, their handles, timers and windows, and harnesses to test them",
+    "spark": "Spark queries, streams, bootstrapping",
+}
 _SECTION = re.compile(r"(Args|Attributes|Returns|Return|Yields|Yield|Raises|Raise):$")
 _ITEM = re.compile(r"([\w`*., |]+?): (.*)")
 
 
-def page():
-    """Give the text of the page."""
-    parts = [HEAD]
-    for heading, (module, names) in PLACES.items():
-        parts.append(f"## {heading}\n")
-        if module != "stateshift":
-            parts.append(f"From `{module}`.\n")
-        parts += [_entry(module, name) for name in names.split()]
-    return "\n".join(parts).rstrip() + "\n"
+def pages():
+    """Give the texts of the pages, by their paths from the folder of the reference."""
+    lists = [HEAD]
+    texts = {}
+    for name, headings in PAGES.items():
+        lists.append(f"## [{name.capitalize()}](api/{name}.md): {TITLES[name]}\n")
+        parts = [f"# API: {TITLES[name]}\n\n[All pages](../api.md)\n"]
+        for heading, (module, names) in headings.items():
+            anchor = heading.lower().replace(" ", "-")
+            listed = ", ".join(f"`{name}`" for name in names.split())
+            lists.append(f"- [{heading}](api/{name}.md#{anchor}), from `{module}`: {listed}")
+            parts += [f"## {heading}\n", f"From `{module}`.\n"]
+            parts += [_entry(module, name) for name in names.split()]
+        lists.append("")
+        texts[f"api/{name}.md"] = "\n".join(parts).rstrip() + "\n"
+    return {"api.md": "\n".join(lists).rstrip() + "\n", **texts}
 
 
 def _entry(module, name):
@@ -211,14 +236,14 @@ def _signature(thing):
     except (TypeError, ValueError):
         return ""
     bare = [
-        parameter.replace(annotation=inspect.Parameter.empty, default=_told(parameter.default))
+        parameter.replace(annotation=inspect.Parameter.empty, default=_shown(parameter.default))
         for parameter in signature.parameters.values()
         if not parameter.name.startswith("_") and parameter.name != "self"
     ]
     return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
-class _Told:
+class _Shown:
     def __init__(self, text):
         self.text = text
 
@@ -226,15 +251,15 @@ class _Told:
         return self.text
 
 
-def _told(default):
+def _shown(default):
     """Give a default whose text is the same in every process."""
+    if default is attrs.NOTHING:
+        return _Shown("...")
     if isinstance(default, enum.Enum):
-        return _Told(f"{type(default).__name__}.{default.name}")
+        return _Shown(f"{type(default).__name__}.{default.name}")
     if default is inspect.Parameter.empty or isinstance(default, bool | int | float | str | None | tuple):
         return default
-    if default is attrs.NOTHING:
-        return _Told("…")
-    return _Told("…")
+    return _Shown("...")
 
 
 def _members(cls):

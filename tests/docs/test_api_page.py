@@ -1,4 +1,4 @@
-"""The page of the API: made of the docstrings, with every public name and all that the other pages import."""
+"""The pages of the API: made of the docstrings, with every public name and all that the other pages import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 
 import pytest
-from docs.api_page import PLACES, page
+from docs.api_page import PLACES, pages
 
 FACES = [
     "stateshift", "stateshift.serializers", "stateshift.compat", "stateshift.compat.testing", "stateshift.state",
@@ -14,12 +14,20 @@ FACES = [
 ]  # fmt: skip
 
 
-def test_the_page_is_what_the_docstrings_say(root):
-    file = root / "docs" / "reference" / "api.md"
+def test_the_pages_are_what_the_docstrings_say(root):
+    folder = root / "docs" / "reference"
     if os.environ.get("STATESHIFT_RECORD"):
-        file.write_text(page(), encoding="utf-8")
+        (folder / "api").mkdir(exist_ok=True)
+        for name, text in pages().items():
+            (folder / name).write_text(text, encoding="utf-8")
 
-    assert page() == file.read_text(encoding="utf-8"), "made anew by STATESHIFT_RECORD=1"
+    files = [folder / "api.md", *(folder / "api").glob("*.md")]
+    found = {file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    assert pages() == found, "made anew by STATESHIFT_RECORD=1"
+
+
+def test_no_signature_shows_what_stands_for_no_default():
+    assert [] == [line for text in pages().values() for line in text.splitlines() if "NOTHING" in line]
 
 
 @pytest.mark.parametrize("face", FACES)
