@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..compat.description import JobDescription
+    from ..state.formats.flink.roots import AllowedRoot
     from ..state.job import Job
     from ..state.migration.estimate import Estimate
     from ..state.migration.journal import Journal, Redone
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
     from ..state.migration.tasks import Task, TaskResult
     from ..state.publication.lineage import Lineage
     from ..state.publication.target_lock import Claim
-    from ..state.savepoint.reader import AllowedRoot
     from .sessions import Driver
 
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."

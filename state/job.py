@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import re
 import sys
 import sysconfig
 import traceback
@@ -30,7 +29,7 @@ from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError,
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
-from .formats.flink.metadata import operator_id_of_uid
+from .formats.flink.metadata import OPERATOR_ID, operator_id_of_uid
 from .runtime.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 DEFAULT_KEY_GROUPS = 128
 """The number of key groups that Flink takes for a small parallelism."""
-OPERATOR_ID = re.compile("[0-9a-f]{32}")
 """The form of an operator id; any other name of an operator is a uid."""
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from streaming_batches import Batches
 
 from stateshift.spark.streaming.upgrading import UPGRADING, Judgement, write_base
+from stateshift.state.savepoint.reader import Savepoint
 
 
 class Life:
@@ -32,7 +33,7 @@ class Life:
             before.new_process()
             epoch = directory.epoch(max(manifest.epoch for manifest in before.manifests))
             after = before.number - 1
-            savepoint = directory.savepoint(before.manifests, epoch, after, for_types=True)
+            savepoint = Savepoint.of(directory.savepoint(before.manifests, epoch, after, for_types=True))
             job = SimpleNamespace(
                 sources={},
                 operators={before.spec.uid: before.spec},
@@ -42,7 +43,7 @@ class Life:
             ran = {manifest.slot for manifest in before.manifests if manifest.epoch == epoch.number}
             judged = Judgement(job, options, how, savepoint, epoch, may_end=len(ran) == epoch.slots)
             if judged.changes or more:
-                savepoint = directory.savepoint(before.manifests, epoch, after)
+                savepoint = Savepoint.of(directory.savepoint(before.manifests, epoch, after))
                 base = str(directory.next_epoch)
                 history = write_base(directory, savepoint, base, judged, None)
                 more |= {"history": history, "lazy": judged.lazy, "types": judged.lazy_types}

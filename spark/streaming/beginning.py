@@ -9,8 +9,9 @@ import attrs
 from ...serializers.errors import DeclarationError
 from ...serializers.escaping import shell_word
 from ...state.formats.flink.metadata import METADATA
+from ...state.formats.flink.roots import folder_at
 from ...state.job import Operator
-from ...state.savepoint.reader import Savepoint, folder_at
+from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.streaming.directory import Begun
 from .taken_offsets import TakenOffsets, require_same_sources
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...compat.description import JobDescription, OperatorDescription
-    from ...state.savepoint.reader import AllowedRoot
+    from ...state.formats.flink.roots import AllowedRoot
     from .upgrading import Judgement
 
 _NOTHING = "Nothing was written."

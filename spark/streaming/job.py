@@ -58,12 +58,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...compat.description import Converter
+    from ...state.formats.flink.roots import AllowedRoot
     from ...state.migration.options import MigrationOptions
     from ...state.progress import Progress
     from ...state.runtime.functions import Function
     from ...state.runtime.output_tag import OutputTag
     from ...state.runtime.sources import SourceFunction
-    from ...state.savepoint.reader import AllowedRoot, Savepoint
+    from ...state.savepoint.reader import Savepoint
     from ...state.streaming.failures import ErrorPolicy
     from ...state.streaming.slot import OperatorSpec
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError
-from ...state.savepoint.reader import Savepoint, folder_at
+from ...state.formats.flink.roots import folder_at
+from ...state.savepoint.reader import Savepoint
 from ...state.streaming.directory import StateDirectory
 from ...state.streaming.holds import held
 from ...state.streaming.reading import committed_batch
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from ...state.formats.flink.roots import AllowedRoot
     from ...state.migration.report import MigrationReport
     from ...state.progress import Progress
-    from ...state.savepoint.reader import AllowedRoot
 
 
 def take_savepoint(

@@ -24,6 +24,7 @@ import pyarrow as pa
 from ...serializers.errors import FunctionFailed, MigrationFailed, StateShiftError, cause_text, located
 from ...serializers.registry import registry
 from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
+from ...state.savepoint.reader import Savepoint
 from ...state.streaming.directory import with_places
 from ...state.streaming.manifest import Manifest
 from ...state.streaming.measured import SlotMetrics
@@ -256,7 +257,7 @@ class SlotRunner:
             task.committed()
             return task
         base = run.directory.base_of(run.epoch)
-        operator = None if base is None else _operator_of(base, self.spec)
+        operator = None if base is None else _operator_of(Savepoint.of(base), self.spec)
         task.begin_epoch(operator, now_ms)
         return task
 
@@ -389,7 +390,7 @@ def _held(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
     yield held
 
 
-def _operator_of(base: Any, spec: OperatorSpec) -> StoredOperator | None:
+def _operator_of(base: Savepoint, spec: OperatorSpec) -> StoredOperator | None:
     """Return the stored state of an operator in the base of an epoch; None: it has none there."""
     found = next((one for one in base.operators if spec.uid in {one.uid, one.operator_id}), None)
     return None if found is None else StoredOperator.of(base, found.operator_id)

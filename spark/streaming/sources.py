@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from ...serializers.errors import DeclarationError, MigrationFailed, values_are_redacted
 from ...serializers.hints import serializer_for
 from ...serializers.registry import registry
+from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.streaming.directory import has_operator, with_places
 from ...state.streaming.holds import oldest_held
@@ -218,7 +219,7 @@ class RunningSource:
         if manifest is None or manifest.epoch < run.epoch.number:
             base = run.directory.base_of(run.epoch)
             if base is not None and has_operator(base, bytes.fromhex(self._task.operator.id)):
-                return StoredOperator.of(base, self._task.operator.id)
+                return StoredOperator.of(Savepoint.of(base), self._task.operator.id)
         if manifest is None:
             return None
         stored = with_places(manifest.operator, run.directory.files)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError
+from ...state.savepoint.reader import Savepoint
 from ...state.streaming.commit_log import last_committed, last_planned, pinned_settings
 from ...state.streaming.directory import lacks_slots
 from ...state.streaming.source_offsets import planned_offsets
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ...state.savepoint.reader import Savepoint
     from ...state.storage.files import Folder
     from ...state.streaming.directory import Epoch, StateDirectory
     from ...state.streaming.manifest import Manifest
@@ -116,7 +116,9 @@ class Stored:
     def savepoint(self, *, for_types: bool = False) -> Savepoint:
         """Return the state after the last committed batch; see `StateDirectory.savepoint`."""
         after = -1 if self.batch is None else self.batch
-        return self.directory.savepoint(self.manifests, self.state_epoch, after, self.sources, for_types=for_types)
+        return Savepoint.of(
+            self.directory.savepoint(self.manifests, self.state_epoch, after, self.sources, for_types=for_types)
+        )
 
     def require_sources(self, uids: Iterable[str]) -> None:
         """Refuse other sources than those whose offsets the checkpoint has."""

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...state.backends.lazy_forms import Layout
+    from ...state.formats.flink.roots import AllowedRoot
     from ...state.migration.options import MigrationOptions
-    from ...state.savepoint.reader import AllowedRoot
     from ...state.streaming.directory import StateDirectory
     from .job import StreamJob
 

@@ -13,7 +13,8 @@ from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSe
 from ...serializers.records.columns import column_of_field
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant
-from ..job import OPERATOR_ID, Job, Operator
+from ..formats.flink.metadata import OPERATOR_ID
+from ..job import Job, Operator
 from ..key_groups import has_stable_hash
 from ..runtime.descriptors import (
     AggregatingStateDescriptor,

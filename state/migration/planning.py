@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from ...compat.plan import MigrationPlan, OperatorPlan, Recoding, StatePlan
     from ...compat.way_back import Place, WayBack
     from ...serializers.compatibility import Finding
+    from ..formats.flink.roots import AllowedRoot
     from ..job import Job
-    from ..savepoint.reader import AllowedRoot, SavepointOperator
+    from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import Measure
     from ..storage.files import Folder
     from .preparation import Preparation

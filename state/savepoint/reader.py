@@ -8,11 +8,10 @@ for entry in savepoint.operator("account-state").state("account").read_entries()
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -32,36 +31,37 @@ from ...serializers.errors import (
 from ..formats.flink.metadata import (
     METADATA,
     OperatorState,
-    SavepointMetadata,
     operator_id_of_uid,
-    read_metadata,
     write_metadata,
 )
-from ..formats.flink.roots import moved_from, require_reachable, with_moved
+from ..formats.flink.roots import folder_at, moved_from, require_reachable, with_moved
 from ..formats.flink.sources import require_digest
-from ..publication.lineage import FileDigest, Lineage, read_lineage
+from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoint
 from ..publication.stored_serializers import StoredSerializer, place_of, read_stored_serializers
-from ..storage.files import Folder, Root
-from ..storage.stores import is_uri, parted
+from ..storage.files import Folder
+from ..storage.stores import parted
+from ..streaming.commit_log import read_note
+from ..streaming.directory import STREAM_FILE
+from ..streaming.reading import read_state
 from .carried import RAW_KEYED, carried_states
 from .heap_timers import missing_timers
 from .quarantine import read_quarantine
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..formats.flink.roots import AllowedRoot
+    from ..publication.lineage import FileDigest
     from ..streaming.reading import QueryFacts
     from .carried import CarriedState
     from .quarantine import QuarantinedValue
     from .sizes import OperatorSizes
 
     Snapshot = TypeSerializerConfigSnapshot[Any]
-
-AllowedRoot: TypeAlias = "str | os.PathLike[str] | tuple[str | os.PathLike[str], str | os.PathLike[str]]"
-"""A folder that may contain files of a savepoint; or (old, new): what it names in `old` lies in `new`."""
 
 _CHECKPOINT = re.compile(r"chk-\d+")
 _MOST_JOBS = 100
@@ -322,22 +322,19 @@ def _with_done(operator: OperatorDescription, done: dict[tuple[str, str], frozen
 
 
 @attrs.frozen(slots=False)
-class Savepoint:
+class Savepoint(StoredSavepoint):
     """A savepoint, which is only read. Created with `open`.
 
     Attributes:
-        folder: The folder of the savepoint.
-        metadata: The content of `_metadata`.
-        lineage: The content of `_stateshift.json`; None where that file does not exist.
-        metadata_digest: The digest of the bytes that `metadata` was read from; None where it was not read from a file.
         query: The query whose state this is, read from its state directory; None for a savepoint or checkpoint.
     """
 
-    folder: Folder
-    metadata: SavepointMetadata = attrs.field(repr=False)
-    lineage: Lineage | None = attrs.field(default=None, repr=False)
-    metadata_digest: FileDigest | None = attrs.field(default=None, repr=False)
     query: QueryFacts | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, stored: StoredSavepoint, query: QueryFacts | None = None) -> Savepoint:
+        """Return a savepoint whose `_metadata` and lineage have been read; `query`: as the attribute."""
+        return cls(stored.folder, stored.metadata, stored.lineage, stored.metadata_digest, query)
 
     @classmethod
     def open(cls, place: str | os.PathLike[str], *, allow_roots: Iterable[AllowedRoot] = ()) -> Savepoint:
@@ -362,24 +359,17 @@ class Savepoint:
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
                 return cls._of_query(folder)
-            data = folder.read(METADATA)
-            metadata = read_metadata(data)
-            folder = with_moved(metadata, folder)
-            require_reachable(metadata, folder)
-            return cls(folder, metadata, read_lineage(folder, data), FileDigest.of(data))
+            return cls.of(read_stored_savepoint(folder))
 
     @classmethod
     def _of_query(cls, folder: Folder) -> Savepoint:
         """Open the state of a query; raise the error for a folder that has neither that nor a savepoint."""
-        from ..streaming.directory import STREAM_FILE  # state directories are built on savepoints
-        from ..streaming.reading import read_state
-
         if not folder.exists(STREAM_FILE):
             raise _not_found(folder)
-        folder, metadata, lineage, query = read_state(folder)
-        folder = with_moved(metadata, folder)
-        require_reachable(metadata, folder)
-        return cls(folder, metadata, lineage, query=query)
+        stored, query = read_state(folder)
+        folder = with_moved(stored.metadata, stored.folder)
+        require_reachable(stored.metadata, folder)
+        return cls.of(attrs.evolve(stored, folder=folder), query)
 
     @property
     def metadata_sha256(self) -> str:
@@ -523,8 +513,6 @@ def looks_like_spark(folder: Folder) -> bool:
 
 def _advice_on_spark(folder: Folder) -> str:
     """Return what to name instead of the checkpoint of a Spark query."""
-    from ..streaming.commit_log import read_note
-
     with suppress(CorruptFile):
         if (note := read_note(folder)) is not None:
             return f"it is the checkpoint of a query whose state is in {note.state_dir}: name that folder"
@@ -547,18 +535,6 @@ def _last_checkpoint(folder: Folder, *, depth: int) -> str:
             if last := _last_checkpoint(folder.folder(job), depth=depth - 1):
                 found.append(f"{job}/{last}")
     return max(found, key=lambda one: int(one.rpartition("-")[2]), default="")
-
-
-def folder_at(place: str | os.PathLike[str], allow_roots: Iterable[AllowedRoot] = ()) -> Folder:
-    """Return the folder at a place that was typed, with the roots that the caller allows; see `Savepoint.open`."""
-    return attrs.evolve(Folder.at(place), roots=tuple(map(_root, allow_roots)))
-
-
-def _root(root: AllowedRoot) -> Root:
-    if not isinstance(root, tuple):
-        return Folder.at(root).place
-    old, new = root
-    return (Folder.at(old).place if is_uri(os.fspath(old)) else os.path.abspath(old), Folder.at(new).place)  # noqa: PTH100 - links are not resolved: the old place may be of another machine
 
 
 def open_savepoint(place: str | os.PathLike[str], *, allow_roots: Iterable[AllowedRoot] = ()) -> Savepoint:

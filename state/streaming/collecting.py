@@ -18,8 +18,7 @@ import attrs
 
 from ...serializers.errors import SavepointNotFound
 from ..formats.flink.handles import AbsoluteFileHandle
-from ..formats.flink.metadata import METADATA, read_metadata
-from ..job import Operator
+from ..formats.flink.metadata import METADATA, operator_id_of, read_metadata
 from ..publication.target_lock import CLAIM_NAME
 from .commit_log import last_planned
 from .committed import committed_manifests, engine_manifests
@@ -224,7 +223,7 @@ class Needs:
         epoch = self._directory.epoch(number) if number else None
         if epoch is None or not epoch.base:
             return None
-        operators = {Operator.named(uid).id for uid in epoch.carriers}
+        operators = {operator_id_of(uid).hex() for uid in epoch.carriers}
         base = self._directory.base_of(epoch)
         stored = {one.operator_id.hex() for one in base.metadata.operators} if base is not None else set()
         oldest = {one.uid: one.manifest for one in reversed(self._sources) if one.manifest is not None}

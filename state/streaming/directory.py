@@ -28,12 +28,11 @@ import attrs
 from ... import __version__
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
 from ..formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
-from ..formats.flink.metadata import METADATA, SavepointMetadata
-from ..formats.flink.roots import stored_place, uri_of
-from ..job import Operator
+from ..formats.flink.metadata import METADATA, SavepointMetadata, operator_id_of
+from ..formats.flink.roots import folder_at, stored_place, uri_of
 from ..publication.lineage import Lineage
 from ..publication.publish import now
-from ..savepoint.reader import Savepoint
+from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoint
 from .holds import HOLDS, oldest_held
 from .manifest import BASES, EPOCHS, FILES, MANIFESTS, RUNS, SHARED, Manifest
 from .stored_json import PUT_BACK, is_sealed, read_json, write_json
@@ -367,7 +366,7 @@ class StateDirectory:
         sources: Iterable[Manifest] = (),
         *,
         for_types: bool = False,
-    ) -> Savepoint:
+    ) -> StoredSavepoint:
         """Return the state after a batch, as a savepoint that can be read like any other; it names files by place.
 
         Args:
@@ -402,7 +401,7 @@ class StateDirectory:
         if base is not None:
             others = (one for one in base.metadata.operators if one.operator_id not in found)
             operators += [with_places(one, base.folder) for one in others]
-        return Savepoint(self.folder, SavepointMetadata.new(tuple(operators), batch + 1), epoch.lineage)
+        return StoredSavepoint(self.folder, SavepointMetadata.new(tuple(operators), batch + 1), epoch.lineage)
 
     def base(self, name: str) -> Folder:
         """Return the folder of the savepoint of an epoch's beginning."""
@@ -412,7 +411,7 @@ class StateDirectory:
         """Return the SHA-256 of `_metadata` in the savepoint of an epoch's beginning, in hexadecimal."""
         return hashlib.sha256(self.base(name).read(METADATA)).hexdigest()
 
-    def base_of(self, epoch: Epoch) -> Savepoint | None:
+    def base_of(self, epoch: Epoch) -> StoredSavepoint | None:
         """Return the savepoint that an epoch began with; None: it began with no state."""
         if not epoch.base:
             return None
@@ -423,7 +422,7 @@ class StateDirectory:
                 advice=PUT_BACK,
                 file=f"{folder.place}/{METADATA}",
             )
-        base = Savepoint.open(folder.place, allow_roots=[self.folder.place, *self.folder.roots])
+        base = read_stored_savepoint(folder_at(folder.place, [self.folder.place, *self.folder.roots]))
         left = () if epoch.begun is None else epoch.begun.left
         operators = (one for one in base.metadata.operators if one.operator_id.hex() not in left)
         return attrs.evolve(base, metadata=attrs.evolve(base.metadata, operators=tuple(operators)))
@@ -436,11 +435,11 @@ def lacks_slots(found: Mapping[bytes, Collection[int]], epoch: Epoch) -> bool:
         found: The slots that have run, by the id of their operator.
         epoch: The epoch.
     """
-    wanted = {bytes.fromhex(Operator.named(uid).id) for uid in epoch.carriers} | found.keys()
+    wanted = {operator_id_of(uid) for uid in epoch.carriers} | found.keys()
     return bool(found) and any(len(found.get(one, ())) < epoch.slots for one in wanted)
 
 
-def has_operator(base: Savepoint | None, operator_id: bytes) -> bool:
+def has_operator(base: StoredSavepoint | None, operator_id: bytes) -> bool:
     """Whether an epoch began with state of an operator."""
     return base is not None and any(one.operator_id == operator_id for one in base.metadata.operators)
 

@@ -16,8 +16,7 @@ from .directory import StateDirectory
 from .source_offsets import planned_offsets
 
 if TYPE_CHECKING:
-    from ..formats.flink.metadata import SavepointMetadata
-    from ..publication.lineage import Lineage
+    from ..publication.stored_savepoint import StoredSavepoint
     from ..storage.files import Folder
 
 
@@ -79,8 +78,8 @@ def committed_batch(directory: StateDirectory) -> int:
     return batch
 
 
-def read_state(folder: Folder) -> tuple[Folder, SavepointMetadata, Lineage | None, QueryFacts]:
-    """Return the state of a query after its last committed batch: folder and content of `_metadata`, and lineage.
+def read_state(folder: Folder) -> tuple[StoredSavepoint, QueryFacts]:
+    """Return the state of a query after its last committed batch, and what is known of the query.
 
     Args:
         folder: The state directory.
@@ -108,7 +107,7 @@ def read_state(folder: Folder) -> tuple[Folder, SavepointMetadata, Lineage | Non
     facts = QueryFacts(directory.id, directory.checkpoint, batch, epoch.number, read, kinds, why, types)
     savepoint = directory.savepoint(committed.manifests, epoch, batch, sources)
     require_intact(directory, (*committed.manifests, *sources))
-    return directory.folder, savepoint.metadata, epoch.lineage, facts
+    return savepoint, facts
 
 
 def _source_kinds(directory: StateDirectory, batch: int) -> tuple[str, ...]:

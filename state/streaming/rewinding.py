@@ -23,10 +23,9 @@ from ...serializers.errors import DeclarationError, SavepointNotFound, StateShif
 from ..formats.flink.handles import AbsoluteFileHandle
 from ..formats.flink.metadata import METADATA, write_metadata
 from ..formats.flink.missing_files import require_files
-from ..formats.flink.roots import uri_of
+from ..formats.flink.roots import folder_at, uri_of
 from ..publication.lineage import LINEAGE
 from ..publication.target_lock import claimed
-from ..savepoint.reader import folder_at
 from ..storage.files import Folder
 from ..storage.stores import parted
 from .claims import query_claimed
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..formats.flink.metadata import SavepointMetadata
-    from ..savepoint.reader import AllowedRoot
+    from ..formats.flink.roots import AllowedRoot
     from .committed import Committed
     from .directory import Epoch
 

@@ -24,9 +24,8 @@ from ....serializers.errors import (
     located,
 )
 from ....serializers.wording import many
-from ....state.formats.flink.roots import stored_place
+from ....state.formats.flink.roots import folder_at, stored_place
 from ....state.progress import Progress
-from ....state.savepoint.reader import folder_at
 from ....state.savepoint.verify import Check, Outcome, VerifyReport
 from ..checking import Known
 from ..columns import path_of_values
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator
 
-    from ....state.savepoint.reader import AllowedRoot
+    from ....state.formats.flink.roots import AllowedRoot
     from ....state.storage.files import Folder
     from ..changes import FieldChanges
     from ..spark_types import SparkType

@@ -20,6 +20,7 @@ Source: format notes, section 3.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import attrs
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ....compat.targets import Target
 
 METADATA = "_metadata"
+OPERATOR_ID = re.compile("[0-9a-f]{32}")
 MAGIC, MASTER_MAGIC = 0x4960672D, 0xC96B1696 - (1 << 32)
 OLDEST_VERSION, NEWEST_VERSION = 3, 6
 MAX_PARALLELISM = 1 << 15
@@ -175,6 +177,11 @@ class SavepointMetadata:
 def operator_id_of_uid(uid: str) -> bytes:
     """Return Flink's operator id of a uid, 16 bytes: murmur3 (x64, 128 bits, seed 0) of its UTF-8."""
     return mmh3.mmh3_x64_128_digest(uid.encode("utf-8", "surrogatepass"), 0)
+
+
+def operator_id_of(name: str) -> bytes:
+    """Return the id, 16 bytes, of an operator that is named by its uid, or by its id in 32 hexadecimal digits."""
+    return bytes.fromhex(name) if OPERATOR_ID.fullmatch(name) else operator_id_of_uid(name)
 
 
 def read_metadata(data: bytes) -> SavepointMetadata:

@@ -20,7 +20,7 @@ import os
 import re
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
 import attrs
@@ -28,7 +28,7 @@ import attrs
 from ....serializers.errors import CorruptSavepoint, FilesElsewhere, SavepointNotFound, UntrustedPlace
 from ....serializers.escaping import shell_word
 from ....serializers.wording import many
-from ...storage.files import Folder
+from ...storage.files import Folder, Root
 from ...storage.identity import Identity
 from ...storage.stores import bare, is_uri, parted, store_of
 from .handles import AbsoluteFileHandle, RelativeFileHandle, SegmentHandle
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from .handles import StreamHandle
     from .metadata import SavepointMetadata
 
+AllowedRoot: TypeAlias = "str | os.PathLike[str] | tuple[str | os.PathLike[str], str | os.PathLike[str]]"
+"""A folder that may contain files of a savepoint; or (old, new): what it names in `old` lies in `new`."""
+
 _CHECKPOINT = re.compile(r"chk-\d+")
 _OF_JOB = re.compile(r"(?P<folder>.*/(?P<job>[0-9a-f]{32})/(?P<kind>shared|taskowned|chk-\d+))(?P<below>(?:/[^/]+)*)")
 _BESIDE_CHECKPOINT = ("shared", "taskowned")
@@ -50,6 +53,18 @@ _MOST_ROOTS = 20
 """If a message would list more roots, as with entropy in paths, it has one common root for each store instead."""
 _MOST_LOOKED_FOR = 20
 _NOTHING: Final = "Nothing else was read, and nothing was written."
+
+
+def folder_at(place: str | os.PathLike[str], allow_roots: Iterable[AllowedRoot] = ()) -> Folder:
+    """Return the folder at a place that was typed, with the roots that the caller allows."""
+    return attrs.evolve(Folder.at(place), roots=tuple(map(_root_of, allow_roots)))
+
+
+def _root_of(root: AllowedRoot) -> Root:
+    if not isinstance(root, tuple):
+        return Folder.at(root).place
+    old, new = root
+    return (Folder.at(old).place if is_uri(os.fspath(old)) else os.path.abspath(old), Folder.at(new).place)  # noqa: PTH100 - links are not resolved: the old place may be of another machine
 
 
 def stored_file(uri: str, folder: Folder) -> tuple[Folder, str]:
