@@ -34,7 +34,7 @@ import msgspec
 import rocksdict
 
 from stateshift import ListStateDescriptor, ValueStateDescriptor
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend

@@ -11,7 +11,7 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from ..serializers.errors import DeclarationError, OldReaderUnavailable
-from ..serializers.flink.timers import TimerSerializerSnapshot
+from ..serializers.flink.namespaces import TimerSerializerSnapshot
 from .description import StateKind
 from .header_snapshots import label_after
 from .key_hashes import is_stable

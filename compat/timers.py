@@ -8,7 +8,7 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
 from ..serializers.errors import OldReaderUnavailable
-from ..serializers.flink.timers import TimerSerializer, TimerSerializerSnapshot
+from ..serializers.flink.namespaces import TimerSerializer, TimerSerializerSnapshot
 from .description import SerializerDescription
 from .parts import Judgement, ask
 from .roles import KEEP, KEY, NAMESPACE, address_only

@@ -165,6 +165,16 @@ class Family:
         return copy
 
 
+def family_of(package: str, abilities: str, **others: Any) -> Family:
+    """Return a family of this package, by the names of its abilities: their tables are in `abilities`.
+
+    Those of columns and strategies have modules of their own, because these import numpy and hypothesis.
+    """
+    modules = {name: name if name in {"columns", "strategies"} else "abilities" for name in abilities.split()}
+    places: dict[str, Any] = {name: f".{module}:{name.upper()}" for name, module in modules.items()}
+    return Family(package, **places, **others)
+
+
 class Families:
     """All families of the process: the built-in ones, those of installed packages, and those registered by a call.
 
@@ -178,7 +188,7 @@ class Families:
     @cached_property
     def built_in(self) -> dict[str, Family]:
         """The families of this package."""
-        modules = (import_module(f".{name}.family", __package__) for name in _BUILT_IN)
+        modules = (import_module(f".{name}", __package__) for name in _BUILT_IN)
         return {module.FAMILY.package: module.FAMILY for module in modules}
 
     @cached_property

@@ -126,7 +126,7 @@ def known_name(full: str) -> str:
         return full
     parts = full.split(".")
     splits = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(len(parts) - 1, 0, -1))
-    known = (one for one in splits if one in _KNOWN_AS or one[0] in MOVED)
+    known = (one for one in splits if one in _KNOWN_AS or one in _FORMER or one[0] in MOVED)
     return next((known_as(*one) for one in known), full)
 
 

@@ -15,8 +15,7 @@ import attrs
 
 from ..compat.description import SerializerDescription, StateDescription, StateKind
 from ..serializers.errors import DeclarationError, shown
-from ..serializers.flink.timers import TimerSerializer
-from ..serializers.flink.windows import VoidNamespaceSerializer
+from ..serializers.flink.namespaces import TimerSerializer, VoidNamespaceSerializer
 from ..serializers.hints import serializer_for
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from stateshift import DataInputView, StateShiftError
 from stateshift.compat.description import StateKind
-from stateshift.serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.formats.flink.keyed_stream import read_keyed_header
 from stateshift.state.formats.flink.meta_info import NAMESPACE_SERIALIZER

@@ -44,7 +44,11 @@ def test_every_folder_of_the_package_has_an_init(root):
 
 
 def test_every_family_of_serializers_is_registered_and_has_its_layer(root, project):
-    folders = {file.parent.name for file in (root / "serializers").glob("*/family.py")}
+    folders = {
+        file.parent.name
+        for file in (root / "serializers").glob("*/__init__.py")
+        if "FAMILY" in file.read_text(encoding="utf-8")
+    }
     (layers,) = (
         contract["layers"]
         for contract in project["tool"]["importlinter"]["contracts"]

@@ -23,7 +23,7 @@ from ..records.classes import Field, class_fields, is_record_class, options_of
 from ..records.rules import came_back as refused_again
 from ..serializer import TypeSerializer
 from ..stored_names import qualified_name
-from ..temporal.java_time import InstantSerializer, LocalDateTimeSerializer
+from ..temporal.serializers import InstantSerializer, LocalDateTimeSerializer
 from . import logical_types as avro_logical
 from .schema import parse
 

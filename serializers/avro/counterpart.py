@@ -28,9 +28,15 @@ from ..counterparts import Counterpart
 from ..defaults import Default
 from ..enums.serializers import EnumSerializer
 from ..errors import OldReaderUnavailable
-from ..flink.void import VoidSerializer
-from ..primitives.big_numbers import DecimalSerializer
-from ..primitives.numeric import BooleanSerializer, DoubleSerializer, FloatSerializer, IntSerializer, LongSerializer
+from ..flink.namespaces import VoidSerializer
+from ..primitives.numeric import (
+    BooleanSerializer,
+    DecimalSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+)
 from ..primitives.text import StringSerializer
 from ..records.fields import RecordField
 from ..records.recursion_finder import Circles
@@ -38,8 +44,8 @@ from ..records.recursive import RecordReference, RecursiveRecordSerializer
 from ..records.serializers import RecordSerializer
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer
 from ..snapshot import TypeSerializerConfigSnapshot
-from ..temporal.java_sql import DateSerializer
-from ..temporal.java_time import (
+from ..temporal.serializers import (
+    DateSerializer,
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,

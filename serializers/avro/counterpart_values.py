@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..containers.pieces import convert_each
-from ..enums.symbols import Symbol
+from ..enums.serializers import Symbol
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
 from ..records.values import Record, field_of
 from ..temporal.values import Instant, LocalDateTime, TemporalValue, civil_date

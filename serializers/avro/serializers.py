@@ -13,7 +13,7 @@ import attrs
 from ..absence import NO_VALUE
 from ..compatibility import CompatibilityResult, Verdict, worst
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError
-from ..flink.avro import AvroSerializerSnapshot
+from ..flink.opaque import AvroSerializerSnapshot
 from ..registry import register_snapshot
 from ..serializer import DECLARED, TypeSerializer, incompatible, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..flink.void import VoidSerializerSnapshot
+from ..flink.namespaces import VoidSerializerSnapshot
 from ..primitives.text import StringSerializerSnapshot
 from ..type_source import NoSourceError, Use, no_hint, or_none
 from .arrays import ARRAYS, BytesSerializer

@@ -12,8 +12,7 @@ from ..columns.codec import Decoded
 from ..columns.factory import plain
 from ..columns.kinds import is_text
 from ..columns.scalars import TextCodec
-from .serializers import EnumSerializer, JavaEnumSerializer
-from .symbols import Symbol
+from .serializers import EnumSerializer, JavaEnumSerializer, Symbol
 
 if TYPE_CHECKING:
     from ..columns.codec import Cells, Taker

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from .serializers import EnumSerializer, JavaEnumSerializer
-from .symbols import Symbol
+from .serializers import EnumSerializer, JavaEnumSerializer, Symbol
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

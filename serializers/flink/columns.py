@@ -16,9 +16,14 @@ from ..columns.kinds import names_of, wrong
 from ..columns.parts import Part, StructCodec
 from ..columns.scalars import FramedBytesCodec, NothingCodec
 from ..primitives.columns import long_codec
-from .kryo import KryoBytesSerializer
-from .void import VoidSerializer
-from .windows import GlobalWindowSerializer, TimeWindow, TimeWindowSerializer, VoidNamespaceSerializer
+from .namespaces import (
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespaceSerializer,
+    VoidSerializer,
+)
+from .opaque import KryoBytesSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

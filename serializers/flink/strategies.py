@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from ..drawing import always, whole
-from .void import VoidSerializer
-from .windows import (
+from .namespaces import (
     GlobalWindow,
     GlobalWindowSerializer,
     TimeWindow,
     TimeWindowSerializer,
     VoidNamespace,
     VoidNamespaceSerializer,
+    VoidSerializer,
 )
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..errors import StateShiftError, ValueNotConvertible
-from ..primitives.big_numbers import decimal_of
+from ..primitives.numeric import decimal_of
 from .serializers import PickledSnapshot
 from .unfolding import Unfolding
 from .unpickling import Unmade, trusted_names, unmade

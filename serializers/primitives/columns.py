@@ -25,8 +25,15 @@ from ..columns.factory import plain
 from ..columns.kinds import is_text
 from ..columns.scalars import BooleanCodec, FloatCodec, NumberCodec, StringCodec, TextCodec
 from ..errors import ValueNotConvertible, shown
-from .big_numbers import DecimalSerializer, split_decimal
-from .numeric import BigIntSerializer, BooleanSerializer, FloatingSerializer, LongSerializer, NumberSerializer
+from .numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    DecimalSerializer,
+    FloatingSerializer,
+    LongSerializer,
+    NumberSerializer,
+    split_decimal,
+)
 from .table import NUMBERS
 from .text import CharSerializer, StringSerializer
 

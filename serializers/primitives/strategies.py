@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from ..drawing import always, whole
-from .big_numbers import DecimalSerializer
-from .numeric import BigIntSerializer, BooleanSerializer, FloatingSerializer
+from .numeric import BigIntSerializer, BooleanSerializer, DecimalSerializer, FloatingSerializer
 from .table import NUMBERS
 from .text import CharSerializer, StringSerializer
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .big_numbers import DecimalSerializer
 from .numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
+    DecimalSerializer,
     DoubleSerializer,
     FloatSerializer,
     IntSerializer,

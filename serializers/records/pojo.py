@@ -12,7 +12,7 @@ import attrs
 
 from ..defaults import Default
 from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step
-from ..flink.optional_map import OptionalEntry, OptionalMap
+from ..flink.opaque import OptionalEntry, OptionalMap
 from ..primitives.numeric import BooleanSerializer
 from ..primitives.table import NUMBERS
 from ..registry import register_snapshot, registry

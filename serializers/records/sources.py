@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..containers.optional import NullableSerializerSnapshot
 from ..containers.sources import COLLECTIONS
 from ..containers.ttl_aware import without_ttl_awareness
-from ..primitives.sources import JAVA_PRIMITIVES
+from ..primitives.abilities import JAVA_PRIMITIVES
 from ..snapshot import snapshot_to_bytes
 from ..source_text import Expression, Group, quoted, statement
 from ..type_source import NoSourceError, class_docstring, class_options, or_none

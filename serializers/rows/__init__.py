@@ -1,5 +1,10 @@
 """Flink's rows: columns by position, with or without names."""
 
+from ..families import family_of
 from ..stored_names import former_names
 
 __getattr__ = former_names(__name__)
+
+FAMILY = family_of(
+    __package__, "rewrites columns strategies hints json_forms sources nulls", snapshots=(".serializers",)
+)

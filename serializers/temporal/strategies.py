@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from ..drawing import always
-from .java_sql import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
-from .java_time import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
-from .sql_values import SqlDate, SqlTime
+from .serializers import (
+    DateSerializer,
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
+)
+from .values import SqlDate, SqlTime
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from ..drawing import Drawing, Strategy, StrategyTable
-    from .java_time import TemporalSerializer
+    from .serializers import TemporalSerializer
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years of Python's datetime

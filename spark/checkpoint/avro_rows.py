@@ -17,7 +17,7 @@ import pyarrow as pa
 from ...serializers.avro.codec import read_each
 from ...serializers.avro.schema import AvroField, Node
 from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
-from ...serializers.primitives.big_numbers import join_decimal
+from ...serializers.primitives.numeric import join_decimal
 from .rows import MONTHS
 
 if TYPE_CHECKING:

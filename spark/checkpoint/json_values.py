@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...serializers.json_forms import sorted_by_text, tagged_float
-from ...serializers.primitives.big_numbers import split_decimal
+from ...serializers.primitives.numeric import split_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

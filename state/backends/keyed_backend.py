@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...compat.lazy_tables import tables_of
 from ...serializers.errors import DeclarationError
-from ...serializers.flink.timers import TimerSerializer
+from ...serializers.flink.namespaces import TimerSerializer
 from .state_types import with_serializers
 
 if TYPE_CHECKING:

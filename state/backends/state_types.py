@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from ...serializers.errors import DeclarationError
-from ...serializers.flink.timers import TimerSerializer
+from ...serializers.flink.namespaces import TimerSerializer
 from ...serializers.snapshot import require_registered
 from ..formats.flink.meta_info import StateMetaInfo, keyed_state, merged_info, timer_state
 from ..formats.flink.state_kinds import keyed_kind

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...serializers.primitives.big_numbers import DecimalSerializer
+from ...serializers.primitives.numeric import DecimalSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
 from .json_codec import all_codecs

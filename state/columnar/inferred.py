@@ -20,12 +20,11 @@ from ...serializers.containers.lists import ListSerializer
 from ...serializers.containers.maps import MapSerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError
-from ...serializers.primitives.big_numbers import DecimalSerializer
+from ...serializers.primitives.numeric import DecimalSerializer
 from ...serializers.primitives.table import PRIMITIVES
 from ...serializers.primitives.text import StringSerializer
 from ...serializers.rows.serializers import RowSerializer
-from ...serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer, LocalTimeSerializer
-from ...serializers.temporal.table import TIMES
+from ...serializers.temporal.serializers import TIMES, InstantSerializer, LocalDateTimeSerializer, LocalTimeSerializer
 
 if TYPE_CHECKING:
     from ...serializers.scalars import ScalarSerializer

@@ -11,7 +11,7 @@ from ...compat.description import StateDescription, StateKind
 from ...serializers.columns.kinds import is_array, spark_name
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError, StateNotFound, located
-from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.wording import meant

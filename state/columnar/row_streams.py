@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ...compat.description import StateKind
 from ...serializers.columns.encoded import join_pieces, number_bytes, offsets_of, spread
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
-from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..entry_keys import EntryKeyFormat, decode
 from ..formats.flink.blocks import Block
 from ..formats.flink.handles import CANONICAL, KeyGroupsHandle

@@ -9,7 +9,7 @@ import attrs
 from ...compat.description import StateDescription, StateKind
 from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
-from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant

@@ -20,7 +20,7 @@ from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.ttl import TtlSerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError
-from ...serializers.primitives.big_numbers import DecimalSerializer, join_decimal, split_decimal
+from ...serializers.primitives.numeric import DecimalSerializer, join_decimal, split_decimal
 from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.records.values import Record
 from ...serializers.rows.serializers import RowSerializer

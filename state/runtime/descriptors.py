@@ -18,7 +18,7 @@ from ...serializers.containers.maps import MapSerializer
 from ...serializers.containers.ttl import TtlSerializer, taking_null
 from ...serializers.deprecation import warn_deprecated
 from ...serializers.errors import DeclarationError, StateShiftError, shown
-from ...serializers.flink.windows import VoidNamespaceSerializer
+from ...serializers.flink.namespaces import VoidNamespaceSerializer
 from ...serializers.hints import as_serializer, serializer_for, strip_none
 from ...serializers.limits import require_name
 from ...serializers.pickled.serializers import refuse_pickles

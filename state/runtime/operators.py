@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError, shown
-from ...serializers.flink.windows import VoidNamespaceSerializer
+from ...serializers.flink.namespaces import VoidNamespaceSerializer
 from ..timers import USER_TIMERS, TimeDomain
 from . import contexts
 from .functions import (

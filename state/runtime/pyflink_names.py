@@ -10,9 +10,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.containers.hints import Array
-from ...serializers.primitives.hints import BigInt, Char, Float32, Int8, Int16, Int32
-from ...serializers.temporal.sql_values import SqlDate, SqlTime, SqlTimestamp
-from ...serializers.temporal.values import Instant
+from ...serializers.primitives.abilities import BigInt, Char, Float32, Int8, Int16, Int32
+from ...serializers.temporal.values import Instant, SqlDate, SqlTime, SqlTimestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import DeclarationError, ValueNotConvertible, shown
-from ...serializers.flink.windows import VOID_NAMESPACE
+from ...serializers.flink.namespaces import VOID_NAMESPACE
 from ..timers import TimeDomain
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ...compat.lazy_tables import state_in, versions_of
 from ...serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from ...serializers.containers.ttl import TtlSerializerSnapshot
 from ...serializers.containers.ttl_aware import without_ttl_awareness
-from ...serializers.flink.windows import VoidNamespaceSerializerSnapshot
+from ...serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
 from ...serializers.snapshot import snapshot_to_bytes
 from ...serializers.source_text import WIDTH, Expression, Group, Names, comment, plain, quoted, statement
 from ...serializers.type_source import BUILTINS, NoSourceError, TypeSource

@@ -12,7 +12,7 @@ import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located
-from ...serializers.flink.timers import TimerSerializerSnapshot
+from ...serializers.flink.namespaces import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
 from ..formats.flink.keyed_readers import open_keyed, read_header
@@ -27,7 +27,7 @@ from ..progress import count_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ...serializers.flink.timers import Timer
+    from ...serializers.flink.namespaces import Timer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..formats.flink.entries import Entry, EntryDecoder
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle

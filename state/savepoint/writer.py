@@ -18,8 +18,7 @@ from ...compat.plan import Compression
 from ...compat.targets import Target
 from ...serializers.containers.pieces import encode_each
 from ...serializers.errors import StateNotFound, ValueNotConvertible, located, shown
-from ...serializers.flink.timers import Timer, TimerSerializer
-from ...serializers.flink.windows import VoidNamespace
+from ...serializers.flink.namespaces import Timer, TimerSerializer, VoidNamespace
 from ...serializers.snapshot import require_registered
 from ..entry_keys import EntryKey, EntryKeyFormat, encode
 from ..formats.flink.blocks import Block

@@ -12,7 +12,7 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.key_hashes import is_checked
-from ...serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.namespaces import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
 from ..entry_keys import is_ambiguous
 from .compiler import compile_check

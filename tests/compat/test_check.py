@@ -29,7 +29,7 @@ from stateshift.compat.report import Status
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
-from stateshift.serializers.flink.timers import TimerSerializer
+from stateshift.serializers.flink.namespaces import TimerSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,

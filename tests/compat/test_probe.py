@@ -10,7 +10,7 @@ from stateshift.compat import explain
 from stateshift.compat.description import JobDescription, StateKind
 from stateshift.compat.report import Status
 from stateshift.serializers.defaults import Default
-from stateshift.serializers.flink.avro import AvroSerializerSnapshot
+from stateshift.serializers.flink.opaque import AvroSerializerSnapshot
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer, java_default
 

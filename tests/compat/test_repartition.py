@@ -26,8 +26,7 @@ from stateshift.compat.key_hashes import SIMPLE_TYPES
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Merge
-from stateshift.serializers.flink.timers import TimerSerializer
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import TimerSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.key_groups import _HASHES

@@ -15,7 +15,7 @@ from stateshift.compat.description import (
 from stateshift.serializers.containers.lists import ListSerializer, ListSerializerSnapshot
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.enums.serializers import JavaEnumSerializer
-from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
+from stateshift.serializers.flink.opaque import KryoSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer

@@ -26,7 +26,7 @@ from stateshift import (
     open_checkpoints,
     serializer_for,
 )
-from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.rocksdb import loading, store
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
 from stateshift.state.storage.files import Folder

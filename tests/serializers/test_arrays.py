@@ -35,10 +35,10 @@ from stateshift.serializers.containers.lists import ArrayListSerializer, ListSer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
-from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
+    DecimalSerializer,
     DoubleSerializer,
     FloatSerializer,
     IntSerializer,

@@ -27,7 +27,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.avro.codec import round_float
-from stateshift.serializers.flink.avro import AvroSerializerSnapshot
+from stateshift.serializers.flink.opaque import AvroSerializerSnapshot
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 FIXED = {"type": "fixed", "name": "F", "size": 16}

@@ -32,8 +32,7 @@ from stateshift.serializers.containers.lists import (
 )
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
-from stateshift.serializers.flink.void import VoidSerializer
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer, VoidSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,

@@ -43,20 +43,20 @@ from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
-from stateshift.serializers.flink.timers import TimerSerializer
-from stateshift.serializers.flink.void import VoidSerializer
-from stateshift.serializers.flink.windows import (
+from stateshift.serializers.flink.namespaces import (
     GLOBAL_WINDOW,
     VOID_NAMESPACE,
     GlobalWindowSerializer,
+    TimerSerializer,
     TimeWindowSerializer,
     VoidNamespaceSerializer,
+    VoidSerializer,
 )
-from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
+    DecimalSerializer,
     DoubleSerializer,
     FloatSerializer,
     IntSerializer,
@@ -69,17 +69,15 @@ from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
 from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.rows.serializers import RowSerializer
-from stateshift.serializers.temporal.java_sql import (
+from stateshift.serializers.temporal.serializers import (
     DateSerializer,
-    SqlDateSerializer,
-    SqlTimeSerializer,
-    SqlTimestampSerializer,
-)
-from stateshift.serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
 )
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint, DataInputView, DataOutputView, ValueNotConvertible
-from stateshift.serializers.primitives.big_numbers import DecimalSerializer, decimal_of
-from stateshift.serializers.primitives.numeric import LongSerializer
+from stateshift.serializers.primitives.numeric import DecimalSerializer, LongSerializer, decimal_of
 
 EXAMPLES = [
     ("0", "00000001 00000000"),

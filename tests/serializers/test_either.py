@@ -20,7 +20,7 @@ from stateshift import (
 from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
-from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
+from stateshift.serializers.flink.opaque import KryoSerializerSnapshot
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 

@@ -31,10 +31,13 @@ from stateshift.serializers.containers.optional import NullableSerializerSnapsho
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot, without_ttl_awareness
 from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
 from stateshift.serializers.enums.serializers import JavaEnumSerializerSnapshot
-from stateshift.serializers.flink.avro import AvroSerializerSnapshot
-from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
-from stateshift.serializers.flink.optional_map import OptionalEntry, OptionalMap
-from stateshift.serializers.flink.timers import TimerSerializerSnapshot
+from stateshift.serializers.flink.namespaces import TimerSerializerSnapshot
+from stateshift.serializers.flink.opaque import (
+    AvroSerializerSnapshot,
+    KryoSerializerSnapshot,
+    OptionalEntry,
+    OptionalMap,
+)
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot

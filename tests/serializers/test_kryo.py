@@ -8,7 +8,7 @@ from stateshift import DataInputView, DataOutputView, KryoBytes, OldReaderUnavai
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from stateshift.serializers.containers.optional import NullableSerializerSnapshot
 from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
-from stateshift.serializers.flink.kryo import KryoBytesSerializer, KryoSerializerSnapshot
+from stateshift.serializers.flink.opaque import KryoBytesSerializer, KryoSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint, DataInputView, DataOutputView
-from stateshift.serializers.flink.optional_map import OptionalEntry, OptionalMap
+from stateshift.serializers.flink.opaque import OptionalEntry, OptionalMap
 
 MAGIC = bytes.fromhex("000004F2C69A3D70")
 PARTS = st.none() | st.binary(max_size=8)

@@ -16,14 +16,13 @@ from stateshift.compat.testing.strategies import values_of
 from stateshift.serializers import rewrite
 from stateshift.serializers.containers.arrays import ARRAYS, BytesSerializer
 from stateshift.serializers.families import families
-from stateshift.serializers.flink.void import VoidSerializer
+from stateshift.serializers.flink.namespaces import VoidSerializer
 from stateshift.serializers.primitives import table as primitives
 from stateshift.serializers.primitives.numeric import NumberSerializer, NumberSnapshot
 from stateshift.serializers.primitives.table import NUMBERS, PRIMITIVES
 from stateshift.serializers.registry import registry
 from stateshift.serializers.scalars import Scalar, ScalarSerializer, snapshot_of
-from stateshift.serializers.temporal.java_sql import SqlTimestampSerializer
-from stateshift.serializers.temporal.table import TIMES
+from stateshift.serializers.temporal.serializers import TIMES, SqlTimestampSerializer
 from stateshift.state.columnar.json_codec import all_codecs
 
 ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES])
@@ -94,8 +93,8 @@ def test_a_new_number_is_one_row(monkeypatch, write, read):
         assert ("little", 8, "number") == (little.describe(), little.length, snapshot.kind)
         assert snapshot is registry.snapshot_class("acme.LittleSerializer$LittleSerializerSnapshot")
         assert snapshot() == little.snapshot_configuration()
-        assert "Little" == fresh("sources").SOURCES[snapshot]
-        assert 7 == fresh("json_forms").JSON_FORMS[snapshot](snapshot())(7)
-        assert rewrite.Fixed(8) == fresh("rewrites").REWRITES[LittleSerializer](little, little, None)
+        assert "Little" == fresh("abilities").SOURCES[snapshot]
+        assert 7 == fresh("abilities").JSON_FORMS[snapshot](snapshot())(7)
+        assert rewrite.Fixed(8) == fresh("abilities").REWRITES[LittleSerializer](little, little, None)
         assert "int64" == str(fresh("columns").COLUMNS[LittleSerializer](all_codecs(), little).kind)
         assert "-9223372036854775808" in repr(fresh("strategies").STRATEGIES[LittleSerializer](None, little))

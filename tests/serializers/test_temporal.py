@@ -29,17 +29,15 @@ from stateshift import (
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.temporal.java_sql import (
+from stateshift.serializers.temporal.serializers import (
     DateSerializer,
-    SqlDateSerializer,
-    SqlTimeSerializer,
-    SqlTimestampSerializer,
-)
-from stateshift.serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
     TemporalSerializer,
 )
 

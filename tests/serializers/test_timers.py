@@ -16,8 +16,13 @@ from stateshift import (
     Verdict,
 )
 from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.flink.timers import TimerSerializer, TimerSerializerSnapshot
-from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import (
+    VOID_NAMESPACE,
+    TimerSerializer,
+    TimerSerializerSnapshot,
+    TimeWindowSerializer,
+    VoidNamespaceSerializer,
+)
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.snapshot import SkippedSnapshot

@@ -3,8 +3,12 @@
 import pytest
 
 from stateshift import CorruptSavepoint, DataInputView, GlobalWindow, TimeWindow, ValueNotConvertible, VoidNamespace
-from stateshift.serializers.flink.void import VoidSerializer
-from stateshift.serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import (
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+    VoidNamespaceSerializer,
+    VoidSerializer,
+)
 
 
 def test_the_void_namespace_declares_no_byte_and_is_one(write):

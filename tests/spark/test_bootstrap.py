@@ -48,7 +48,7 @@ from stateshift import (
     migrate,
     record,
 )
-from stateshift.serializers.flink.windows import TimeWindowSerializer
+from stateshift.serializers.flink.namespaces import TimeWindowSerializer
 from stateshift.spark import bootstrapping
 from stateshift.state.columnar.new_savepoint import NewSavepoint
 from stateshift.state.savepoint.verify import verify

@@ -20,7 +20,7 @@ from stateshift import (
     record,
 )
 from stateshift.compat.description import Converter, StateKind
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer
 
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint, TypeSerializer, ValueNotConvertible
 from stateshift.compat.description import StateKind
-from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, decode, encode

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from stateshift import DeclarationError, ValueNotConvertible
 from stateshift.serializers.containers.lists import ListSerializer, TupleSerializer
-from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
+    DecimalSerializer,
     DoubleSerializer,
     FloatSerializer,
     IntSerializer,

@@ -15,8 +15,8 @@ from stateshift import (
 )
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
-from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
-from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.opaque import KryoSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.state.formats.flink.blocks import Block

@@ -16,7 +16,7 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.serializers import limits
-from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.state.formats.flink.blocks import Block, BlockWalker, join_pieces
 from stateshift.state.formats.flink.keyed_stream import KeyedStreamHeader, write_keyed_stream

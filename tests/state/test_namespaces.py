@@ -24,7 +24,7 @@ from stateshift import (
 from stateshift.compat.description import StateKind
 from stateshift.compat.plan import StateAction
 from stateshift.compat.planner import plan
-from stateshift.serializers.flink.windows import GLOBAL_WINDOW
+from stateshift.serializers.flink.namespaces import GLOBAL_WINDOW
 from stateshift.state.savepoint.verify import Outcome, verify
 
 NAMESPACED = ["hashmap-namespaced-p1-m128", "rocksdb-namespaced-p2-m200"]

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from stateshift import Savepoint, StateShiftError
 from stateshift.compat.description import StateKind
-from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot
 from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, encode

@@ -15,9 +15,9 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.compat.description import StateKind
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
 from stateshift.serializers.layout import SEPARATOR_BYTES
-from stateshift.serializers.primitives.big_numbers import DecimalSerializer
+from stateshift.serializers.primitives.numeric import DecimalSerializer
 from stateshift.state.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.formats.flink.entries import read_separated

@@ -27,7 +27,7 @@ from stored_data.contents import BASKET, ERRORS, VALUES  # noqa: E402
 
 import stateshift as ss  # noqa: E402
 from stateshift.serializers.enums.serializers import EnumSerializer  # noqa: E402
-from stateshift.serializers.flink.kryo import KryoBytesSerializer, KryoSerializerSnapshot  # noqa: E402
+from stateshift.serializers.flink.opaque import KryoBytesSerializer, KryoSerializerSnapshot  # noqa: E402
 from stateshift.serializers.registry import registry  # noqa: E402
 from stateshift.serializers.snapshot import snapshot_to_bytes  # noqa: E402
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from ....serializers.defaults import Default
-from ....serializers.primitives.hints import BigInt, Char, Float32, Int8, Int16, Int32
-from ....serializers.temporal.hints import NaiveDatetime
+from ....serializers.primitives.abilities import BigInt, Char, Float32, Int8, Int16, Int32
+from ....serializers.temporal.abilities import NaiveDatetime
 from .classes import Attribute, RecordClass, enum_class, generic, optional
 from .holding import values_of
 

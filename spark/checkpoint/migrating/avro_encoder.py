@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ....serializers.errors import IncompatibleState
-from ....serializers.primitives.big_numbers import split_decimal
+from ....serializers.primitives.numeric import split_decimal
 from ..avro_rows import record_of
 from ..rows import MONTHS
 from .row_encoder import offsets_of

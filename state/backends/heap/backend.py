@@ -8,7 +8,7 @@ import attrs
 
 from ....compat.lazy_tables import tables_of
 from ....serializers.errors import CorruptSavepoint, DeclarationError
-from ....serializers.flink.windows import VOID_NAMESPACE
+from ....serializers.flink.namespaces import VOID_NAMESPACE
 from ...entry_keys import decode, encode
 from ...formats.flink.keyed_stream import KeyedStreamHeader
 from ...formats.flink.meta_info import NAMESPACE_SERIALIZER, merged_info

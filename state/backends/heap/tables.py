@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ....serializers.flink.windows import VOID_NAMESPACE
+from ....serializers.flink.namespaces import VOID_NAMESPACE
 from ...key_groups import key_group, key_hasher
 from ..own_keys import no_current_key, require_own
 from .identity import Identity

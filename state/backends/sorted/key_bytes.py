@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ....serializers.errors import StateShiftError, ValueNotConvertible, located, shown
-from ....serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
+from ....serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.primitives.numeric import NumberSerializer
 from ....serializers.records.packing import PackedRecord

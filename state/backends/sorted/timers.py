@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import ValueNotConvertible, shown
-from ....serializers.flink.windows import VoidNamespaceSerializer
+from ....serializers.flink.namespaces import VoidNamespaceSerializer
 from ....serializers.views import DataInputView
 from .key_bytes import VOID_BYTES, encoder
 

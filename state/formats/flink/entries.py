@@ -17,7 +17,7 @@ from ....serializers.errors import (
     cause_text,
     shown,
 )
-from ....serializers.flink.windows import VoidNamespace
+from ....serializers.flink.namespaces import VoidNamespace
 from ....serializers.layout import SEPARATOR_BYTES
 from ....serializers.views import DataInputView
 from ...entry_keys import EntryKeyFormat, decode, shown_key

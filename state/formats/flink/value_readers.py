@@ -15,7 +15,7 @@ from ....serializers.containers.maps import MapSerializer, MapSerializerSnapshot
 from ....serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
 from ....serializers.containers.ttl_aware import without_ttl_awareness
 from ....serializers.errors import StateShiftError, add_step
-from ....serializers.flink.kryo import KryoSerializerSnapshot
+from ....serializers.flink.opaque import KryoSerializerSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

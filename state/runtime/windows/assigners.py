@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 import attrs
 
 from ....serializers.errors import DeclarationError, ValueNotConvertible, shown
-from ....serializers.flink.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+from ....serializers.flink.namespaces import GLOBAL_WINDOW, GlobalWindow, TimeWindow
 from ....serializers.hints import serializer_for
 from . import contexts
 from .triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger

@@ -26,7 +26,7 @@ from stateshift import (
     open_checkpoints,
     serializer_for,
 )
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.formats.flink.handles import AbsoluteFileHandle

@@ -15,7 +15,7 @@ from stateshift import (
     ValueStateDescriptor,
     serializer_for,
 )
-from stateshift.serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
 from stateshift.state.backends.rocksdb import store
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
 from stateshift.state.backends.rocksdb.loading import Loading

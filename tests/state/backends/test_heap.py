@@ -17,7 +17,7 @@ from stateshift import (
     ValueStateDescriptor,
     serializer_for,
 )
-from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.heap import tables
 from stateshift.state.formats.flink.handles import CANONICAL, InlineHandle, KeyGroupsHandle
 from stateshift.state.formats.flink.keyed_readers import keyed_reader

@@ -34,7 +34,7 @@ from stateshift import (
     ValueStateDescriptor,
     serializer_for,
 )
-from stateshift.serializers.flink.windows import VOID_NAMESPACE, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.restoring import restore_keyed
 from stateshift.state.backends.rocksdb import store

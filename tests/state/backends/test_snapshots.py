@@ -18,7 +18,7 @@ from stateshift import (
     ValueStateDescriptor,
     serializer_for,
 )
-from stateshift.serializers.flink.windows import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.snapshots import HeapCheckpointStrategy, SavepointStrategy, SnapshotTarget
 from stateshift.state.formats.flink.handles import CANONICAL, NATIVE

@@ -26,7 +26,7 @@ from stateshift import (
     ValueStateDescriptor,
     serializer_for,
 )
-from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.entry_keys import encode
 from stateshift.state.formats.flink.blocks import Block

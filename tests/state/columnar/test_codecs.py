@@ -26,7 +26,7 @@ from stateshift.serializers.columns.codec import Cells
 from stateshift.serializers.columns.parts import struct_array
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
-from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
+from stateshift.serializers.temporal.serializers import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.state.columnar.column_bytes import encode_column
 from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
 from stateshift.state.columnar.machine_code import flat_decoder

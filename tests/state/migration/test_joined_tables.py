@@ -10,7 +10,7 @@ from stateshift import serializer_for
 from stateshift.compat.description import StateKind
 from stateshift.compat.header_snapshots import Labels
 from stateshift.compat.plan import OperatorAction, OperatorPlan, StateAction, StatePlan
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
 from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.formats.flink.meta_info import keyed_state
 from stateshift.state.migration import joined_tables

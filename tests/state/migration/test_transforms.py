@@ -39,7 +39,7 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.header_snapshots import Labels
 from stateshift.compat.plan import Recoding, StateAction, StatePlan, Transformation
 from stateshift.compat.planner import plan
-from stateshift.serializers.flink.windows import VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.entry_keys import encode
 from stateshift.state.formats.flink.blocks import Block

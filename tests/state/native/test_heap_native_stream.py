@@ -5,8 +5,8 @@ import pytest
 
 from stateshift import CorruptSavepoint, OldReaderUnavailable, Savepoint
 from stateshift.serializers.containers.lists import ListSerializerSnapshot
-from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
-from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.opaque import KryoSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.state.formats.flink.handles import NATIVE, InlineHandle, KeyGroupsHandle

@@ -25,7 +25,7 @@ from stateshift.serializers.primitives.numeric import (
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
-from stateshift.serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer
+from stateshift.serializers.temporal.serializers import InstantSerializer, LocalDateTimeSerializer
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import VARIABLE, ExecutorName
 from stateshift.state.transcode.framed import survey

@@ -18,11 +18,11 @@ from stateshift.serializers.containers.lists import ListSerializer, MapSerialize
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.enums.serializers import EnumSerializer
-from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
+    DecimalSerializer,
     DoubleSerializer,
     FloatSerializer,
     IntSerializer,
@@ -31,8 +31,7 @@ from stateshift.serializers.primitives.numeric import (
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.rows.serializers import RowSerializer
-from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer
-from stateshift.serializers.temporal.java_time import InstantSerializer
+from stateshift.serializers.temporal.serializers import DateSerializer, InstantSerializer, SqlDateSerializer
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.choice import ExecutorName, has_numba

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stateshift import TimeWindow, VoidNamespace, serializer_for
 from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.tuples import TupleSerializer
-from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
 from stateshift.serializers.primitives.text import CharSerializer
 from stateshift.state.entry_keys import encode, length_bytes

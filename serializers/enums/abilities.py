@@ -1,21 +1,60 @@
-"""What `init` writes for enums: a class of constants, or a call where Python allows no such class."""
+"""What is registered for enums: hints, byte rewrites, JSON, and the source that `init` writes."""
 
 from __future__ import annotations
 
+import enum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .. import rewrite
 from ..source_text import Group, is_name, quoted, statement
 from ..type_source import NoSourceError, class_docstring, class_options
-from .serializers import EnumSerializerSnapshot, JavaEnumSerializerSnapshot
+from .serializers import (
+    EnumSerializer,
+    EnumSerializerSnapshot,
+    JavaEnumSerializer,
+    JavaEnumSerializerSnapshot,
+    SymbolConversion,
+)
 
 if TYPE_CHECKING:
+    from ..json_forms import JsonFormTable, Tagger
+    from ..rewrite import Conversion, RewriteTable
+    from ..serializer import TypeDeserializer
     from ..type_source import SourceTable, TypeSource, Use
+
+
+def serializer_of_class(cls: type) -> EnumSerializer | None:
+    """Return the serializer of an enum, and None for any other class."""
+    return EnumSerializer.of(cls) if issubclass(cls, enum.Enum) else None
+
+
+def _enum_rewrite(
+    writer: EnumSerializer, reader: TypeDeserializer[Any], conversion: Conversion
+) -> rewrite.ByteRewrite | None:
+    if not isinstance(reader, EnumSerializer) or reader.enum_class is not None:
+        return None
+    if not isinstance(conversion, SymbolConversion | None):
+        return None
+    became = {symbol: symbol for symbol in reader.symbols} if conversion is None else conversion.became
+    ordinals = {symbol: ordinal for ordinal, symbol in enumerate(writer.symbols)}
+    return rewrite.Ordinal(tuple(ordinals.get(became.get(symbol, ""), -1) for symbol in reader.symbols))
+
+
+REWRITES: RewriteTable = {EnumSerializer: _enum_rewrite, JavaEnumSerializer: _enum_rewrite}
+
+
+def _enum_form(_: object) -> Tagger:
+    return lambda value: {"$enum": value.name}
+
+
+JSON_FORMS: JsonFormTable = {EnumSerializerSnapshot: _enum_form}
+
 
 _NOT_IN_A_BODY = {"enum", "name", "value"}
 
 
-def _enum(source: TypeSource, snapshot: EnumSerializerSnapshot, _: Use) -> str:
+def _enum_source(source: TypeSource, snapshot: EnumSerializerSnapshot, _: Use) -> str:
     return source.once(snapshot, partial(_define, source))
 
 
@@ -48,4 +87,4 @@ def _is_no_member(symbol: str) -> bool:
     return not symbol or symbol == "mro" or (symbol.startswith("_") and symbol.endswith("_"))
 
 
-SOURCES: SourceTable = {EnumSerializerSnapshot: _enum, JavaEnumSerializerSnapshot: _enum}
+SOURCES: SourceTable = {EnumSerializerSnapshot: _enum_source, JavaEnumSerializerSnapshot: _enum_source}

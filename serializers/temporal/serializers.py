@@ -5,7 +5,15 @@
     LocalTime      i8 hour, i8 minute, i8 second, i32 nanoseconds               null: i8 -128, i16 -32768, i32 -2^31
     LocalDateTime  LocalDate, LocalTime                                         null: both nulls
 
-`java.util.Date` and the types of `java.sql` are in `java_sql`. Source: format notes 6.1 and 7; compatibility rules 4.2.
+Source: format notes 6.1 and 7; compatibility rules 4.2.
+
+And those of `java.util` and `java.sql`:
+
+    Date, SqlDate, SqlTime  i64 milliseconds since 1970 UTC                     null: -2^63
+    SqlTimestamp            i64 milliseconds, i32 nanoseconds of the second     null: -2^63 and i32 0
+
+Flink writes the null of a SqlTimestamp in twelve bytes and reads it back in eight, which corrupts whatever follows.
+That null is read here, and never written.
 """
 
 from __future__ import annotations
@@ -20,7 +28,19 @@ from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, incompatible, unrelated
 from ..wording import one
-from .values import FIRST_SECOND, LAST_SECOND, Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
+from .values import (
+    FIRST_SECOND,
+    LAST_SECOND,
+    Instant,
+    JavaDate,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    SqlDate,
+    SqlTime,
+    SqlTimestamp,
+    TemporalValue,
+)
 
 if TYPE_CHECKING:
     from ..snapshot import TypeSerializerConfigSnapshot
@@ -263,3 +283,76 @@ class LocalTimeSerializerSnapshot(TemporalSnapshot):
 @snapshot_of(LocalDateTimeSerializer)
 class LocalDateTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalDateTimeSerializer`."""
+
+
+_IN_ZONE_OF_JVM = "stored as a moment in the time zone of its JVM"
+_MILLIS = rewrite.Sequence((rewrite.Ranged(8, LONG_NULL + 1, -LONG_NULL - 1),))
+
+
+class DateSerializer(TemporalSerializer):
+    """Flink's Date, which is `java.util.Date`: the serializer for `JavaDate` (exact)."""
+
+    row = Time(
+        "java.util.Date", "Date", "java.util.Date", ">q", "JavaDate", null=(LONG_NULL,), stays=_MILLIS,
+        value_class=JavaDate, meaning=Meaning(DATETIME, A_MOMENT, 1000), python_holds=YEARS,
+    )  # fmt: skip
+
+
+class SqlDateSerializer(TemporalSerializer):
+    """Flink's SqlDate: the serializer for `SqlDate`; always exact, because Python has no type for it."""
+
+    row = Time(
+        "java.sql.Date", "SqlDate", "java.sql.Date", ">q", "SqlDate", null=(LONG_NULL,), stays=_MILLIS,
+        value_class=SqlDate, meaning=Meaning(DATE, _IN_ZONE_OF_JVM, 0),
+    )  # fmt: skip
+
+
+class SqlTimeSerializer(TemporalSerializer):
+    """Flink's SqlTime: the serializer for `SqlTime`; always exact, because Python has no type for it."""
+
+    row = Time(
+        "java.sql.Time", "SqlTime", "java.sql.Time", ">q", "SqlTime", null=(LONG_NULL,), stays=_MILLIS,
+        value_class=SqlTime, meaning=Meaning(TIME, _IN_ZONE_OF_JVM, 1000),
+    )  # fmt: skip
+
+
+class SqlTimestampSerializer(TemporalSerializer):
+    """Flink's SqlTimestamp: the serializer for `SqlTimestamp` (exact)."""
+
+    row = Time(
+        "java.sql.Timestamp", "SqlTimestamp", "java.sql.Timestamp", ">qi", "SqlTimestamp", null=(LONG_NULL, 0),
+        stays=None, value_class=SqlTimestamp, meaning=Meaning(DATETIME, A_MOMENT, 1_000_000_000),
+        python_holds=YEARS_AND_MICROS,
+    )  # fmt: skip
+
+    def _null_bytes(self) -> bytes:
+        raise ValueNotConvertible(
+            "a null cannot be written as java.sql.Timestamp: Flink reads it back wrongly, and all that follows it",
+            advice="declare the type optional (… | None), which has a null flag of its own",
+        )
+
+
+@snapshot_of(DateSerializer)
+class DateSerializerSnapshot(TemporalSnapshot):
+    """Snapshot of `DateSerializer`."""
+
+
+@snapshot_of(SqlDateSerializer)
+class SqlDateSerializerSnapshot(TemporalSnapshot):
+    """Snapshot of `SqlDateSerializer`."""
+
+
+@snapshot_of(SqlTimeSerializer)
+class SqlTimeSerializerSnapshot(TemporalSnapshot):
+    """Snapshot of `SqlTimeSerializer`."""
+
+
+@snapshot_of(SqlTimestampSerializer)
+class SqlTimestampSerializerSnapshot(TemporalSnapshot):
+    """Snapshot of `SqlTimestampSerializer`."""
+
+
+TIMES: tuple[type[TemporalSerializer], ...] = (
+    InstantSerializer, LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer,
+    DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer,
+)  # fmt: skip

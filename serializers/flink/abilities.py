@@ -1,23 +1,38 @@
-"""JSON forms of namespaces, of what is always null, and of what only Kryo reads."""
+"""What is registered for namespaces, for what is always null, and for what only Kryo reads."""
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING
 
 from ..json_forms import as_is
-from .kryo import KryoSerializerSnapshot
-from .void import VoidSerializerSnapshot
-from .windows import (
+from .namespaces import (
     GlobalWindow,
+    GlobalWindowSerializer,
     GlobalWindowSerializerSnapshot,
     TimeWindow,
+    TimeWindowSerializer,
     TimeWindowSerializerSnapshot,
     VoidNamespace,
+    VoidNamespaceSerializer,
     VoidNamespaceSerializerSnapshot,
+    VoidSerializer,
+    VoidSerializerSnapshot,
 )
+from .opaque import KryoSerializerSnapshot
 
 if TYPE_CHECKING:
+    from ..hints import HintTable
     from ..json_forms import JsonFormTable, Tagger
+    from ..type_source import SourceTable
+
+HINTS: HintTable = {
+    None: VoidSerializer(),
+    types.NoneType: VoidSerializer(),
+    GlobalWindow: GlobalWindowSerializer(),
+    TimeWindow: TimeWindowSerializer(),
+    VoidNamespace: VoidNamespaceSerializer(),
+}
 
 
 def _window(_: object) -> Tagger:
@@ -46,4 +61,12 @@ JSON_FORMS: JsonFormTable = {
     TimeWindow: _window,
     VoidNamespace: _void_namespace,
     GlobalWindow: _global_window,
+}
+
+
+SOURCES: SourceTable = {
+    VoidSerializer.snapshot: VoidSerializer.row.hint,
+    TimeWindowSerializerSnapshot: "TimeWindow",
+    VoidNamespaceSerializerSnapshot: "VoidNamespace",
+    GlobalWindowSerializerSnapshot: "GlobalWindow",
 }
