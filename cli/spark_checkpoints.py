@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..compat.description import JobDescription
-    from ..spark.checkpoint.reader import PartitionSize, SparkCheckpoint, SparkOperator, SparkStore
+    from ..state.formats.spark.reader import PartitionSize, SparkCheckpoint, SparkOperator, SparkStore
     from .whole_files import OutputFile, TextStream
 
 PREFIX = "spark:"
@@ -62,7 +62,7 @@ def refuse(place: str | None, command: str) -> None:
 def describe_checkpoint(place: str) -> JobDescription:
     """Return the description of a checkpoint; its origin is the place as it was typed."""
     from ..spark.checkpoint.descriptions import describe
-    from ..spark.checkpoint.reader import SparkCheckpoint
+    from ..state.formats.spark.reader import SparkCheckpoint
 
     return attrs.evolve(describe(SparkCheckpoint.open(place)), origin=f"Spark checkpoint {place}")
 
@@ -170,7 +170,7 @@ def inspect(place: str, asked: Inspection) -> int:
     """
     if asked.keys:
         raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
-    from ..spark.checkpoint.reader import SparkCheckpoint
+    from ..state.formats.spark.reader import SparkCheckpoint
 
     checkpoint = SparkCheckpoint.open(place)
     views = []
@@ -257,7 +257,7 @@ def export(
         raise click.UsageError(
             "entries of a Spark query's checkpoint are printed as lines only: --format jsonl, no --json"
         )
-    from ..spark.checkpoint.reader import SparkCheckpoint
+    from ..state.formats.spark.reader import SparkCheckpoint
 
     checkpoint = SparkCheckpoint.open(place)
     selected = _selected(checkpoint, operator_name, state_name)
@@ -306,7 +306,7 @@ def _written(
 
 
 def _lines(operator: SparkOperator, store: SparkStore, partition: int) -> Iterator[str]:
-    from ..spark.checkpoint.json_values import json_values
+    from ..serializers.spark_rows.json_values import json_values
 
     schema = store.schema
     if schema is None:

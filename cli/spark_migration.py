@@ -85,7 +85,7 @@ def migrate_spark(
         raise click.UsageError("--was, --accept and --require-recording apply with --query: a probe shows types alone")
     from ..spark.checkpoint.migrating.migration import migrate_checkpoint
     from ..spark.checkpoint.migrating.ways_out import WayOut
-    from ..spark.checkpoint.reader import SparkCheckpoint
+    from ..state.formats.spark.reader import SparkCheckpoint
 
     last = SparkCheckpoint.open(source).log.last  # before Spark, which takes seconds to start
     with built(of_query, last) as (query, was):

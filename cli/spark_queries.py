@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from ..compat.policy import Policy
     from ..spark.checkpoint.checking import Known
     from ..spark.checkpoint.judging import OperatorVerdict, QueryReport
-    from ..spark.checkpoint.logs import PlannedBatch
     from ..spark.checkpoint.migrating.new_side import NewSide
     from ..spark.checkpoint.query import QueryDescription
-    from ..spark.checkpoint.reader import SparkCheckpoint
+    from ..state.formats.spark.logs import PlannedBatch
+    from ..state.formats.spark.reader import SparkCheckpoint
     from .spark_options import SparkChanges
 
     Query = DataFrame | DataStreamWriter
@@ -56,7 +56,7 @@ def check_query(
     from ..spark.checkpoint.judging import report_data
     from ..spark.checkpoint.migrating.new_side import new_side
     from ..spark.checkpoint.query import describe_stored
-    from ..spark.checkpoint.reader import SparkCheckpoint
+    from ..state.formats.spark.reader import SparkCheckpoint
 
     opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
     with built(options, opened.log.last) as (new, was), new_side(opened, None, new) as side:

@@ -14,7 +14,7 @@ from spark_checkpoints import place
 from spark_copies import with_a_note
 
 from stateshift.cli import main
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 HDFS = ["aggregation", "checksums", "zstd", "snappy", "lzf", "join-outer", "session", "snapshots", "two"]
 ROCKSDB = ["rocksdb", "rocksdb-changelog", "rocksdb-checksums", "rocksdb-format-2", "rocksdb-zips-2", "rocksdb-join",

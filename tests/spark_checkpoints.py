@@ -15,7 +15,7 @@ from collections import Counter
 from decimal import Context, Decimal
 from pathlib import Path
 
-from stateshift.spark.checkpoint.json_values import json_values
+from stateshift.serializers.spark_rows.json_values import json_values
 
 FIXTURES = Path(__file__).parent / "fixtures" / "spark-4.3"
 EXACT = Context(prec=60)

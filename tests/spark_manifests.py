@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 
-from stateshift.spark.checkpoint.compression import Compressing
+from stateshift.state.formats.spark.compression import Compressing
 from stateshift.state.storage.files import Folder
 
 _KEY = {"type": "struct", "fields": [{"name": "slot_group", "type": "integer", "nullable": True, "metadata": {}}]}

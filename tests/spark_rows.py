@@ -7,8 +7,8 @@ from decimal import Context, Decimal
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from stateshift.spark.checkpoint.rows import arrow_type
-from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
+from stateshift.serializers.spark_rows.rows import arrow_type
+from stateshift.serializers.spark_rows.spark_types import SparkField, SparkType
 
 EXACT = Context(prec=50)
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as its users write it
 
 from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 SCHEMA = "k string, l string, n int, d double, at timestamp"
 STORE = "spark.sql.streaming.stateStore."

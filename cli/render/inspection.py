@@ -11,8 +11,8 @@ from ...compat.explain import MUST_DECLARE
 from ...compat.plan import StateAction
 from ...serializers.errors import shown
 from ...serializers.wording import many
+from ...state.formats.spark.commit_log import source_offsets
 from ...state.progress import size_text
-from ...state.streaming.commit_log import source_offsets
 from ..inspect_data import share_of, writer_of
 from ..output import Column, is_terminal, styled_table, text_width
 

@@ -13,7 +13,7 @@ from .inspection import wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...spark.checkpoint.reader import SparkCheckpoint
+    from ...state.formats.spark.reader import SparkCheckpoint
     from ..output import Line, Row
     from ..spark_checkpoints import InspectedCheckpoint, OperatorView, StoreView
 

@@ -20,12 +20,12 @@ import attrs
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed
 from ...serializers.escaping import shell_word
+from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.job import import_user_module, told_of, users_code
 from ..connect import is_connect
 from .judging import QueryReport, difference, judge
 from .planning import UnstartedQuery
 from .query import QueryDescription, describe_stored, describe_under
-from .reader import SparkCheckpoint
 from .recording import find_recording
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .kinds import AGGREGATION, JOIN, SESSION
-from .spark_types import holds_all
+from ...compat.queries.kinds import AGGREGATION, JOIN, SESSION
+from ...serializers.spark_rows.spark_types import holds_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from ...serializers.spark_rows.spark_types import SparkType
+    from ...state.formats.spark.schema_files import StoreSchema
     from .query import QueryOperator
-    from .schema_files import StoreSchema
-    from .spark_types import SparkType
 
 _CAST = re.compile(r"cast\(([^()]*) as [a-z]+(?:\([\d,]+\))?\)")
 _DECIMAL = re.compile(r"\bdecimal\(\d+,(\d+)\)")

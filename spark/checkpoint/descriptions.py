@@ -11,13 +11,13 @@ from ...compat.description import (
     StateDescription,
     StateKind,
 )
+from ...serializers.spark_rows.spark_types import SparkField, SparkType
 from ...state.formats.flink.metadata import operator_id_of_uid
-from .schema_files import StoreSchema
+from ...state.formats.spark.schema_files import StoreSchema
 from .serializers import SparkRowSerializer
-from .spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
-    from .reader import SparkCheckpoint, SparkOperator
+    from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
 
 
 def describe(checkpoint: SparkCheckpoint) -> JobDescription:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.queries.kinds import OF_SCALA, OF_VARIABLES, SESSION, WITH_FUNCTION
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.escaping import shell_word
 from .changes import FieldChanges
 from .columns import first_value
-from .kinds import OF_SCALA, OF_VARIABLES, SESSION, WITH_FUNCTION
 from .pairing import Becomes, FieldPair
 from .problems import NEVER_MERGED, Asks, Problem, is_of_key, problems_of
 from .processors import TIME_TO_LIVE

@@ -11,11 +11,11 @@ from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
 from ...serializers.escaping import shell_word
+from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.storage.files import Folder
 from .checking import compare
 from .planning import UnstartedQuery
 from .query import describe_under
-from .reader import SparkCheckpoint
 from .recording import Recorder
 
 if TYPE_CHECKING:

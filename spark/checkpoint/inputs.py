@@ -17,10 +17,10 @@ import attrs
 
 from ...compat.fingerprint import UNKNOWN, closure_of, fingerprint, is_users
 from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.spark_rows.spark_types import SparkType, parse_struct, schema_text
 from .options import OF_TEXT, Options, options_of, without_credentials
 from .plan_text import parse_plan, zone_name
 from .rules import resolve
-from .spark_types import SparkType, parse_struct, schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

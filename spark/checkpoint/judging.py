@@ -12,13 +12,13 @@ import attrs
 
 from ...compat.explain import finding_line
 from ...compat.policy import ACCEPT_ALL, Policy
+from ...compat.queries.kinds import KNOWN
 from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
 from .facts import CODE, OF_CODE, details_of, facts_changed, hidden_types, of_type
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
-from .kinds import KNOWN
 from .operator_pairs import match_operators
 from .rules import COMMAND, COPY, MIGRATE, NEW, with_command
 from .store_pairs import pair_stores

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from .logs import PlannedBatch
+    from ...state.formats.spark.logs import PlannedBatch
     from .query import QueryDescription
 
 _FILE = ".py"

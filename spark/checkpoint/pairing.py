@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import attrs
 
+from ...serializers.spark_rows.spark_types import holds_all
 from .columns import BY_NAME, UNSCALED, Origin, Reading, is_within
-from .spark_types import holds_all
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from .spark_types import SparkField, SparkType
+    from ...serializers.spark_rows.spark_types import SparkField, SparkType
 
 
 class Becomes(StrEnum):

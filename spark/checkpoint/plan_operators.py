@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .facts import FILTER_ON_KEYS
-from .inputs import SOURCES
-from .kinds import (
+from ...compat.queries.kinds import (
     AGGREGATION,
     DEDUPLICATION,
     GROUPS,
@@ -24,6 +22,8 @@ from .kinds import (
     TRANSFORM_OF_SCALA,
     WITHIN_WATERMARK,
 )  # fmt: skip
+from .facts import FILTER_ON_KEYS
+from .inputs import SOURCES
 from .options import without_credentials
 from .plan_text import OUTPUTS, Detail, Node, Texts, conjuncts, details_in, unmarked, words_of
 

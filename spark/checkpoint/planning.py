@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
+from ...compat.queries.kinds import TRANSFORM
 from ...serializers.errors import DeclarationError, StateShiftError, UnsupportedFormat, shown
+from ...state.formats.spark.reader import SparkCheckpoint
 from .functions import functions_of
 from .inputs import read_inputs
-from .kinds import TRANSFORM
 from .plan_operators import Buffers, read_plan, text_of_table
 from .plan_text import parse_plan
 from .processors import UNSEEN, times_to_live
-from .reader import SparkCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

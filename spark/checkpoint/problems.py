@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.queries.kinds import (
+    AGGREGATION,
+    DEDUPLICATION,
+    GROUPS,
+    JOIN,
+    LIMIT,
+    OF_SCALA,
+    OF_VARIABLES,
+    SESSION,
+    WITHIN_WATERMARK,
+)
 from .columns import path_of_values
-from .kinds import AGGREGATION, DEDUPLICATION, GROUPS, JOIN, LIMIT, OF_SCALA, OF_VARIABLES, SESSION, WITHIN_WATERMARK
 from .pairing import Becomes, asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ...serializers.spark_rows.spark_types import SparkType
     from .changes import FieldChanges
     from .pairing import FieldPair
-    from .spark_types import SparkType
     from .store_pairs import OperatorPair, StorePair, Variable
 
 _ROWS_BY_TIME = "-keyWithTsToValues"

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.queries.kinds import JOIN, LIMIT
 from ...serializers.errors import UnsupportedFormat
+from ...serializers.spark_rows.spark_types import numbered, parse_struct, schema_text
+from ...state.formats.spark.reader import SparkCheckpoint
+from ...state.formats.spark.schema_files import StoreSchema
 from .inputs import Input, input_data, input_of
-from .kinds import JOIN, LIMIT
 from .options import without_credentials
 from .plan_text import Detail, details_in, unmarked
 from .planning import UnstartedQuery, planned
-from .reader import SparkCheckpoint
-from .schema_files import StoreSchema
-from .spark_types import numbered, parse_struct, schema_text
 
 if TYPE_CHECKING:
     import os
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from .logs import PlannedBatch
+    from ...state.formats.spark.logs import PlannedBatch
+    from ...state.formats.spark.reader import SparkOperator
     from .plan_operators import Column, PlannedOperator
     from .planning import Planned
-    from .reader import SparkOperator
 
 
 @attrs.frozen

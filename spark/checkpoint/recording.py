@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile, StateShiftError, cause_text
-from ...state.streaming.commit_log import last_committed
+from ...state.formats.spark.commit_log import last_committed
 from .query import QueryDescription, from_data, to_data
 
 if TYPE_CHECKING:
+    from ...state.formats.spark.reader import SparkCheckpoint
     from ...state.storage.files import Folder
-    from .reader import SparkCheckpoint
 
 FORMAT, VERSION = "stateshift recording of a Spark query", 1
 _FOLDER = "_stateshift/queries"

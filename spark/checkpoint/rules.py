@@ -18,8 +18,8 @@ from .pairing import UNCONVERTED, Becomes, Pairing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...serializers.spark_rows.spark_types import SparkType
     from .pairing import FieldPair
-    from .spark_types import SparkType
 
 _KEEP = "keep the type of the old query"
 NEW = "start the new query with a new checkpoint"

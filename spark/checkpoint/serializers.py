@@ -14,12 +14,12 @@ from ...serializers.errors import CorruptFile, CorruptSavepoint
 from ...serializers.registry import register_snapshot
 from ...serializers.serializer import TypeSerializer, unrelated
 from ...serializers.snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from ...serializers.spark_rows.spark_types import SparkField, SparkType, parse_struct, schema_text
 from .rules import resolve, with_command
-from .spark_types import SparkField, SparkType, parse_struct, schema_text
 
 if TYPE_CHECKING:
     from ...serializers.views import DataInputView, DataOutputView
-    from .schema_files import StoreSchema
+    from ...state.formats.spark.schema_files import StoreSchema
 
 
 @register_snapshot

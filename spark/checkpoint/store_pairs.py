@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.queries.kinds import OF_VARIABLES
+from ...state.formats.spark.families import TIMERS, TIMERS_BY_TIME, derived_from
 from .columns import Origin, Reading, is_within, origins, path_of_values
-from .families import TIMERS, TIMERS_BY_TIME, derived_from
-from .kinds import OF_VARIABLES
 from .pairing import Answers, FieldPair, Pairing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ...serializers.spark_rows.spark_types import SparkType
+    from ...state.formats.spark.schema_files import StoreSchema
     from .query import QueryOperator
-    from .schema_files import StoreSchema
-    from .spark_types import SparkType
 
 STEPS = {"value": "", "list": "[]", "map": "{}"}
 """What stands behind the name of a variable in the path of its values, by its kind."""

@@ -28,12 +28,12 @@ from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration
 from ...state.backends.configured import configured_backend
+from ...state.formats.spark.commit_log import last_planned
 from ...state.key_groups import check_parallelism
 from ...state.runtime.descriptors import optional_converter
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
-from ...state.streaming.commit_log import last_planned
 from ...state.streaming.directory import STREAM_FILE, StateDirectory
 from ...state.streaming.failures import FAIL
 from ...state.streaming.slot import InputSpec

@@ -13,8 +13,8 @@ import attrs
 
 from ...serializers.errors import DeclarationError, UntrustedPlace
 from ...state.formats.flink.roots import stored_place
+from ...state.formats.spark.commit_log import CheckpointNote, last_planned, read_note, write_note
 from ...state.key_groups import check_parallelism
-from ...state.streaming.commit_log import CheckpointNote, last_planned, read_note, write_note
 from ...state.streaming.directory import STREAM_FILE, StateDirectory
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import attrs
 
 from ...compat.edits import Edits
 from ...serializers.errors import DeclarationError
+from ...state.formats.spark.commit_log import last_committed, last_planned, plan_without_rows
 from ...state.storage.files import Folder
 from ...state.streaming.claims import query_claimed
-from ...state.streaming.commit_log import last_committed, last_planned, plan_without_rows
 from ...state.streaming.directory import STREAM_FILE, StateDirectory
 from .beginning import Beginning
 from .building import DEFAULT_KEY_GROUPS

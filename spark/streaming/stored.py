@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError
+from ...state.formats.spark.commit_log import last_committed, last_planned, pinned_settings
 from ...state.savepoint.reader import Savepoint
-from ...state.streaming.commit_log import last_committed, last_planned, pinned_settings
 from ...state.streaming.directory import lacks_slots
 from ...state.streaming.source_offsets import planned_offsets
 from .manifests import committed_manifests

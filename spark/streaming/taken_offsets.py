@@ -23,9 +23,9 @@ import attrs
 
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound, UntrustedPlace
 from ...state.formats.flink.roots import stored_place
+from ...state.formats.spark.commit_log import last_committed, offsets, source_offsets
+from ...state.formats.spark.reader import PREFIX
 from ...state.storage.files import Folder
-from ...state.streaming.commit_log import last_committed, offsets, source_offsets
-from ..checkpoint.reader import PREFIX
 
 if TYPE_CHECKING:
     import os

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import DeclarationError, StateShiftError
+from ...state.formats.spark.commit_log import last_committed, last_in_log, last_planned
 from ...state.storage.files import Folder
-from ...state.streaming.commit_log import last_committed, last_in_log, last_planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

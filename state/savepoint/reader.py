@@ -36,11 +36,11 @@ from ..formats.flink.metadata import (
 )
 from ..formats.flink.roots import folder_at, moved_from, require_reachable, with_moved
 from ..formats.flink.sources import require_digest
+from ..formats.spark.commit_log import read_note
 from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoint
 from ..publication.stored_serializers import StoredSerializer, place_of, read_stored_serializers
 from ..storage.files import Folder
 from ..storage.stores import parted
-from ..streaming.commit_log import read_note
 from ..streaming.directory import STREAM_FILE
 from ..streaming.reading import read_state
 from .carried import RAW_KEYED, carried_states

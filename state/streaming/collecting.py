@@ -19,8 +19,8 @@ import attrs
 from ...serializers.errors import SavepointNotFound
 from ..formats.flink.handles import AbsoluteFileHandle
 from ..formats.flink.metadata import METADATA, operator_id_of, read_metadata
+from ..formats.spark.commit_log import last_planned
 from ..publication.target_lock import CLAIM_NAME
-from .commit_log import last_planned
 from .committed import committed_manifests, engine_manifests
 from .directory import STREAM_FILE
 from .holds import HOLDS, dead_holds, oldest_held

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import CorruptFile, CorruptSavepoint, LibraryNotFound, SavepointNotFound, UnsupportedFormat
+from ..formats.spark.commit_log import last_committed
 from ..publication.lineage import FileDigest
-from .commit_log import last_committed
 from .manifest import MANIFESTS, RUNS, Manifest
 from .stored_json import PUT_BACK
 from .written import Written

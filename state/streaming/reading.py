@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import SavepointNotFound
-from .commit_log import last_committed, offsets, read_note
+from ..formats.spark.commit_log import last_committed, offsets, read_note
 from .committed import committed_manifests, require_intact
 from .directory import StateDirectory
 from .source_offsets import planned_offsets

@@ -24,12 +24,12 @@ from ..formats.flink.handles import AbsoluteFileHandle
 from ..formats.flink.metadata import METADATA, write_metadata
 from ..formats.flink.missing_files import require_files
 from ..formats.flink.roots import folder_at, uri_of
+from ..formats.spark.commit_log import NOTE, CheckpointNote, last_planned, offsets, write_note
 from ..publication.lineage import LINEAGE
 from ..publication.target_lock import claimed
 from ..storage.files import Folder
 from ..storage.stores import parted
 from .claims import query_claimed
-from .commit_log import NOTE, CheckpointNote, last_planned, offsets, write_note
 from .committed import committed_manifests, require_intact
 from .directory import StateDirectory, moved
 from .reading import committed_batch

@@ -13,7 +13,7 @@ import attrs
 from ...compat.json_files import parse_json
 from ...compat.structuring import structured
 from ...serializers.errors import CorruptFile
-from .commit_log import offsets, source_offsets
+from ..formats.spark.commit_log import offsets, source_offsets
 from .manifest import FILES, Manifest
 
 if TYPE_CHECKING:

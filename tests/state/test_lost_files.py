@@ -8,9 +8,9 @@ from spark_checkpoints import place
 
 from stateshift import KeyedProcessFunction, StorageFailed, ValueStateDescriptor
 from stateshift.spark.checkpoint.query import describe_stored
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.recording import Recorder
 from stateshift.state.formats.flink.metadata import METADATA
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import KeyedProcessHarness
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from ....serializers.errors import DeclarationError, IncompatibleState, cause_text, shown
-from ..rows import arrow_type, bitmap_of
-from ..spark_types import SparkType
-from .row_encoder import encode_rows, rows_of, validity_of
+from ....serializers.spark_rows.row_encoder import encode_rows, rows_of, validity_of
+from ....serializers.spark_rows.rows import arrow_type, bitmap_of
+from ....serializers.spark_rows.spark_types import SparkType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

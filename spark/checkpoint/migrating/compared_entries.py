@@ -16,17 +16,17 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest, xxh3_128_intdigest
 
 from ....serializers.errors import CorruptFile, shown
+from ....serializers.spark_rows.json_values import json_values
 from ....serializers.wording import many
-from ..json_values import json_values
+from ....state.formats.spark.partitioning import partitions_of
 from .expected_entries import Rows, odd_keys
-from .partitioning import partitions_of
 from .texts import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..reader import SparkStore
-    from ..spark_types import SparkType
+    from ....serializers.spark_rows.spark_types import SparkType
+    from ....state.formats.spark.reader import SparkStore
     from .expected_entries import Source
 
     Sums = dict[tuple[int, int], int]

@@ -20,16 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 from ....serializers.errors import IncompatibleState, cause_text, shown
+from ....serializers.spark_rows.row_encoder import longs_of, offsets_of, validity_of
+from ....serializers.spark_rows.rows import arrow_type, bitmap_of
 from ..pairing import Becomes
 from ..problems import Asks, Problem, added_to, by_function, dropped_of
-from ..rows import arrow_type, bitmap_of
 from .backfill import Backfill
-from .row_encoder import longs_of, offsets_of, validity_of
 
 if TYPE_CHECKING:
+    from ....serializers.spark_rows.spark_types import SparkType
     from ..changes import Convert, FieldChanges
     from ..pairing import FieldPair
-    from ..spark_types import SparkType
 
 
 def not_repeated(column: pa.Array) -> pa.Array:

@@ -12,12 +12,12 @@ import attrs
 from xxhash import xxh3_128
 
 from ....serializers.errors import MigrationFailed, SourceChanged, TargetExists, located
+from ....state.formats.spark.checksums import open_checked, read_checked
+from ....state.formats.spark.logs import read_logs, require_log, with_ids
+from ....state.formats.spark.operators import METADATA, numbered, parsed_metadata, with_prefixes
 from ....state.progress import Progress, report_progress
 from ....state.publication.source_guard import Read
 from ....state.publication.target_lock import claimed
-from ..checksums import open_checked, read_checked
-from ..logs import read_logs, require_log, with_ids
-from ..operators import METADATA, numbered, parsed_metadata, with_prefixes
 from .entries import EntryCopy
 from .providers import Provider, target_of
 from .record import CopyRecord

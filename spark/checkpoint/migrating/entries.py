@@ -9,12 +9,12 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from ....serializers.errors import IncompatibleState, located
+from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
+from ....serializers.spark_rows.rows import decode_rows
+from ....state.formats.spark.partitioning import partitions_of, require_placed
+from ....state.formats.spark.store_writer import stored_rows
 from ..problems import unmerged
-from ..rows import decode_rows
 from .merging import merge_values
-from .partitioning import partitions_of, require_placed
-from .row_encoder import encode_rows, rows_of
-from .store_writer import stored_rows
 from .ways_out import WayOut
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from ....serializers.spark_rows.row_encoder import Encoded
     from .providers import Provider
-    from .row_encoder import Encoded
     from .store_plan import StorePlan
 
     Numbers = NDArray[Any]

@@ -13,10 +13,10 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from ....serializers.errors import UnsupportedFormat
-from ..reader import ROCKSDB
+from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, rows_of
+from ....state.formats.spark.reader import ROCKSDB
 from .entries import moved_keys
 from .merging import merge_columns
-from .row_encoder import encode_rows, longs_of, rows_of
 from .texts import texts_of
 from .variable_entries import Converting
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..reader import Block, SparkStore
+    from ....state.formats.spark.reader import Block, SparkStore
     from .plan import MigrationPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan, VariablePlan

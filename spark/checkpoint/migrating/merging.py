@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....serializers.errors import IncompatibleState, cause_text
-from ..rows import arrow_type, decode_rows
-from .row_encoder import encode_rows, longs_of, rows_of
+from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, rows_of
+from ....serializers.spark_rows.rows import arrow_type, decode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..spark_types import SparkType
+    from ....serializers.spark_rows.spark_types import SparkType
 
 RULES = ("sum", "min", "max")
 _LARGEST = 1 << 63

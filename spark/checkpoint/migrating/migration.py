@@ -15,10 +15,10 @@ import time
 from typing import TYPE_CHECKING
 
 from ....serializers.errors import IncompatibleState, located
+from ....state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ....state.storage.files import Folder
 from ..checking import Known, what_is_known
 from ..query import describe_stored
-from ..reader import PREFIX, SparkCheckpoint
 from .copying import Copy
 from .new_side import new_side
 from .plan import Said, plan_migration

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.errors import DeclarationError
+from ....state.formats.spark.reader import SparkCheckpoint
 from ..planning import UnstartedQuery, planned
 from ..query import QueryDescription, describe_planned, describe_stored
-from ..reader import SparkCheckpoint
 
 if TYPE_CHECKING:
     import os

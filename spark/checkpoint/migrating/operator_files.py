@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ....serializers.errors import UnsupportedFormat
-from ..families import SCHEMAS
-from ..operators import DEFAULT_STORE, METADATA
-from ..schema_files import read_families
+from ....state.formats.spark.families import SCHEMAS
+from ....state.formats.spark.operators import DEFAULT_STORE, METADATA
+from ....state.formats.spark.schema_files import read_families
 
 if TYPE_CHECKING:
+    from ....state.formats.spark.reader import SparkCheckpoint, SparkOperator
     from ....state.storage.files import Folder
-    from ..reader import SparkCheckpoint, SparkOperator
 
 _FRESH = "let the new query write a new checkpoint as its probe, on a little data"
 

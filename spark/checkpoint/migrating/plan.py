@@ -9,18 +9,18 @@ from uuid import NAMESPACE_OID, uuid5
 
 import attrs
 
+from ....compat.queries.kinds import OF_VARIABLES
 from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
+from ....state.formats.spark.operators import UNKNOWN
+from ....state.formats.spark.reader import PROVIDERS
 from ..changes import FieldChanges
 from ..facts import facts_changed
 from ..judging import hidden_in, nobody_compared, sources_changed, with_plans
-from ..kinds import OF_VARIABLES
 from ..operator_pairs import match_operators, unknown_numbers
-from ..operators import UNKNOWN
 from ..problems import OF_COLUMNS, Asks, Problem, problems_of
 from ..processors import TIME_TO_LIVE
 from ..query import describe_stored
-from ..reader import PROVIDERS
 from ..store_pairs import pair_stores
 from .operator_files import OperatorFiles
 from .store_plan import filled_columns, plan_empty_store, plan_store, with_partitions
@@ -30,10 +30,10 @@ from .ways_out import WayOut
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from ....state.formats.spark.logs import BatchLog, PlannedBatch
+    from ....state.formats.spark.reader import SparkCheckpoint, SparkOperator
     from ..checking import Known
-    from ..logs import BatchLog, PlannedBatch
     from ..query import QueryOperator
-    from ..reader import SparkCheckpoint, SparkOperator
     from .new_side import NewSide
     from .store_plan import StorePlan
 

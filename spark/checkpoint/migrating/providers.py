@@ -14,15 +14,15 @@ import attrs
 import numpy as np
 
 from ....serializers.errors import CorruptFile
-from ..layouts import RowEncoding
-from ..operators import DEFAULT_STORE
-from ..reader import ROCKSDB
-from ..row_places import Rows
-from ..rows import decode_rows
-from .layout_encoder import LayoutEncoder
-from .rocksdb_writer import DatabaseWriter, WrittenFamily, shares_of
-from .row_encoder import encode_rows, rows_of
-from .store_writer import EntryBlock, snapshot_name, snapshots
+from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
+from ....serializers.spark_rows.row_places import Rows
+from ....serializers.spark_rows.rows import decode_rows
+from ....state.formats.spark.layout_encoder import LayoutEncoder
+from ....state.formats.spark.layouts import RowEncoding
+from ....state.formats.spark.operators import DEFAULT_STORE
+from ....state.formats.spark.reader import ROCKSDB
+from ....state.formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, shares_of
+from ....state.formats.spark.store_writer import EntryBlock, snapshot_name, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ....serializers.spark_rows.row_encoder import Encoded
+    from ....serializers.spark_rows.spark_types import SparkType
+    from ....state.formats.spark.reader import SparkStore
+    from ....state.formats.spark.store_files import Entries
     from ....state.storage.files import Folder
-    from ..reader import SparkStore
-    from ..spark_types import SparkType
-    from ..store_files import Entries
     from .plan import MigrationPlan
-    from .row_encoder import Encoded
     from .store_plan import StorePlan
 
     Numbers = NDArray[Any]

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..checksums import crc32c, sums_of
+from ....state.formats.spark.checksums import crc32c, sums_of
 from .plan import REPEATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..reader import SparkCheckpoint
+    from ....state.formats.spark.reader import SparkCheckpoint
     from .plan import MigrationPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan

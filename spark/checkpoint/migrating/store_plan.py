@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ....compat.queries.kinds import SESSION
 from ....serializers.errors import UnsupportedFormat
+from ....state.formats.spark.families import SCHEMAS
+from ....state.formats.spark.operators import METADATA
 from ..changes import FieldChanges
-from ..families import SCHEMAS
-from ..kinds import SESSION
-from ..operators import METADATA
 from .backfill import FilledColumn
 from .conversion import Conversion, conversion
 
 if TYPE_CHECKING:
-    from ..logs import BatchLog
-    from ..reader import SparkCheckpoint, SparkStore
-    from ..schema_files import StoreSchema
-    from ..spark_types import SparkType
+    from ....serializers.spark_rows.spark_types import SparkType
+    from ....state.formats.spark.logs import BatchLog
+    from ....state.formats.spark.reader import SparkCheckpoint, SparkStore
+    from ....state.formats.spark.schema_files import StoreSchema
     from ..store_pairs import OperatorPair
     from .operator_files import OperatorFiles
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .row_encoder import offsets_of
+from ....serializers.spark_rows.row_encoder import offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

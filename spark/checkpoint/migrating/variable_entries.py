@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from ....serializers.errors import MigrationFailed, located
-from ..layouts import RowEncoding, joined
-from ..rocksdb_files import DatabaseFiles
-from ..spark_types import SparkType
-from .layout_encoder import LayoutEncoder
+from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
+from ....serializers.spark_rows.spark_types import SparkType
+from ....state.formats.spark.layout_encoder import LayoutEncoder
+from ....state.formats.spark.layouts import RowEncoding, joined
+from ....state.formats.spark.partitioning import partitions_of, require_placed
+from ....state.formats.spark.rocksdb_files import DatabaseFiles
+from ....state.formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
 from .merging import merge_columns
-from .partitioning import partitions_of, require_placed
 from .providers import target_of, written_families
 from .report import StoreReport, variable_reports
-from .rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
-from .row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
 from .texts import texts_of
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ....state.formats.spark.reader import SparkStore
+    from ....state.formats.spark.store_files import Entries
     from ....state.storage.files import Folder
-    from ..reader import SparkStore
-    from ..store_files import Entries
     from .plan import MigrationPlan
     from .variables import ProcessorPlan, VariablePlan
 

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ....serializers.errors import UnsupportedFormat
+from ....serializers.spark_rows.spark_types import SparkType
 from ..changes import FieldChanges
 from ..problems import Asks, Problem, deadline_problem
-from ..spark_types import SparkType
 from .backfill import FilledColumn
 from .conversion import Conversion, conversion
 
 if TYPE_CHECKING:
+    from ....state.formats.spark.reader import SparkOperator, SparkStore
     from ..pairing import FieldPair
-    from ..reader import SparkOperator, SparkStore
     from ..store_pairs import OperatorPair, StorePair
     from .operator_files import OperatorFiles
 

@@ -25,13 +25,13 @@ from ....serializers.errors import (
 )
 from ....serializers.wording import many
 from ....state.formats.flink.roots import folder_at, stored_place
+from ....state.formats.spark.logs import with_ids
+from ....state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ....state.progress import Progress
 from ....state.savepoint.verify import Check, Outcome, VerifyReport
 from ..checking import Known
 from ..columns import path_of_values
-from ..logs import with_ids
 from ..query import describe_stored
-from ..reader import PREFIX, SparkCheckpoint
 from ..store_pairs import STEPS
 from .compared_entries import Side, Table, differences
 from .conversion import not_repeated
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator
 
+    from ....serializers.spark_rows.spark_types import SparkType
     from ....state.formats.flink.roots import AllowedRoot
     from ....state.storage.files import Folder
     from ..changes import FieldChanges
-    from ..spark_types import SparkType
     from .expected_entries import Rows
     from .plan import MigrationPlan
 

@@ -15,7 +15,7 @@ from stateshift.spark.checkpoint import planning
 from stateshift.spark.checkpoint.checking import check_query
 from stateshift.spark.checkpoint.judging import judge
 from stateshift.spark.checkpoint.query import describe_stored, from_data, to_data
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 IN_BRIEF = ("aggregation", "join-inner", "limit", "pandas", "rocksdb", "two", "window")
 REST = (

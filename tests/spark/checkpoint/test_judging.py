@@ -10,14 +10,14 @@ import pytest
 from stateshift.compat.policy import Policy
 from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import DeclarationError
+from stateshift.serializers.spark_rows.spark_types import parse_struct
 from stateshift.spark.checkpoint.gate import same
 from stateshift.spark.checkpoint.inputs import Input
 from stateshift.spark.checkpoint.judging import judge, report_data
 from stateshift.spark.checkpoint.options import Options
 from stateshift.spark.checkpoint.plan_text import Detail
 from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator, from_data, to_data
-from stateshift.spark.checkpoint.schema_files import StoreSchema
-from stateshift.spark.checkpoint.spark_types import parse_struct
+from stateshift.state.formats.spark.schema_files import StoreSchema
 
 
 def struct(**fields):

@@ -13,12 +13,12 @@ from spark_checkpoints import FIXTURES, place
 from spark_rows import columns, integers
 
 from stateshift.serializers.errors import IncompatibleState
-from stateshift.spark.checkpoint.layouts import RowEncoding
-from stateshift.spark.checkpoint.migrating.layout_encoder import LayoutEncoder
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.rows import arrow_type
-from stateshift.spark.checkpoint.schema_files import KeyLayout
-from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
+from stateshift.serializers.spark_rows.rows import arrow_type
+from stateshift.serializers.spark_rows.spark_types import SparkField, SparkType
+from stateshift.state.formats.spark.layout_encoder import LayoutEncoder
+from stateshift.state.formats.spark.layouts import RowEncoding
+from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.schema_files import KeyLayout
 
 WITH_FAMILIES = sorted(
     folder.name for folder in FIXTURES.iterdir() if list(Path(folder).glob("checkpoint/state/*/_stateSchema"))

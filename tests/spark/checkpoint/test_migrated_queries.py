@@ -19,7 +19,7 @@ from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow
 

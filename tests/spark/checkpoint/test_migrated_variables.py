@@ -12,12 +12,12 @@ from spark_changes import Probe, families
 from spark_checkpoints import place
 
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
+from stateshift.serializers.spark_rows.json_values import json_values
 from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.json_values import json_values
 from stateshift.spark.checkpoint.migrating import variable_entries
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 FRESH = ["transform", "transform-avro", "transform-checksums", "transform-event-time", "transform-pandas"]
 

@@ -29,7 +29,7 @@ from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.record import RECORD
 from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 COPIED = [name for name in names() if not name.startswith(("join-v", "transform", "pandas-v1"))]
 PROVIDERS = ["aggregation", "rocksdb-format-2"]  # a fixture of each, which `fill` can fill

@@ -14,7 +14,7 @@ from stateshift.serializers.errors import DeclarationError, IncompatibleState
 from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow
 

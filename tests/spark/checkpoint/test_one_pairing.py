@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 
 from stateshift.cli.spark_queries import _typed
 from stateshift.serializers.compatibility import Flag, Verdict
+from stateshift.serializers.spark_rows.rows import arrow_type
+from stateshift.serializers.spark_rows.spark_types import parse_struct
 from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.judging import judge
 from stateshift.spark.checkpoint.migrating.conversion import conversion
 from stateshift.spark.checkpoint.pairing import Becomes
 from stateshift.spark.checkpoint.problems import problems_of
 from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator
-from stateshift.spark.checkpoint.rows import arrow_type
-from stateshift.spark.checkpoint.schema_files import StoreSchema
-from stateshift.spark.checkpoint.spark_types import parse_struct
 from stateshift.spark.checkpoint.store_pairs import pair_stores
+from stateshift.state.formats.spark.schema_files import StoreSchema
 
 TYPES = ("integer", "long", "double", "string", "boolean")
 WIDER = {"integer": "long", "long": "decimal(20,0)"}

@@ -10,8 +10,8 @@ import pytest
 from spark_checkpoints import as_exported, expected, names, parsed, place, rows_of
 
 from stateshift.serializers.errors import CorruptFile, SavepointNotFound, StateNotFound, UnsupportedFormat
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.spark_types import parse_struct
+from stateshift.serializers.spark_rows.spark_types import parse_struct
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 NOT_READ_BY_SPARK = ["pandas-v1"]  # its reader fails on state format 1
 READ = [name for name in names() if name not in NOT_READ_BY_SPARK]
@@ -83,7 +83,7 @@ def test_state_format_1_of_pandas_state_is_read_where_sparks_reader_fails():
 
 
 def test_a_partition_is_read_in_parts_if_too_many_keys_changed(monkeypatch):
-    from stateshift.spark.checkpoint import store_files
+    from stateshift.state.formats.spark import store_files
 
     store = SparkCheckpoint.open(place("types")).operators[0].stores[0]
     whole = rows_of(store)

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from stateshift.spark.checkpoint.query import describe_stored
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.recording import Recorder, find_recording
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.storage.files import Folder
 
 

@@ -18,10 +18,10 @@ from stateshift.serializers.errors import (
     SavepointNotFound,
     UnsupportedFormat,
 )
-from stateshift.spark.checkpoint.layouts import RowEncoding
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.schema_files import KeyLayout, read_families
-from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
+from stateshift.serializers.spark_rows.spark_types import SparkField, SparkType
+from stateshift.state.formats.spark.layouts import RowEncoding
+from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.schema_files import KeyLayout, read_families
 
 DAMAGED = (CorruptFile, CorruptSavepoint, UnsupportedFormat, SavepointNotFound)
 

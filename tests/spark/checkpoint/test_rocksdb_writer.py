@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spark_checkpoints import names, place
 
-from stateshift.spark.checkpoint.migrating.rocksdb_writer import DatabaseWriter, WrittenFamily
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.rocksdb_files import DatabaseFiles
+from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.rocksdb_files import DatabaseFiles
+from stateshift.state.formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily
 from stateshift.state.storage.files import Folder
 
 PROVIDER = "RocksDBStateStoreProvider"

@@ -11,10 +11,10 @@ from spark_checkpoints import names, place
 from spark_rows import columns
 
 from stateshift.serializers.errors import UnsupportedFormat
-from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows, rows_of
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.rows import decode_rows
-from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
+from stateshift.serializers.spark_rows.row_encoder import encode_rows, rows_of
+from stateshift.serializers.spark_rows.rows import decode_rows
+from stateshift.serializers.spark_rows.spark_types import SparkField, SparkType
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 QUIRKS = {"pandas-v1"}  # Spark fills the word of a negative int there, and reads only the int
 READ = [name for name in names() if not name.startswith(("rocksdb", "join-v", "transform")) and name not in QUIRKS]

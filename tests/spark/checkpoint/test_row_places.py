@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 
 from stateshift.serializers.errors import CorruptFile
-from stateshift.spark.checkpoint.row_places import Rows
-from stateshift.spark.checkpoint.store_files import changes_in
+from stateshift.serializers.spark_rows.row_places import Rows
+from stateshift.state.formats.spark.store_files import changes_in
 from stateshift.state.transcode.choice import ExecutorName
 
 SIZE = struct.Struct(">i")

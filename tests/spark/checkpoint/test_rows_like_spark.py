@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import functions, types
 from spark_checkpoints import as_exported
 
-from stateshift.spark.checkpoint.json_values import json_values
-from stateshift.spark.checkpoint.migrating.partitioning import partitions_of
-from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows, rows_of
-from stateshift.spark.checkpoint.rows import decode_rows
-from stateshift.spark.checkpoint.spark_types import parse_struct
+from stateshift.serializers.spark_rows.json_values import json_values
+from stateshift.serializers.spark_rows.row_encoder import encode_rows, rows_of
+from stateshift.serializers.spark_rows.rows import decode_rows
+from stateshift.serializers.spark_rows.spark_types import parse_struct
+from stateshift.state.formats.spark.partitioning import partitions_of
 
 OPTIONS = {
     "ignoreNullFields": "false",

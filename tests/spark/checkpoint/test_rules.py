@@ -12,15 +12,15 @@ from spark_checkpoints import names, place
 from stateshift.compat.difference import compare
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.spark_rows.spark_types import parse_struct, schema_text
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.descriptions import describe
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
 from stateshift.spark.checkpoint.migrating.conversion import conversion
 from stateshift.spark.checkpoint.pairing import Pairing
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.serializers import SparkRowSerializer
-from stateshift.spark.checkpoint.spark_types import parse_struct, schema_text
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 

@@ -21,8 +21,8 @@ from spark_queries import F, Stream
 from stateshift.spark import check_query, describe
 from stateshift.spark.checkpoint.judging import judge
 from stateshift.spark.checkpoint.query import from_data, to_data
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
 from stateshift.spark.checkpoint.recording import Recorder
+from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.storage.files import Folder
 
 pytestmark = pytest.mark.slow

@@ -23,19 +23,20 @@ from stateshift.serializers.errors import (
     SavepointNotFound,
     UntrustedPlace,
 )
+from stateshift.serializers.spark_rows.row_encoder import encode_rows, rows_of
+from stateshift.serializers.spark_rows.spark_types import SparkField, SparkType
 from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating import compared_entries, entries, layout_encoder
+from stateshift.spark.checkpoint.migrating import compared_entries, entries
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
 from stateshift.spark.checkpoint.migrating.conversion import not_repeated
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.expected_entries import odd_keys
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
 from stateshift.spark.checkpoint.migrating.record import RECORD, CopyRecord, RecordedOperator
-from stateshift.spark.checkpoint.migrating.row_encoder import encode_rows, rows_of
-from stateshift.spark.checkpoint.migrating.store_writer import stored_rows
 from stateshift.spark.checkpoint.migrating.verification import _fields, _unknown, verify_checkpoint
-from stateshift.spark.checkpoint.reader import SparkCheckpoint
-from stateshift.spark.checkpoint.spark_types import SparkField, SparkType
+from stateshift.state.formats.spark import layout_encoder
+from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.store_writer import stored_rows
 from stateshift.state.storage.files import Folder
 
 KEY = fields(k="string", l="string")

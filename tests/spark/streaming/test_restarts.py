@@ -24,7 +24,7 @@ from stateshift.spark import rewind
 from stateshift.spark.streaming.carriers import TRANSFORM
 from stateshift.spark.streaming.job import StreamJob
 from stateshift.state.backends.restore_check import RestoreRefused
-from stateshift.state.streaming.commit_log import NOTE
+from stateshift.state.formats.spark.commit_log import NOTE
 
 COLUMNS = "user string, amount long"
 

@@ -17,9 +17,9 @@ from stateshift.spark.streaming.owning import owned
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.spark.streaming.taken_offsets import TakenOffsets
 from stateshift.state.formats.flink.roots import stored_place
+from stateshift.state.formats.spark.commit_log import CheckpointNote, write_note
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.collecting import collect
-from stateshift.state.streaming.commit_log import CheckpointNote, write_note
 from stateshift.state.streaming.directory import StateDirectory
 from stateshift.state.streaming.rewinding import rewind
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, UnsupportedFormat, located
-from ...state.streaming.commit_log import last_committed, last_planned
+from ....serializers.errors import CorruptFile, UnsupportedFormat, located
 from .checksums import read_checked
+from .commit_log import last_committed, last_planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...state.storage.files import Folder
+    from ...storage.files import Folder
 
 _STORE = "spark.sql.streaming.stateStore."
 _READABLE = ("v1", "v2")

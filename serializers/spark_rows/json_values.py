@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.json_forms import sorted_by_text, tagged_float
-from ...serializers.primitives.numeric import split_decimal
+from ..json_forms import sorted_by_text, tagged_float
+from ..primitives.numeric import split_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,16 +13,16 @@ import attrs
 import numpy as np
 
 from ....serializers.errors import LibraryNotFound
-from ..compression import Compressing
-from ..row_places import Rows
-from .row_encoder import Encoded, copy
+from ....serializers.spark_rows.row_encoder import Encoded, copy
+from ....serializers.spark_rows.row_places import Rows
+from .compression import Compressing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from ....state.storage.files import FileOutput, Folder
+    from ...storage.files import FileOutput, Folder
 
     Numbers = NDArray[Any]
 

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ....serializers.errors import UnsupportedFormat
+from ..errors import UnsupportedFormat
 from ..rows import LONG_DECIMAL, MONTHS, SIZES, each
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..spark_types import SparkType
+    from .spark_types import SparkType
 
     Numbers = NDArray[Any]
 

@@ -23,10 +23,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.errors import CorruptFile, UnsupportedFormat
-from .avro_rows import decode_avro
-from .rows import decode_rows
-from .spark_types import SparkField, SparkType
+from ....serializers.errors import CorruptFile, UnsupportedFormat
+from ....serializers.spark_rows.avro_rows import decode_avro
+from ....serializers.spark_rows.rows import decode_rows
+from ....serializers.spark_rows.spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ....serializers.errors import IncompatibleState
-from ....serializers.primitives.numeric import split_decimal
-from ..avro_rows import record_of
+from ..errors import IncompatibleState
+from ..primitives.numeric import split_decimal
 from ..rows import MONTHS
+from .avro_rows import record_of
 from .row_encoder import offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ....serializers.avro.schema import Node
-    from ..spark_types import SparkType
+    from ..avro.schema import Node
+    from .spark_types import SparkType
 
 _NULL, _VALUE = b"\0", b"\2"
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...serializers.errors import SavepointNotFound
-from ..checkpoint.reader import SparkCheckpoint
-from .carriers import VARIABLE
+from ....serializers.errors import SavepointNotFound
+from ....spark.streaming.carriers import VARIABLE
+from .reader import SparkCheckpoint
 
 if TYPE_CHECKING:
-    from ...state.storage.files import Folder
-    from ..checkpoint.reader import SparkStore
+    from ...storage.files import Folder
+    from .reader import SparkStore
 
 _PATHS = (("groupState", "manifest"), ("manifest",))
 """Where the rows of the two carriers have the manifest."""

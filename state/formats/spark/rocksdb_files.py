@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, cause_text, located
-from ...state.backends.rocksdb.tables import reported as reported_writing
-from ...state.rocksdb.database import CURRENT, Database, FileNames, open_database, open_live, reported, require_library
-from ...state.rocksdb.options_file import DEFAULT_FAMILY
-from ...state.storage.files import Folder
+from ....serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, cause_text, located
+from ...backends.rocksdb.tables import reported as reported_writing
+from ...rocksdb.database import CURRENT, Database, FileNames, open_database, open_live, reported, require_library
+from ...rocksdb.options_file import DEFAULT_FAMILY
+from ...storage.files import Folder
 from .checksums import require_sums, sums_of
 from .compression import decompress
 from .store_files import APPEND, changes_in, elements_of, in_blocks, joined_blocks, require_checksum

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...serializers.avro.codec import read_each
-from ...serializers.avro.schema import AvroField, Node
-from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
-from ...serializers.primitives.numeric import join_decimal
+from ..avro.codec import read_each
+from ..avro.schema import AvroField, Node
+from ..errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
+from ..primitives.numeric import join_decimal
 from .rows import MONTHS
 
 if TYPE_CHECKING:

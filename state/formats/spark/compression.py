@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from xxhash import xxh32_intdigest
 
-from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
+from ....serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...state.storage.files import FileOutput, FileRange
+    from ...storage.files import FileOutput, FileRange
 
 _LZ4, _ZSTD, _SNAPPY, _LZF = b"LZ4Block", b"\x28\xb5\x2f\xfd", b"\x82SNAPPY\0", b"ZV"
 _LZ4_HEAD, _LZ4_SEED, _LZ4_MASK = struct.Struct("<BiiI"), 0x9747B28C, 0x0FFFFFFF

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.json_files import parse_checked, parse_json
-from ...compat.structuring import structured
-from ...serializers.errors import CorruptFile, SavepointNotFound, located
+from ....compat.json_files import parse_checked, parse_json
+from ....compat.structuring import structured
+from ....serializers.errors import CorruptFile, SavepointNotFound, located
 
 if TYPE_CHECKING:
-    from ..storage.files import Folder
+    from ...storage.files import Folder
 
 NOTE = "_stateshift-state.json"
 _NUMBER = re.compile(r"(\d+)(?:\.compact)?")

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING
 import attrs
 from xxhash import xxh3_128_digest
 
-from ...serializers.errors import CorruptFile, SavepointNotFound, located
-from ...state.transcode.choice import LOADING_BYTES, ExecutorName, choose_executor
+from ....serializers.errors import CorruptFile, SavepointNotFound, located
+from ...transcode.choice import LOADING_BYTES, ExecutorName, choose_executor
 from .checksums import require_sums, sums_of
 from .compression import decompress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ...state.storage.files import Folder
+    from ...storage.files import Folder
 
     Entry = tuple[bytes, bytes]
     """A key and its value."""
@@ -219,7 +219,7 @@ def _parsed(buffer: bytes, executor: ExecutorName, *, has_kinds: bool) -> tuple[
         the changes.
     """
     if executor is ExecutorName.NUMBA and not has_kinds:
-        from .row_places import find_rows  # has numpy and numba
+        from ....serializers.spark_rows.row_places import find_rows  # has numpy and numba
 
         if (found := find_rows(buffer)) is not None:
             *rest, rows, of_rows = found

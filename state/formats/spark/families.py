@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import CorruptFile, SavepointNotFound
+from ....serializers.errors import CorruptFile, SavepointNotFound
 from .checksums import read_checked
 from .schema_files import ColumnFamily, KeyLayout, StoreSchema, read_families
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...state.storage.files import Folder
+    from ....serializers.spark_rows.spark_types import SparkType
+    from ...storage.files import Folder
     from .operators import OperatorFacts, StoreFacts
-    from .spark_types import SparkType
 
 SCHEMAS = "_stateSchema"
 _INTERNAL = "$"

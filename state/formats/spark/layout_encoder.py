@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from ....serializers.errors import UnsupportedFormat
-from ..layouts import SORTED, joined, struct_of
-from ..spark_types import SparkField, SparkType
-from .avro_encoder import encode_avro
-from .row_encoder import encode_rows, numbers_of, rows_of, validity_of
+from ....serializers.spark_rows.avro_encoder import encode_avro
+from ....serializers.spark_rows.row_encoder import encode_rows, numbers_of, rows_of, validity_of
+from ....serializers.spark_rows.spark_types import SparkField, SparkType
+from .layouts import SORTED, joined, struct_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..schema_files import KeyLayout
+    from .schema_files import KeyLayout
 
 _SIZE = struct.Struct("<i")
 _HEAD, _ID = b"\0", b"\0\0"

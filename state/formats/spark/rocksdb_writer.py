@@ -26,10 +26,10 @@ import attrs
 import numpy as np
 
 from ....serializers.errors import MigrationFailed
-from ....state.backends.rocksdb.tables import reported
-from ....state.rocksdb.database import CURRENT, FileNames, require_library
-from ....state.storage.files import Folder
-from ..rocksdb_files import METADATA, TABLES
+from ...backends.rocksdb.tables import reported
+from ...rocksdb.database import CURRENT, FileNames, require_library
+from ...storage.files import Folder
+from .rocksdb_files import METADATA, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

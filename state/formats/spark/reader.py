@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import (
+from ....compat.queries.kinds import OF_VARIABLES
+from ....serializers.errors import (
     CorruptFile,
     LibraryNotFound,
     SavepointNotFound,
@@ -24,11 +25,10 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
-from ...state.rocksdb.database import require_library
-from ...state.storage.files import Folder
+from ...rocksdb.database import require_library
+from ...storage.files import Folder
 from .checksums import crc32c, read_checked
 from .families import SCHEMAS, Family, derived_from, families_of
-from .kinds import OF_VARIABLES
 from .logs import BatchLog, read_logs
 from .operators import DEFAULT_STORE, METADATA, OperatorFacts, StoreFacts, read_operators
 from .rocksdb_files import DatabaseFiles, Databases
@@ -204,7 +204,7 @@ class SparkStore:
 
     def _decoder(self) -> Callable[[Sequence[bytes], Sequence[bytes]], tuple[pa.StructArray, pa.StructArray]]:
         """Return the function that decodes keys and values."""
-        from .rows import decode_rows
+        from ....serializers.spark_rows.rows import decode_rows
 
         schema, planned, family = self.schema, self.log.last, self.family
         assert schema is not None  # noqa: S101 - checked by the caller

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, cause_text
+from ..errors import CorruptFile, cause_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

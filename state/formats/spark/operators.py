@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, located
-from . import kinds
+from ....compat.queries import kinds
+from ....serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, located
 from .checksums import read_checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...state.storage.files import Folder
+    from ...storage.files import Folder
 
 METADATA = "_metadata"
 DEFAULT_STORE = "default"

@@ -19,8 +19,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.columns.bytes_at import numbers_at
-from ...serializers.errors import CorruptFile, UnsupportedFormat
+from ..columns.bytes_at import numbers_at
+from ..errors import CorruptFile, UnsupportedFormat
 from .row_places import Rows
 from .spark_types import SparkField, SparkType
 

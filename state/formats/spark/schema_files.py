@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat, cause_text
-from ...serializers.views import DataInputView
-from .spark_types import parse_struct
+from ....serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat, cause_text
+from ....serializers.spark_rows.spark_types import parse_struct
+from ....serializers.views import DataInputView
 
 if TYPE_CHECKING:
-    from .spark_types import SparkType
+    from ....serializers.spark_rows.spark_types import SparkType
 
 
 @attrs.frozen

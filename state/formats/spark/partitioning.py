@@ -13,13 +13,13 @@ import numpy as np
 
 from ....serializers.columns.bytes_at import numbers_at
 from ....serializers.errors import UnsupportedFormat
-from .row_encoder import long_decimal_bytes, longs_of, numbers_of, offsets_of, validity_of
+from ....serializers.spark_rows.row_encoder import long_decimal_bytes, longs_of, numbers_of, offsets_of, validity_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from ..spark_types import SparkType
+    from ....serializers.spark_rows.spark_types import SparkType
 
     Numbers = NDArray[Any]
 

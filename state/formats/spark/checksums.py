@@ -15,12 +15,12 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.errors import CorruptFile, cause_text
+from ....serializers.errors import CorruptFile, cause_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
-    from ...state.storage.files import FileRange, Folder
+    from ...storage.files import FileRange, Folder
 
 _HEAD = struct.Struct(">4si")
 _MAGIC, _SUM_BYTES = b"crc\0", 4
