@@ -13,7 +13,8 @@ numpy comes with the extra `spark`; `reader` imports this module where entries a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import numpy as np
@@ -21,11 +22,10 @@ import pyarrow as pa
 
 from ..columns.bytes_at import numbers_at
 from ..errors import CorruptFile, UnsupportedFormat
-from .row_places import Rows
 from .spark_types import SparkField, SparkType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,49 @@ LONG_DECIMAL = 18
 _MOST_ELEMENTS = 1 << 31
 SIZES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "date": 4, "float": 4}
 MONTHS = frozenset({"interval year", "interval month", "interval year to month"})
+
+
+@attrs.frozen(eq=False)
+class Rows(Sequence[bytes]):
+    """Rows at places in a buffer, which goes on for at least 8 bytes behind them.
+
+    Attributes:
+        data: The buffer.
+        starts: Where each row begins.
+        sizes: The bytes of each.
+    """
+
+    data: Numbers = attrs.field(repr=False)
+    starts: Numbers
+    sizes: Numbers
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> bytes | Rows:
+        if isinstance(index, slice):
+            return Rows(self.data, self.starts[index], self.sizes[index])
+        start = int(self.starts[index])
+        return self.data[start : start + int(self.sizes[index])].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        data = self.data.tobytes()
+        for start, size in zip(self.starts.tolist(), self.sizes.tolist(), strict=True):
+            yield data[start : start + size]
+
+    @classmethod
+    def of(cls, rows: Sequence[bytes]) -> Rows:
+        """Return rows in one buffer: these, or a copy."""
+        if isinstance(rows, Rows):
+            return rows
+        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+        joined = b"".join(rows)
+        data = np.frombuffer(joined + bytes(8 + -len(joined) % 8), np.uint8)
+        return cls(data, np.cumsum(sizes) - sizes, sizes)
 
 
 @attrs.frozen

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .slot_runs import SlotRunner
 
 APPLY_IN_PANDAS, TRANSFORM = "apply_in_pandas_with_state", "transform_with_state"
-VARIABLE = "stateshift_manifest"
-"""The name of the only state that Spark has for an operator with `transformWithState`."""
 
 CARRIERS = (APPLY_IN_PANDAS, TRANSFORM)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import CorruptFile
+from ...state.formats.spark.manifests import VARIABLE
 from ...state.streaming.manifest import Manifest
-from .carriers import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

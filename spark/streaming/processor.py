@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from .carriers import VARIABLE, batch_number
+from ...state.formats.spark.manifests import VARIABLE
+from .carriers import batch_number
 from .packing import Blob
 
 if TYPE_CHECKING:

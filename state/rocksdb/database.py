@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, LibraryNotFound, UnsupportedFormat, located
+from ...serializers.errors import (
+    CorruptSavepoint,
+    LibraryNotFound,
+    NoSpaceLeft,
+    StorageFailed,
+    UnsupportedFormat,
+    located,
+)
 from .manifest import require_whole_manifest
 from .options_file import DEFAULT_FAMILY, print_options, read_options
 from .ranges import families_of_tables
@@ -321,3 +328,23 @@ def reported(versions: str) -> Iterator[None]:
         if _UNKNOWN_VERSION.search(what):
             raise UnsupportedFormat(told, advice=_NEWER) from error
         raise CorruptSavepoint(told, advice=_DAMAGED) from error
+
+
+@contextmanager
+def reported_writing(what: str) -> Iterator[None]:
+    """Convert the errors of rocksdict in a database of our own; they have no class of their own.
+
+    Args:
+        what: What the database cannot do then.
+
+    Raises:
+        NoSpaceLeft: The disk is full.
+        StorageFailed: Anything else.
+    """
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        kind = NoSpaceLeft if "No space left" in str(error) else StorageFailed
+        raise kind(f"RocksDB cannot {what}: {' '.join(str(error).split())}") from error

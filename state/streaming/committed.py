@@ -7,13 +7,13 @@ beside the state is compared with that record. Only where it cannot be read, man
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ...serializers.errors import CorruptFile, CorruptSavepoint, LibraryNotFound, SavepointNotFound, UnsupportedFormat
 from ..formats.spark.commit_log import last_committed
+from ..formats.spark.manifests import manifests_after
 from ..publication.lineage import FileDigest
 from .manifest import MANIFESTS, RUNS, Manifest
 from .stored_json import PUT_BACK
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .directory import StateDirectory
-
-_ENGINE = "...spark.streaming.committed"
-"""The module that reads the engine's checkpoint: of a layer above this one, so it is found by its name."""
 
 
 @attrs.frozen
@@ -92,7 +89,7 @@ def engine_manifests(directory: StateDirectory, batch: int) -> list[tuple[Manife
     if not checkpoint.exists("state"):
         return f"the checkpoint {checkpoint} has no state of Spark"
     try:
-        found = import_module(_ENGINE, __package__).manifests_after(checkpoint, batch)
+        found = manifests_after(checkpoint, batch)
         return [(Manifest.from_bytes(data), data) for data in found]
     except ModuleNotFoundError as error:  # also a library of an optional extra
         why = error.what if isinstance(error, LibraryNotFound) else f"{error.name} is not installed"

@@ -15,8 +15,7 @@ import numpy as np
 
 from ....serializers.errors import CorruptFile
 from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
-from ....serializers.spark_rows.row_places import Rows
-from ....serializers.spark_rows.rows import decode_rows
+from ....serializers.spark_rows.rows import Rows, decode_rows
 from ....state.formats.spark.layout_encoder import LayoutEncoder
 from ....state.formats.spark.layouts import RowEncoding
 from ....state.formats.spark.operators import DEFAULT_STORE

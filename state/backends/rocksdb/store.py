@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import DeclarationError
-from ...rocksdb.database import open_live, require_library
+from ...rocksdb.database import open_live, reported_writing, require_library
 from ...rocksdb.options_file import DEFAULT_FAMILY
 from ...rocksdb.ranges import families_of_tables, family_of, key_groups_of, table_of
 from .loading import Loading
-from .tables import ColumnFamily, RocksDBTable, RocksDBView, reported
+from .tables import ColumnFamily, RocksDBTable, RocksDBView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ class RocksDBStore:
     @classmethod
     def new(cls, folder: Path, options: DatabaseOptions, ranges: KeyRanges) -> RocksDBStore:
         """Create an empty database in a folder that does not exist yet."""
-        with reported("create a database"):
+        with reported_writing("create a database"):
             return cls(require_library().Rdict(str(folder), options=options.database()), folder, options, ranges)
 
     @classmethod
@@ -151,7 +151,7 @@ class RocksDBStore:
             wanted = self._wanted(name)
             if wanted != [family.name for family in table.families] and not self._may_be_read(name):
                 self._move(table, wanted)
-        with reported("write its files"):
+        with reported_writing("write its files"):
             self._library.Checkpoint(self._database).create_checkpoint(str(folder))
 
     def close(self) -> None:
@@ -188,12 +188,12 @@ class RocksDBStore:
         return ColumnFamily(name, family, self._write, new_batch, self._library.ReadOptions)
 
     def _write(self, batch: Any) -> None:
-        with reported("write"):
+        with reported_writing("write"):
             self._database.write(batch, self._write_options)
 
     def _drop(self, family: ColumnFamily) -> None:
         family.close()
-        with reported("drop a column family"):
+        with reported_writing("drop a column family"):
             self._database.drop_column_family(family.name)
 
     def _drop_obsolete(self) -> None:
@@ -248,7 +248,7 @@ class RocksDBStore:
             for family in table.families:
                 for first, last in others:
                     if next(family.items(first, last), None) is not None:
-                        with reported("write"):
+                        with reported_writing("write"):
                             column_family = self._database.get_column_family(family.name)
                             column_family.delete_range(first, last, self._write_options)
 
@@ -277,7 +277,7 @@ class RocksDBStore:
         folder = self.folder.with_name(f"{self.folder.name}-loaded")
         folder.mkdir()
         try:
-            with reported("load entries"):
+            with reported_writing("load entries"):
                 yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ....serializers.errors import NoSpaceLeft, StateShiftError, StorageFailed
+from ....serializers.errors import StateShiftError
+from ...rocksdb.database import reported_writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,12 +61,12 @@ class ColumnFamily:
         options.set_iterate_upper_bound(stop)
         self._readers += 1
         try:
-            with reported("read its files"):
+            with reported_writing("read its files"):
                 iterator = self._family.iter(options)
                 iterator.seek(start)
             most = _LEAST_ITEMS
             while True:
-                with reported("read its files"):
+                with reported_writing("read its files"):
                     found = _taken(iterator, most)
                 if not found[0]:
                     return
@@ -77,7 +77,7 @@ class ColumnFamily:
 
     def stored_bytes(self) -> int:
         """Write what is in memory to files, and return the size of all files."""
-        with reported("write its files"):
+        with reported_writing("write its files"):
             self._family.flush()
             return int(self._family.property_int_value(_FILES_BYTES) or 0)
 
@@ -166,7 +166,7 @@ class RocksDBView:
         """
         at, number = start or b"", 0
         while True:
-            with self._lock, reported("read its files"):
+            with self._lock, reported_writing("read its files"):
                 if not self._iterators:
                     raise StateShiftError("the snapshot was released before it was written")
                 iterators = self._iterators[family]
@@ -206,23 +206,3 @@ def _taken(iterator: Any, most: int, stop: bytes | None = None) -> Items:
     if not keys:
         iterator.status()
     return tuple(keys), tuple(values)
-
-
-@contextmanager
-def reported(what: str) -> Iterator[None]:
-    """Convert the errors of rocksdict, which have no class of their own.
-
-    Args:
-        what: What the database cannot do then.
-
-    Raises:
-        NoSpaceLeft: The disk is full.
-        StorageFailed: Anything else.
-    """
-    try:
-        yield
-    except Exception as error:
-        if type(error) is not Exception:
-            raise
-        kind = NoSpaceLeft if "No space left" in str(error) else StorageFailed
-        raise kind(f"RocksDB cannot {what}: {' '.join(str(error).split())}") from error

@@ -2,7 +2,7 @@
 
 Spark's state has one row for each slot: its manifest, byte for byte, committed with the batch. So the checkpoint itself
 is the record of which manifests hold after a batch, and nobody else has to keep one.
-`state.streaming.committed` finds this module by its name. Source: notes on Spark, 2.1.
+Source: notes on Spark, 2.1.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....serializers.errors import SavepointNotFound
-from ....spark.streaming.carriers import VARIABLE
 from .reader import SparkCheckpoint
 
 if TYPE_CHECKING:
     from ...storage.files import Folder
     from .reader import SparkStore
 
+VARIABLE = "stateshift_manifest"
+"""The name of the only state that Spark has for an operator with `transformWithState`."""
 _PATHS = (("groupState", "manifest"), ("manifest",))
 """Where the rows of the two carriers have the manifest."""
 

@@ -34,8 +34,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ....serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, cause_text, located
-from ...backends.rocksdb.tables import reported as reported_writing
-from ...rocksdb.database import CURRENT, Database, FileNames, open_database, open_live, reported, require_library
+from ...rocksdb.database import (
+    CURRENT,
+    Database,
+    FileNames,
+    open_database,
+    open_live,
+    reported,
+    reported_writing,
+    require_library,
+)
 from ...rocksdb.options_file import DEFAULT_FAMILY
 from ...storage.files import Folder
 from .checksums import require_sums, sums_of

@@ -26,8 +26,7 @@ import attrs
 import numpy as np
 
 from ....serializers.errors import MigrationFailed
-from ...backends.rocksdb.tables import reported
-from ...rocksdb.database import CURRENT, FileNames, require_library
+from ...rocksdb.database import CURRENT, FileNames, reported_writing, require_library
 from ...storage.files import Folder
 from .rocksdb_files import METADATA, TABLES
 
@@ -104,7 +103,7 @@ class DatabaseWriter:
             self._work = Path(self.folder.place, self.folder.attempt_name(self.name))
         else:
             self._work = Path(tempfile.mkdtemp(prefix="stateshift-rocksdb-"))
-        with reported("create a database"):
+        with reported_writing("create a database"):
             self._database: Any = self._library.Rdict(str(self._work), self._options())
         return self
 
@@ -184,7 +183,7 @@ class DatabaseWriter:
             stop = start + _BATCH_ENTRIES
             for key, value in zip(keys[start:stop], values[start:stop], strict=True):
                 batch[key] = value
-            with reported("write entries"):
+            with reported_writing("write entries"):
                 self._database.write(batch, self._write_options)
 
     def __exit__(
@@ -205,11 +204,11 @@ class DatabaseWriter:
         lists, self._lists = self._lists, {}
         for family, (key, elements) in lists.items():
             self._put(family, [key], [self._listed(key, elements)])
-        with reported("write its files"):
+        with reported_writing("write its files"):
             self._database.flush(wait=waits)
 
     def _finish_database(self) -> None:
-        with reported("write its files"):
+        with reported_writing("write its files"):
             if len(self._database.live_files()) > _MOST_FILES:
                 self._database.compact_range(None, None)
             self._database.close()

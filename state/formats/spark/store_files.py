@@ -219,7 +219,7 @@ def _parsed(buffer: bytes, executor: ExecutorName, *, has_kinds: bool) -> tuple[
         the changes.
     """
     if executor is ExecutorName.NUMBA and not has_kinds:
-        from ....serializers.spark_rows.row_places import find_rows  # has numpy and numba
+        from .entry_search import find_rows  # has numpy and numba
 
         if (found := find_rows(buffer)) is not None:
             *rest, rows, of_rows = found

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....serializers.errors import LibraryNotFound
 from ....serializers.spark_rows.row_encoder import Encoded, copy
-from ....serializers.spark_rows.row_places import Rows
+from ....serializers.spark_rows.rows import Rows
 from .compression import Compressing
 
 if TYPE_CHECKING:

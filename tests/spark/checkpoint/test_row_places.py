@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 
 from stateshift.serializers.errors import CorruptFile
-from stateshift.serializers.spark_rows.row_places import Rows
+from stateshift.serializers.spark_rows.rows import Rows
 from stateshift.state.formats.spark.store_files import changes_in
 from stateshift.state.transcode.choice import ExecutorName
 
