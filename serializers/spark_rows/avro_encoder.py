@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from ..errors import IncompatibleState
 from ..primitives.numeric import split_decimal
-from ..rows import MONTHS
 from .avro_rows import record_of
 from .row_encoder import offsets_of
+from .rows import MONTHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

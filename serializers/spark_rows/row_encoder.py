@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import UnsupportedFormat
-from ..rows import LONG_DECIMAL, MONTHS, SIZES, each
+from .rows import LONG_DECIMAL, MONTHS, SIZES, each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
