@@ -96,7 +96,7 @@ marks = [("", time.perf_counter())]
 def mark(name):
     marks.append((name, time.perf_counter()))
 sys.path.insert(0, ".")
-import stateshift.cli.commands.checking
+import stateshift.cli.commands.check
 from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.state.savepoint.reader import Savepoint

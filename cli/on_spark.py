@@ -45,7 +45,7 @@ def spark_failures_told(written: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
             raise
-        from ..spark.watching import cause_of
+        from ..spark.jobs import cause_of
 
         raise MigrationFailed(
             f"Spark failed: {cause_of(error)}",

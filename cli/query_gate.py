@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..compat.policy import Policy
     from ..spark.checkpoint.gate import QueryChecks, QueryGate
     from ..spark.checkpoint.query import QueryDescription
-    from .commands.gating import GateOptions
+    from .commands.history_check import GateOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
 _OF_CHECK = {"queries", "against", "accept", "allow_migration", "allow_drift", "forbid", "with_json", "redact"}

@@ -39,12 +39,12 @@ from ..state.savepoint.new_streams import check_job
 from ..state.storage.files import Folder
 from .bootstrap import StateSource
 from .connect import refuse_connect
+from .frames import partitioned_by
 from .in_arrow import arrow_schema
 from .interrupts import interrupts_kept
-from .placing import partitioned_by
+from .jobs import run_watched
 from .sessions import own_session
-from .shipping import shipped
-from .watching import run_watched
+from .user_modules import shipped
 from .worker import Settings, dumped, loaded
 
 if TYPE_CHECKING:

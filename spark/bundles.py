@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .connect import SLOTS, collect_answers, is_connect
-from .watching import run_in_group, tasks_of
+from .jobs import run_in_group, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.errors import DeclarationError
-from .watching import attempts_with, run_aside
+from .jobs import attempts_with, run_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -36,7 +36,7 @@ def load() -> None:
     import pyspark.worker  # noqa: F401 - it runs the tasks
 
     from ..state.migration import run_task as performing  # noqa: F401 - the work of each task
-    from . import scheduling  # noqa: F401 - it calls that work
+    from . import migration_tasks as scheduling  # noqa: F401 - it calls that work
 
     if has_numba():
         from ..state.transcode.numba_executor import load_compiled

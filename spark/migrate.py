@@ -52,7 +52,7 @@ from ..state.transcode.choice import ExecutorName
 from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept
-from .scheduling import carry_out
+from .migration_tasks import carry_out
 from .sessions import DEFAULT_MASTER, JAVA_SCHEDULES, own_driver
 
 if TYPE_CHECKING:

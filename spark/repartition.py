@@ -21,11 +21,11 @@ from ..state.migration.shuffle_batches import BATCH_BYTES, ShuffleBatch
 from ..state.progress import Progress
 from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import refuse_connect
-from .placing import partitioned_by
-from .scheduling import description_of, share_of
+from .frames import partitioned_by
+from .jobs import run_watched
+from .migration_tasks import description_of, share_of
 from .sessions import with_sql
-from .shipping import shipped
-from .watching import run_watched
+from .user_modules import shipped
 from .worker import Settings, dumped, loaded
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ..serializers.errors import LibraryNotFound, MigrationFailed, StateShiftErr
 from ..state.progress import Progress, report_progress
 from .interrupts import interrupts_kept
 from .java import java_home
-from .watching import java_has_ended
+from .jobs import java_has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

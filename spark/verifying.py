@@ -19,9 +19,9 @@ from ..state.savepoint.proof_tasks import run_task
 from ..state.transcode.choice import ExecutorName, choose_executor
 from . import daemon
 from .bundles import bundled, run_bundles, slots_of
+from .jobs import failure_of_engine
 from .sessions import JAVA_SCHEDULES
-from .shipping import shipped
-from .watching import failure_of_engine
+from .user_modules import shipped
 from .worker import Settings, dumped, loaded
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..serializers.errors import StateShiftError, redact_values, values_are_reda
 from ..serializers.registry import registry
 from ..state.migration.retry import failure_of_task, may_be_mended
 from .connect import attempts_of_remote, is_connect
-from .watching import MISSING_MODULE, attempts_of, without_values
+from .jobs import MISSING_MODULE, attempts_of, without_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

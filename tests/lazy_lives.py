@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from streaming_batches import Batches
 
-from stateshift.spark.streaming.upgrading import UPGRADING, Judgement, write_base
+from stateshift.spark.streaming.upgrade import UPGRADING, Judgement, write_base
 from stateshift.state.savepoint.reader import Savepoint
 
 

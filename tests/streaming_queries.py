@@ -13,7 +13,7 @@ import pytest
 
 from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, TRANSFORM
 from stateshift.spark.streaming.job import StreamJob
-from stateshift.spark.streaming.upgrading import UPGRADING
+from stateshift.spark.streaming.upgrade import UPGRADING
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import StateDirectory
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
 from ...serializers.registry import registry
-from ..shipping import shipped
+from ..user_modules import shipped
 from .savepoint_source import SavepointDataSource
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ...state.publication.lock_renewal import renew_apart
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ..in_arrow import arrow_schema
-from ..shipping import send_by_value
+from ..user_modules import send_by_value
 from ..worker import begin_work
 from .options import bare, choice, number, refuse_unknown, required, roots
 

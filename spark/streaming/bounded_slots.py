@@ -19,9 +19,9 @@ from ...state.publication.commit import Commit
 from ...state.runtime.timer_service import MIN_WATERMARK
 from ...state.streaming.slot import SlotTask
 from ..worker import dumped
-from .packing import milliseconds, packed, task_number, unpacked
+from .blobs import milliseconds, packed, task_number, unpacked
+from .row_errors import tolerant
 from .slot_runs import function_failed, register_all
-from .tolerating import tolerant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ...state.publication.sink import StoredBytes
     from ...state.storage.files import FileOutput, Folder
     from ...state.streaming.slot import Elements
-    from .building import Work
-    from .packing import Packing
+    from .blobs import Packing
+    from .query_plan import Work
 
 PLACE = ("slot", "time_ms", "rank", "origin", "position")
 """The columns that say where a row belongs: its slot, its time stamp, 0 if its input is broadcast (else 1), the task

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..sessions import require_libraries
-from .packing import Blob
+from .blobs import Blob
 from .results import handed_rows
 from .runs import local_property
 

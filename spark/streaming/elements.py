@@ -18,7 +18,7 @@ from ...state.columnar.column_types import mismatches
 from ...state.columnar.encoded_keys import encoded_keys, key_column
 from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
 from ...state.streaming.slot import Elements
-from .packing import milliseconds, stable_order
+from .blobs import milliseconds, stable_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,16 +10,16 @@ import attrs
 from ...serializers.errors import DeclarationError
 from ...state.streaming.directory import Epoch
 from .grouping import slot_groups
-from .upgrading import Judgement, write_base, write_beginning
+from .upgrade import Judgement, write_base, write_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...state.migration.options import MigrationOptions
     from ...state.streaming.directory import StateDirectory
-    from .beginning import Beginning
+    from .initial_savepoint import Beginning
     from .job import StreamJob
-    from .stored import Stored
+    from .stored_query import Stored
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 

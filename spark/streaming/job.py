@@ -40,14 +40,14 @@ from ...state.streaming.slot import InputSpec
 from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
 from ..sessions import session
-from .beginning import FromSavepoint
-from .bounded import BoundedOperator, run_bounded
-from .building import DEFAULT_KEY_GROUPS, Input, Plan, key_serializer
+from .bounded_run import BoundedOperator, run_bounded
 from .carriers import CARRIERS
 from .elements import ResultWriter
+from .initial_savepoint import FromSavepoint
+from .query_plan import DEFAULT_KEY_GROUPS, Input, Plan, key_serializer
+from .query_start import Start
 from .runs import RunFacts
-from .starting import Start
-from .upgrading import UPGRADING
+from .upgrade import UPGRADING
 
 if TYPE_CHECKING:
     import os

@@ -6,7 +6,7 @@ import struct
 import tempfile
 from typing import TYPE_CHECKING
 
-from .packing import Blob
+from .blobs import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...state.runtime.timer_service import MIN_WATERMARK
-from .packing import milliseconds
+from .blobs import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...state.streaming.slot import Elements
     from .elements import ElementReader
-    from .tolerating import ToleratingReader
+    from .row_errors import ToleratingReader
 
     Reader: TypeAlias = ElementReader | ToleratingReader
 

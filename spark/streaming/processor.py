@@ -8,8 +8,8 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from ...state.formats.spark.manifests import VARIABLE
+from .blobs import Blob
 from .carriers import batch_number
-from .packing import Blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...serializers.errors import StorageFailed
-from .packing import packed, unpacked
+from .blobs import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -30,12 +30,12 @@ from ...state.streaming.manifest import Manifest
 from ...state.streaming.measured import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
+from .blobs import Blob, unpacked
 from .grouping import slot_of_lane
 from .lanes import keep, kept
 from .ordering import HELD_BYTES, in_order
-from .packing import Blob, unpacked
 from .results import Results
-from .tolerating import tolerant
+from .row_errors import tolerant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -27,9 +27,9 @@ from ...state.streaming.source import ROWS, SourceSpec, SourceTask
 from ...state.streaming.source_offsets import SourceOffset
 from ...state.task.subtask import StoredOperator
 from ..in_arrow import arrow_schema
-from ..shipping import shipped
+from ..user_modules import shipped
 from ..worker import Settings, dumped
-from .packing import packed, unpacked
+from .blobs import packed, unpacked
 from .slot_runs import prepare
 
 if TYPE_CHECKING:

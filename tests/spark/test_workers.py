@@ -8,7 +8,7 @@ import pytest
 
 from stateshift import Int32, Job, MigrationOptions, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.serializers.registry import Additions
-from stateshift.spark import scheduling
+from stateshift.spark import migration_tasks as scheduling
 from stateshift.spark.worker import Settings
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.storage.files import Folder

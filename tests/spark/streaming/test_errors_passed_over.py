@@ -29,7 +29,7 @@ from stateshift import (
     WindowFunction,
 )
 from stateshift.serializers.errors import FunctionFailed, ValueNotConvertible
-from stateshift.spark.streaming.building import _side_serializers
+from stateshift.spark.streaming.query_plan import _side_serializers
 from stateshift.state.streaming.failures import as_json, check_policy
 
 FAILED = OutputTag("failed")

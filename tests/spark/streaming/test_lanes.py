@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streaming_totals import totals, visits
 
-from stateshift.spark.streaming import lanes, packing
+from stateshift.spark.streaming import blobs as packing
+from stateshift.spark.streaming import lanes
 from stateshift.spark.streaming.grouping import LANES, lanes_of, partition_of, slot_of_lane
 
 

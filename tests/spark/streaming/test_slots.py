@@ -31,10 +31,10 @@ from stateshift import (
 from stateshift.serializers.errors import FunctionFailed
 from stateshift.serializers.hints import serializer_for
 from stateshift.spark.streaming import slot_runs
-from stateshift.spark.streaming.building import Input, output_hint
+from stateshift.spark.streaming.blobs import milliseconds
 from stateshift.spark.streaming.elements import ElementReader
 from stateshift.spark.streaming.ordering import in_order
-from stateshift.spark.streaming.packing import milliseconds
+from stateshift.spark.streaming.query_plan import Input, output_hint
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
 from stateshift.state.entry_keys import encode
 from stateshift.state.key_groups import key_group, key_hasher

@@ -13,7 +13,7 @@ from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint
 from stateshift.serializers.errors import DeclarationError, UntrustedPlace
-from stateshift.spark.streaming.owning import owned
+from stateshift.spark.streaming.ownership import owned
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.spark.streaming.taken_offsets import TakenOffsets
 from stateshift.state.formats.flink.roots import stored_place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateshift import MigrationFailed, NoSpaceLeft, redact_values
-from stateshift.spark.watching import cause_of, gave_up, run_in_group
+from stateshift.spark.jobs import cause_of, gave_up, run_in_group
 
 CALL = "An error occurred while calling o112.collect.\n: "
 IMPORT_ERROR = "a worker failed with ImportError: \"cannot import name 'Target'\""

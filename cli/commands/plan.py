@@ -125,7 +125,7 @@ def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str,
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
     if file is None or not Path(str(file)).is_file():  # it is a pipe, or a device
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
-    from .migrating import command as migrate
+    from .migrate import command as migrate
 
     command = f"stateshift migrate {place} NEW_SAVEPOINT --plan {shell_word(str(file))}"
     others = options_given(migrate, only=_NOT_IN_A_PLAN)

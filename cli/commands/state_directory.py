@@ -14,7 +14,7 @@ from ..on_spark import spark_options
 from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options
 from ..output import print_json, print_lines
 from ..progress import show_progress
-from .migrating import announce_run, failures_told, report_start_lines, start_command
+from .migrate import announce_run, failures_told, report_start_lines, start_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from ..output import print_json, print_lines, print_notice, write_json
 from ..query_gate import queries_option, record_queries
 from ..spark_checkpoints import describe_checkpoint, is_spark
 from ..whole_files import OutputFile, output_option, says_format
-from .histories import history_option
+from .history import history_option
 
 if TYPE_CHECKING:
     from ...compat.description import JobDescription

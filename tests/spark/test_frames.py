@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import functions as f
 
-from stateshift.spark.placing import hashed_to, partitioned_by
+from stateshift.spark.frames import hashed_to, partitioned_by
 
 
 class _Older:

@@ -348,7 +348,7 @@ def _unread_lines(report: MigrationReport) -> Iterator[str]:
     if not report.condition:
         return
     yield f"the new job can read all of it, {report.condition}: this run did not read these values"
-    from .checking import command as check
+    from .check import command as check
 
     given = options_given(check)
     if "--job" in given or "--like" in given:

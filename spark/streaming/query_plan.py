@@ -18,12 +18,12 @@ from ...state.runtime.windows.windowed_stream import WindowOperation
 from ...state.streaming.failures import FailedElement, check_policy
 from ...state.streaming.slot import OperatorSpec
 from ..in_arrow import arrow_schema
-from ..shipping import shipped
+from ..user_modules import shipped
 from ..worker import Settings, dumped
+from .blobs import BLOBS, Packing
 from .carriers import Unpacking, carried, chosen
 from .elements import ElementReader, ResultWriter, numbered_columns
-from .measuring import measured
-from .packing import BLOBS, Packing
+from .metrics import measured
 from .slot_runs import SlotRunner
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateshift import Int16, Int32, Job, MigrationOptions, Operator, SavepointWriter, ValueStateDescriptor, migrate
-from stateshift.spark import scheduling
+from stateshift.spark import migration_tasks as scheduling
 from stateshift.state.formats.flink.handles import RelativeFileHandle
 from stateshift.state.migration.tasks import CopyTask
 

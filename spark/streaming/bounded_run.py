@@ -31,8 +31,8 @@ from ...state.publication.target_lock import CLAIM_NAME, claimed
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.streaming.directory import with_files
-from ..placing import partitioned_by
-from ..watching import run_watched
+from ..frames import partitioned_by
+from ..jobs import run_watched
 from ..worker import Settings, loaded
 from .bounded_slots import PLACE, BoundedSlots, Placing, SlotResult, StoredResults, column_of, reached
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ...state.formats.flink.handles import StreamHandle
     from ...state.progress import Progress
     from ...state.publication.target_lock import Claim
-    from .building import Input, Plan, Work
+    from .query_plan import Input, Plan, Work
 
 BOUNDED = "bounded"
 """The folder of results while a bounded run writes them, in the state directory."""

@@ -30,7 +30,7 @@ from ..query_gate import check_queries, queries_option
 from ..spark_checkpoints import is_spark, spark_is_meant
 from ..spark_options import QueryOptions, query_options
 from ..spark_queries import check_query
-from .gating import GateOptions, gate_options, hold_against
+from .history_check import GateOptions, gate_options, hold_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -236,7 +236,7 @@ def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[
     """Return the lines on what to do next."""
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
-    from .migrating import command as migrate
+    from .migrate import command as migrate
 
     if report.scanned is not None and report.scanned.failing:
         return [

@@ -17,8 +17,8 @@ from ..state.transcode.choice import choose_executor, lacks_numba
 from .bundles import bundled, run_bundles, slots_of
 from .connect import is_connect
 from .counting import counted
-from .shipping import shipped
-from .watching import failure_of_engine
+from .jobs import failure_of_engine
+from .user_modules import shipped
 from .worker import Settings, dumped, loaded
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from ...state.formats.spark.commit_log import last_committed, last_planned, plan
 from ...state.storage.files import Folder
 from ...state.streaming.claims import query_claimed
 from ...state.streaming.directory import STREAM_FILE, StateDirectory
-from .beginning import Beginning
-from .building import DEFAULT_KEY_GROUPS
 from .carriers import APPLY_IN_PANDAS, TRANSFORM, refusal
 from .epochs import PARTITIONS, EpochChoice
-from .measuring import observed
-from .owning import owned, require_key_groups, settled
+from .initial_savepoint import Beginning
+from .metrics import observed
+from .ownership import owned, require_key_groups, settled
+from .query_plan import DEFAULT_KEY_GROUPS
 from .releasing import await_release, release_at_end
-from .stored import Stored
+from .stored_query import Stored
 from .taken_offsets import TakenOffsets, source_kinds
-from .upgrading import HOW, Judgement, require_openable
+from .upgrade import HOW, Judgement, require_openable
 from .writers import QueryWriter, changed_settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...state.migration.options import MigrationOptions
-    from .beginning import FromSavepoint
+    from .initial_savepoint import FromSavepoint
     from .job import StreamJob
 
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"

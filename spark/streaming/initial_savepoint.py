@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...compat.description import JobDescription, OperatorDescription
     from ...state.formats.flink.roots import AllowedRoot
-    from .upgrading import Judgement
+    from .upgrade import Judgement
 
 _NOTHING = "Nothing was written."
 

@@ -119,7 +119,7 @@ def hold_against(
     from ..project import Project
     from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
-    from .migrating import command as migrate
+    from .migrate import command as migrate
 
     project = Project.find(Path.cwd())
     place = Path(options.against)

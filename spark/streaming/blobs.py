@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ...state.columnar.encoded_keys import encoded_keys, key_column
 from .grouping import LANES, lanes_of
-from .tolerating import key_error, without_bad_keys
+from .row_errors import key_error, without_bad_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -39,7 +39,7 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
     """
     from ...state.savepoint.job_source import job_source
-    from .checking import command as checking
+    from .check import command as checking
 
     source = job_source(open_savepoint(savepoint))
     if file is None:

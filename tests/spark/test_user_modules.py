@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from stateshift import StateShiftError
-from stateshift.spark.shipping import ship_modules
+from stateshift.spark.user_modules import ship_modules
 
 JOB = """
 import enum
