@@ -12,6 +12,7 @@ import attrs
 from ...compat.queries.kinds import OF_SCALA, OF_VARIABLES, SESSION, WITH_FUNCTION
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.escaping import shell_word
+from ...serializers.spark_rows.spark_types import holds_all
 from .changes import FieldChanges
 from .columns import first_value
 from .pairing import Becomes, FieldPair
@@ -291,13 +292,13 @@ class _Findings:
         places = (below for below in unclear if below.instead)
         renames = " ".join(self._option("rename-field", below.instead, below.path) for below in places)
         keeps = " ".join(self._option("keep-field", below.path) for below in unclear)
+        is_by_name = all(_holds(below) for below in unclear)  # else only names can have changed
         ways: tuple[str, ...] = (
             *self._by_code(one), f"say that names were exchanged: {MIGRATE} {renames}",
-            f"say that places were: {MIGRATE} {keeps}", NEW,
+            *([f"say that places were: {MIGRATE} {keeps}"] if is_by_name else []), NEW,
         )  # fmt: skip
-        if store.reading.is_buffer(one.path):
-            reason = "the order of the fields decides which struct is the largest, and it is another one"
-            ways = ("keep the order of the old query", NEW)
+        if one.path in self.problems:
+            reason, ways = self.problems[one.path].words, ("keep the order of the old query", NEW)
         listed = ", ".join(one.old.names), ", ".join(one.new.names)
         yield Finding(f"$.{one.path}", "SPK-2", _REFUSED, *listed, reason, ways)
 
@@ -314,8 +315,8 @@ class _Findings:
         is_value = one.path != name and of_value.new is not None and name in of_value.new.names
         is_buffer = store.reading.is_buffer(one.path)
         value = "null"
-        if is_buffer:
-            value = first_value(name, of_value.new) if is_value and of_value.new is not None else ""
+        if is_buffer and is_value and of_value.new is not None:  # within the struct of a buffer nothing is known: null
+            value = first_value(name, of_value.new)
         ways = [f"start again from {value}: {MIGRATE} {self._option('fill', one.path, value)}"] if value else []
         is_whole = is_value and of_value.path.partition(".")[2] == "" and not of_value.path.endswith(("]", "}"))
         if is_whole and (is_buffer or self.pair.was.kind in OF_VARIABLES):
@@ -327,3 +328,10 @@ class _Findings:
         """Return that the old code would say it; it does not where it was named, nor of what a function keeps."""
         is_of_function = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
         return () if self.pair.was.is_planned or is_of_function else (_SAID_BY_CODE,)
+
+
+def _holds(one: FieldPair) -> bool:
+    """Whether the new type of a field has every value of the stored field of its name."""
+    assert one.old is not None  # noqa: S101 - its name names one
+    assert one.new is not None  # noqa: S101 - it is no dropped one
+    return one.old.describe() == one.new.describe() or holds_all(one.new, one.old)

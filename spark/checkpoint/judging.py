@@ -20,6 +20,7 @@ from .facts import CODE, OF_CODE, details_of, facts_changed, hidden_types, of_ty
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
 from .operator_pairs import match_operators
+from .processors import TIME_TO_LIVE
 from .rules import COMMAND, COPY, MIGRATE, NEW, with_command
 from .store_pairs import pair_stores
 from .wording import for_people
@@ -393,6 +394,7 @@ def _operator(match: Match, *, is_by_name: bool, starts: bool) -> Iterator[Findi
     if was.is_planned:
         told_of = {f"$<{name}>" for name in {*was.modes} & {*becomes.modes}}  # Spark itself refuses another one
         told_of |= {one.path for one in found}
+        told_of |= {f"$<{TIME_TO_LIVE}{one}>" for one in (*pair.gone, *pair.added)}  # it has no entries on both sides
         yield from (one for one in facts_changed(was, becomes) if one.path not in told_of)
     else:
         yield Finding("$", "SPK-17", _FINE, "", "", hidden_in(was.kind), flags=(Flag.UNVERIFIED,))

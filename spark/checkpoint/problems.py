@@ -19,7 +19,7 @@ from ...compat.queries.kinds import (
     SESSION,
     WITHIN_WATERMARK,
 )
-from .columns import path_of_values
+from .columns import is_within, path_of_values
 from .pairing import Becomes, asked
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ def _row_problems(pair: OperatorPair, changes: FieldChanges) -> Iterator[Problem
             yield from (Problem(Asks.NOTHING, told, path, "SPK-11") for path in added)
         else:
             yield from field_problems(key, pair)
-        yield from field_problems(value, pair)
+        ordered = {problem.path: problem for problem in _other_orders(value, store)}
+        yield from ordered.values()
+        yield from (one for one in field_problems(value, pair) if not is_within(one.path, ordered))
         if kind not in _CONVERTED and not (key.is_same and value.is_same):
             told = f"its types change, and {_LEFT_ALONE if kind in OF_SCALA else _OF_OTHERS}"
             yield Problem(Asks.NOTHING, told, rule="SPK-6")
@@ -122,6 +124,15 @@ def _row_problems(pair: OperatorPair, changes: FieldChanges) -> Iterator[Problem
     advice = "; those of rows begin with left.value. or right.value." if kind == JOIN else ""
     for path in sorted(changes.paths() - paths):
         yield Problem(Asks.FIELD, f"the new types have no such field{advice}", path)
+
+
+def _other_orders(value: FieldPair, store: StorePair) -> Iterator[Problem]:
+    """Yield the structs within buffers of aggregates whose fields have another order, whatever is said of these."""
+    for one in value.all():
+        is_other = one.is_moved or any(below.becomes is Becomes.UNCLEAR for below in one.below)
+        if is_other and store.reading.is_buffer(one.path):
+            told = "the order of the fields decides which struct is the largest, and it is another one"
+            yield Problem(Asks.NOTHING, told, one.path, "SPK-2")
 
 
 def field_problems(pair: FieldPair, of: OperatorPair) -> Iterator[Problem]:

@@ -1,0 +1,193 @@
+"""The law of one pairing: what a check names is what a migration does, whatever carries it out.
+
+A migration is told what the check's ways out say, as the command line reads them. Fields that findings name as dropped,
+new and wider are those that `Fate` says; each value is right by it. A refusal is one of the migration, too.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import attrs
+from drawn_queries import COMPUTED, Fate
+
+from stateshift.cli.spark_queries import _typed
+from stateshift.serializers.compatibility import Decision, Flag, Verdict
+from stateshift.spark.checkpoint.changes import FieldChanges
+from stateshift.spark.checkpoint.judging import judge, with_plans
+from stateshift.spark.checkpoint.migrating.plan import Said
+from stateshift.spark.checkpoint.operator_pairs import match_operators
+from stateshift.spark.checkpoint.problems import Asks, problems_of
+from stateshift.spark.checkpoint.store_pairs import pair_stores
+
+HOPELESS = {Asks.NOTHING, Asks.TYPE, Asks.MEANT, Asks.OPERATOR}
+"""What no option says that is a word or a value."""
+MILLISECONDS = 10**13
+"""A time to live that no test outlives."""
+
+
+@attrs.frozen
+class Case:
+    """A query with the verdict on it.
+
+    Attributes:
+        query: The query, before and after.
+        stored: What the checkpoint says of it.
+        known: The old query, if it is known.
+        new: The new query.
+        report: The verdict.
+    """
+
+    query: object
+    stored: object
+    known: object
+    new: object
+    report: object
+
+    @classmethod
+    def of(cls, query):
+        stored, old, new = query.descriptions()
+        known = old if query.is_known else None
+        return cls(query, stored, known, new, judge(stored, new, known=known))
+
+    def matches(self, said):
+        return match_operators(with_plans(self.stored, self.known), self.new.operators, said.operators)
+
+    def pairs(self, said):
+        """Yield the number of each old operator that goes on, with both sides as they were drawn and described."""
+        for one in self.matches(said):
+            if one.was is not None and one.becomes is not None and one.problem() is None:
+                drawn = self.query.old[one.was.number], self.query.new[one.becomes.number]
+                yield one.was.number, drawn, (one.was, one.becomes)
+
+    def problems(self, said):
+        """Yield what a migration asks for, or cannot do."""
+        yield from (problem for one in self.matches(said) if (problem := one.problem()) is not None)
+        for number, _, sides in self.pairs(said):
+            changes = said.changes.get(number, FieldChanges())
+            pair = pair_stores(*sides, changes.answers)
+            yield from problems_of(pair, attrs.evolve(changes, renames=pair.renames))
+
+    @property
+    def is_answerable(self):
+        """Whether a way out of each finding is a migration."""
+        return all(ways_of(one) for one in self.report.findings() if one.verdict is not Verdict.COMPATIBLE)
+
+    def said(self, random):
+        """Return what one way out of each finding says."""
+        words = []
+        for finding in self.report.findings():
+            if finding.verdict is not Verdict.COMPATIBLE and (ways := ways_of(finding)):
+                words += shlex.split(random.choice(ways))
+        changes, accept = _typed(words)
+        return Said(changes.of_fields(), changes.operators, accept)
+
+    def findings(self, number):
+        """Return the findings on an old operator."""
+        of = (one for one in self.report.operators if one.old is not None and one.old.number == number)
+        return [finding for one in of for finding in one.findings]
+
+
+def ways_of(finding):
+    """Return the ways out of a finding that a migration takes, as options that are completed."""
+    ways = [one.partition("--query MODULE:FUNCTION")[2] for one in finding.ways_out if "stateshift migrate" in one]
+    ways = [one for one in ways if "--convert-field" not in one and "NEW_NAME" not in one]
+    plain = [one for one in ways if "--rename-field" not in one] if finding.rule in {"SPK-2", "SPK-4"} else ways
+    completed = (one.replace("RULE", "max").replace("MILLISECONDS", str(MILLISECONDS)) for one in plain or ways)
+    return [_later(one) for one in completed]
+
+
+def _later(way):
+    """Return a way out whose time to live is one that no test outlives."""
+    before, option, rest = way.partition("--ttl ")
+    return f"{before}{option}{rest.partition('=')[0]}={MILLISECONDS}" if option else way
+
+
+def holds(query, random, migrated):
+    """Hold the law for a query; `migrated` returns what a case's migration makes of its entries, if it was told so.
+
+    Returns:
+        The decision, and whether a migration ran.
+    """
+    case = Case.of(query)
+    decision = case.report.decision
+    if decision is Decision.START:
+        starts(case)
+        return decision, False
+    if decision is Decision.REFUSE:
+        bare = [*case.problems(Said())]
+        assert bare, "a refusal that a migration carries"
+        if not case.is_answerable:
+            assert any(one.asks in HOPELESS for one in bare), "a refusal that a migration could be told to carry"
+            return decision, False
+    said = case.said(random)
+    found = list(map(str, case.problems(said)))
+    assert found == [], said
+    fates = {}
+    for number, drawn, _ in case.pairs(said):
+        fates[number] = Fates.of(query, drawn, said.changes.get(number, FieldChanges()))
+    migrated(case, said, fates, random)
+    if decision is Decision.MIGRATE:
+        for number, fate in fates.items():
+            named(case, number, fate, said.changes.get(number, FieldChanges()))
+        assert all(one.verdict is not Verdict.INCOMPATIBLE for one in case.report.findings())
+    return decision, True
+
+
+def starts(case):
+    """Spark starts only where what it reads by place is what the new query means."""
+    told = {one.rule for one in case.report.findings()}
+    for _, _, sides in case.pairs(Said()):
+        pair = pair_stores(*sides)
+        assert all(part.is_same for store in pair.stores for part in store.parts) or "SPK-18" in told
+
+
+@attrs.frozen
+class Fates:
+    """What becomes of all that an operator keeps.
+
+    Attributes:
+        kept: The old entries of each new one that has some, by name, with what makes their parts.
+        fate: What becomes of the fields.
+    """
+
+    kept: dict
+    fate: Fate
+
+    @classmethod
+    def of(cls, query, drawn, changes):
+        was, becomes = drawn
+        fates = Fate(False, changes.fills, changes.renames)
+        old = {one.name: one for one in was.kept}
+        taken = {changes.renames[one.name] for one in becomes.kept if one.name in changes.renames}
+        kept = {}
+        for one in becomes.kept:
+            source = changes.renames.get(one.name, one.name if one.name not in taken else "")
+            if source not in old:
+                continue
+            of = old[source]
+            makes = []
+            for at, ((path, new), (stored, before)) in enumerate(zip(one.parts, of.parts, strict=True)):
+                fates.by_text = query.is_known and (at == 0 or was.kind in COMPUTED)
+                makes.append(fates.rows(before, new, path, stored))
+            kept[one.name] = (of, one, makes)
+        return cls(kept, fates)
+
+
+def named(case, number, fates, changes):
+    """Findings name the fields that are dropped, filled and widened, and no other."""
+    findings, fate = case.findings(number), fates.fate
+    flags = {flag.partition(":$.")[2] for one in findings for flag in one.flags if flag.startswith(Flag.DROPS)}
+    several = {one.path[2:] for one in findings if one.rule == "SPK-2" and not one.old}  # it is said that each is new
+    otherwise = {one.path[2:] for one in findings if one.rule == "SPK-10"}
+    names = {path.partition("#")[0] for path in several}
+    alike = {path for path in fate.dropped if path.partition("#")[0] in names}
+    gone = {path for path in fate.dropped if path.partition(".")[0].rstrip("[]{}") in changes.drops}
+    assert fate.dropped - gone == (flags - several) | otherwise | alike
+    assert fate.filled == {one.path[2:] for one in findings if one.rule in {"SPK-3", "SPK-11"}} | otherwise | several
+    assert fate.widened == {one.path[2:] for one in findings if one.rule == "SPK-5"} - otherwise
+
+
+def as_json(rows):
+    return json.dumps(rows, default=str, sort_keys=True)
