@@ -16,11 +16,11 @@ from .serializers.compatibility import Decision as Decision
 from .serializers.compatibility import Finding as Finding
 from .serializers.compatibility import Flag as Flag
 from .serializers.compatibility import Verdict as Verdict
-from .serializers.containers.either import Either as Either
-from .serializers.containers.either import Left as Left
-from .serializers.containers.either import Right as Right
-from .serializers.containers.hints import Array as Array
+from .serializers.containers.abilities import Array as Array
 from .serializers.containers.ttl import TtlValue as TtlValue
+from .serializers.containers.tuples import Either as Either
+from .serializers.containers.tuples import Left as Left
+from .serializers.containers.tuples import Right as Right
 from .serializers.enums.serializers import Symbol as Symbol
 from .serializers.enums.serializers import enum_options as enum_options
 from .serializers.errors import CompatibilityCheckError as CompatibilityCheckError
@@ -70,8 +70,8 @@ from .serializers.primitives.abilities import Int8 as Int8
 from .serializers.primitives.abilities import Int16 as Int16
 from .serializers.primitives.abilities import Int32 as Int32
 from .serializers.records.classes import Field as Field
+from .serializers.records.classes import Record as Record
 from .serializers.records.classes import record as record
-from .serializers.records.values import Record as Record
 from .serializers.registry import register_family as register_family
 from .serializers.registry import register_serializer as register_serializer
 from .serializers.registry import register_snapshot as register_snapshot

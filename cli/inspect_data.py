@@ -9,7 +9,7 @@ import attrs
 from ..compat.description import StateKind
 from ..compat.lazy_tables import state_in, versions_of
 from ..compat.structuring import fields_of, plain
-from ..compat.type_text import state_type_text
+from ..compat.type_difference import state_type_text
 from ..serializers.errors import LibraryNotFound, SavepointNotFound, StateShiftError, values_are_redacted
 from ..state.backends.lazy_forms import old_among
 from .failures import error_data

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
-from ..serializers.escaping import shell_word
+from ..serializers.wording import shell_word
 from .options import load_job_here, open_savepoint
 
 if TYPE_CHECKING:

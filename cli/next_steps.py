@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.escaping import shell_word
+from ..serializers.wording import shell_word
 from ..state.storage.stores import parted
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 A terminal gets colours and tables (rich is imported only then), a pipe gets plain lines, `--json` one document. The
 output may come from a savepoint, and contain any characters. So commands pass lines, cells and documents to this
-module, the only one that escapes them (`serializers/escaping.py`) and formats them for a terminal or rich.
+module, the only one that escapes them (`serializers/wording.py`) and formats them for a terminal or rich.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unicodedata import bidirectional
 import attrs
 
 from ..serializers.errors import StateShiftError
-from ..serializers.escaping import encodable_json, json_text, log_line, one_line
+from ..serializers.wording import encodable_json, json_text, log_line, one_line
 from .folding import folded, folded_text
 
 if TYPE_CHECKING:

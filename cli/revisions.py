@@ -13,7 +13,7 @@ import attrs
 import click
 
 from ..serializers.errors import CorruptFile, DeclarationError, located
-from ..serializers.escaping import shell_word
+from ..serializers.wording import shell_word
 from .sides import describe_side, is_there
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import click
 
 from ..compat.structuring import fields_of
 from ..serializers.errors import StateNotFound, StateShiftError, UnsupportedFormat, unless_redacted
-from ..serializers.escaping import json_text
-from ..serializers.wording import many
+from ..serializers.wording import json_text, many
 from .failures import Status, error_data, print_error, status_of
 from .output import print_json, print_notice, print_styled
 from .progress import reading, spinning

@@ -11,7 +11,7 @@ import click
 
 from ..serializers.compatibility import Decision
 from ..serializers.errors import StateShiftError
-from ..serializers.escaping import shell_word
+from ..serializers.wording import shell_word
 from .options import search_here
 from .output import Line, line_width, print_json, print_styled
 from .progress import show_progress

@@ -14,7 +14,6 @@ from ..serializers.compatibility import CompatibilityResult, Decision, Finding, 
 from ..serializers.errors import DeclarationError, NothingInCommon, OldReaderUnavailable, located, shown
 from ..serializers.serializer import KEEP_OLD_TYPE
 from .description import JobDescription, StateKind
-from .extraction import unlike_flinks
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
 from .lazy_tables import judged_together, with_tables
@@ -24,7 +23,7 @@ from .policy import ACCEPT_ALL, Policy
 from .rekeying import RekeyingOptions, rekeyed
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .roles import KEY, NAMESPACE, judge_role
-from .targets import Target, refused_by
+from .targets import Target, refused_by, unlike_flinks
 from .timers import along_with_key, judge_timers
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import attrs
 
 from ..serializers.defaults import Default
 from ..serializers.errors import shown
-from ..serializers.records.fields import RecordField
+from ..serializers.records.classes import RecordField
 from ..serializers.serializer import DECLARED
 from .type_difference import Change, Kind
 

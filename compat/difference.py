@@ -13,10 +13,9 @@ import attrs
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.errors import NothingInCommon
 from .check import check, paired
-from .declared_difference import compare_declared
 from .description import StateKind
 from .report import worst_decision
-from .type_difference import Change, Kind, compare_types
+from .type_difference import Change, Kind, compare_declared, compare_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

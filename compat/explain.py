@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
-from ..serializers.escaping import shell_word
-from ..serializers.wording import many
+from ..serializers.wording import many, shell_word
 from .condensing import FEW, Subject, as_there, condensed, elsewhere, some
 from .description import StateKind
 from .in_python import in_python

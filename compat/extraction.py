@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import Finding, Flag, Verdict
-from ..serializers.containers.optional import NullableSerializerSnapshot
+from ..serializers.containers.wrappers import NullableSerializerSnapshot
 from ..serializers.records.pojo import PojoSerializerSnapshot
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.avro.aliases import with_aliases
 from ..serializers.avro.rules import same_name
-from ..serializers.avro.schema import parse
+from ..serializers.avro.schema import parse, with_aliases
 from ..serializers.avro.serializers import AvroSerializer
 from ..serializers.enums.serializers import EnumSerializer
 from ..serializers.errors import StateShiftError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.containers.ttl_aware import LazyMigrationSnapshot
+from ..serializers.containers.wrappers import LazyMigrationSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
 
 if TYPE_CHECKING:

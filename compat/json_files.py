@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..serializers.errors import CorruptFile, DeclarationError, UnsupportedFormat, shown
-from ..serializers.escaping import json_text
+from ..serializers.wording import json_text
 from .structuring import Fields
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
 from ..serializers.containers.lists import ListSerializer, MapSerializer
-from ..serializers.containers.ttl_aware import without_ttl_awareness
+from ..serializers.containers.wrappers import without_ttl_awareness
 from .description import StateKind
 from .parts import ELEMENT, MAP_VALUE, USER_KEY, Judgement, Part, judge_values, stored_child, unread, with_readers
 

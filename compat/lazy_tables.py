@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
-from ..serializers.containers.ttl_aware import LazyMigrationSnapshot, without_ttl_awareness
+from ..serializers.containers.wrappers import LazyMigrationSnapshot, without_ttl_awareness
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import JobDescription, SerializerDescription
 from .header_snapshots import label_declared

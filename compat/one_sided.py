@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
-from ..serializers.escaping import shell_word
+from ..serializers.wording import shell_word
 from .description import StateKind
 from .lazy_tables import state_in, whole
 from .report import Status

@@ -13,9 +13,8 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
 from ..serializers.containers.lists import ListSerializer, MapSerializer
-from ..serializers.containers.optional import OptionalSerializer
 from ..serializers.containers.ttl import Stamped, Stripped, TtlSerializer
-from ..serializers.containers.ttl_aware import without_ttl_awareness
+from ..serializers.containers.wrappers import OptionalSerializer, without_ttl_awareness
 from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, cause_text, located
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.stored_names import known_name

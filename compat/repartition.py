@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
-from ..serializers.escaping import shell_word
+from ..serializers.wording import shell_word
 from .description import StateKind, function_name
 from .edits import find_state
 from .lazy_tables import state_in

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.containers.ttl_aware import without_ttl_awareness
+from ..serializers.containers.wrappers import without_ttl_awareness
 from ..serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_to_bytes
-from .type_text import type_text
+from .type_difference import type_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

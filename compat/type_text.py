@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.containers.maps import MapSerializerSnapshot
+from ..serializers.containers.lists import MapSerializerSnapshot
 from ..serializers.snapshot import shorten
 
 if TYPE_CHECKING:

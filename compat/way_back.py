@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Decision, Flag, Verdict
-from ..serializers.containers.ttl_aware import without_ttl_awareness
+from ..serializers.containers.wrappers import without_ttl_awareness
 from ..serializers.errors import NothingInCommon, StateShiftError, cause_text
 from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import snapshot_to_bytes

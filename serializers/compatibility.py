@@ -15,8 +15,7 @@ from .errors import DeclarationError, StateShiftError, add_step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .serializer import TypeDeserializer, TypeSerializer
-    from .type_variables import V
+    from .serializer import TypeDeserializer, TypeSerializer, V
 
 T = TypeVar("T")
 

@@ -1,8 +1,9 @@
-"""`Default`: the value of a field or column that stored records or rows lack."""
+"""`Default`: the value of a field or column that stored records or rows lack; and the absence of a value."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -10,6 +11,19 @@ from .errors import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class Absence(Enum):
+    """A plain object would be another one after pickling: options of a record travel with a class by value."""
+
+    NO_VALUE = "no value"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NO_VALUE: Final = Absence.NO_VALUE
+"""Means "no value" where None is a value."""
 
 
 @attrs.frozen

@@ -2,19 +2,53 @@
 
 A message answers, in this order: what happened, where, why, what to do, and whether anything was written.
 The facts are kept as attributes, so that a caller can act on them, and survive pickling (a Spark worker raises them).
+
+Values in messages are limited by their size as a tree, in which a shared part counts each time that it occurs: a list
+that holds a second list twice, which holds a third one twice, and so on, is small in memory and endless in print.
 """
 
 from __future__ import annotations
 
+import collections
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .escaping import one_line, shell_word
+from .wording import one_line, shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
-from .tree_size import is_tree_within
+PART = 16
+"""The size of each part, apart from its characters and digits."""
+
+
+def size_of_part(value: object) -> int:
+    """Return the size of a part without the parts within it."""
+    if isinstance(value, str | bytes | bytearray):
+        return PART + len(value)
+    return PART + (value.bit_length() >> 1 if isinstance(value, int) else 0)
+
+
+def is_tree_within(value: object, most: int) -> bool:
+    """Whether the size of a value of built-in containers is at most `most`; always true for a text or number alone."""
+    size, level = 0, [value] if _parts(value) else []
+    while level:
+        within: list[Any] = []
+        for one in level:
+            parts = _parts(one)
+            size += size_of_part(one)
+            if size + PART * (len(within) + len(parts)) > most:
+                return False
+            within += parts
+        level = within
+    return True
+
+
+def _parts(value: object) -> Collection[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
+
 
 _MOST_SHOWN = 1 << 20
 _PLACES = {

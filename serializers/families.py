@@ -166,12 +166,14 @@ class Family:
 
 
 def family_of(package: str, abilities: str, **others: Any) -> Family:
-    """Return a family of this package, by the names of its abilities: their tables are in `abilities`.
+    """Return a family of this package, by the names of its abilities: their tables are in its module `abilities`.
 
-    Those of columns and strategies have modules of their own, because these import numpy and hypothesis.
+    Those of columns and strategies are in modules of these names, which import numpy and hypothesis.
     """
-    modules = {name: name if name in {"columns", "strategies"} else "abilities" for name in abilities.split()}
-    places: dict[str, Any] = {name: f".{module}:{name.upper()}" for name, module in modules.items()}
+    places: dict[str, Any] = {
+        name: f".{name if name in {'columns', 'strategies'} else 'abilities'}:{name.upper()}"
+        for name in abilities.split()
+    }
     return Family(package, **places, **others)
 
 

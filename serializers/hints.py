@@ -21,7 +21,7 @@ from .stored_names import former_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .type_variables import V
+    from .serializer import V
 
     HintFunction = Callable[[Any, tuple[Any, ...]], TypeSerializer[Any]]
     """Returns the serializer of a generic hint, given the hint and its arguments."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from .containers.ttl_aware import LazyMigrationSnapshot
+from .containers.wrappers import LazyMigrationSnapshot
 from .records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from .snapshot import CompositeTypeSerializerSnapshot, snapshot_to_bytes
 

@@ -13,9 +13,8 @@ from .families import Family, families
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .serializer import TypeSerializer
+    from .serializer import TypeSerializer, V
     from .snapshot import TypeSerializerConfigSnapshot
-    from .type_variables import V
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 

@@ -40,8 +40,7 @@ from .views import DataInputView, DataOutputView
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from .counterparts import Counterpart
-    from .serializer import TypeSerializer
+    from .serializer import Counterpart, TypeSerializer
 
 T = TypeVar("T")
 

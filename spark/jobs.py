@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
-from ..serializers.escaping import one_line
+from ..serializers.wording import one_line
 from ..state.progress import Progress
 from .interrupts import interrupts_kept
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ..compat.description import StateKind
 from ..compat.testing.strategies import types, values_of
-from ..compat.testing.strategies.classes import generic
+from ..compat.testing.strategies.hints import generic
 from ..serializers.primitives.abilities import Float32, Int8, Int16, Int32
 from .job import Job, Operator
 from .runtime.descriptors import (

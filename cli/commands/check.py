@@ -10,7 +10,7 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ..new_side import new_side, new_side_options
 from ..next_steps import options_given, query_start_lines, start_lines
 from ..options import (

@@ -19,8 +19,7 @@ from ...serializers.errors import (
     unless_redacted,
     values_are_redacted,
 )
-from ...serializers.escaping import json_text
-from ...serializers.wording import many
+from ...serializers.wording import json_text, many
 from ...state.progress import count_bytes
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument

@@ -140,7 +140,7 @@ def show_command(revision: str, *, folder: Path, with_json: bool) -> int:
 
 
 def _shown(revision: RecordedRevision, history: History) -> Iterator[str]:
-    from ...compat.type_text import state_type_text, type_text
+    from ...compat.type_difference import state_type_text, type_text
 
     names = {one.id: one.name for one in history.revisions}
     yield f"revision {revision.name} ({revision.id}), {revision.created}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 import click
 
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ..failures import Status
 from ..next_steps import options_given
 from ..output import print_json, print_lines, print_notice, print_styled, write_text

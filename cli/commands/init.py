@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ..failures import Status
 from ..next_steps import options_given
 from ..options import common_options, open_savepoint, savepoint_argument

@@ -11,8 +11,7 @@ import click
 from ...compat.condensing import FEW, OF_CHECK, alike, some
 from ...compat.reference_time import time_text
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
-from ...serializers.escaping import shell_word
-from ...serializers.wording import many
+from ...serializers.wording import many, shell_word
 from ...state.migration.engine import Engine
 from ...state.progress import size_text
 from ...state.transcode.choice import TIMES_SLOWER

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given

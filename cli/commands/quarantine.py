@@ -8,8 +8,7 @@ import click
 
 from ...compat.structuring import plain
 from ...serializers.errors import values_are_redacted
-from ...serializers.escaping import json_text, shell_word
-from ...serializers.wording import many
+from ...serializers.wording import json_text, many, shell_word
 from ..failures import Status
 from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from ..output import Block, Column, Table, print_json, print_lines, print_styled

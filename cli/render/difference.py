@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.condensing import alike
 from ...compat.explain import IF_NO_KEY_GROUPS, MUST_DECLARE, finding_line
 from ...compat.structuring import fields_of, plain
-from ...compat.type_difference import Kind
-from ...compat.type_text import state_type_text
+from ...compat.type_difference import Kind, state_type_text
 from ...serializers.compatibility import Decision
 from ...serializers.wording import many
 

@@ -12,8 +12,7 @@ from ...compat.gate.levels import Direction
 from ...compat.gate.losses import IF_LOST
 from ...compat.structuring import fields_of, plain
 from ...serializers.compatibility import Decision
-from ...serializers.escaping import github_command, one_line, shell_word
-from ...serializers.wording import many
+from ...serializers.wording import github_command, many, one_line, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

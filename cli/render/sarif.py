@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ...compat.explain import finding_line
 from ...compat.rules import rule_book
-from ...serializers.escaping import one_line
+from ...serializers.wording import one_line
 from .gate import failure_text, state_title, told
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import attrs
 
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ..check import paired
 from ..description import StateKind
 from ..one_sided import Candidates, sharing_states

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile
-from ...serializers.escaping import json_text
+from ...serializers.wording import json_text
 from ..json_files import SEAL, open_document, parse_checked, readable, require_size, seal_of, unsupported
 from ..structuring import Fields
 

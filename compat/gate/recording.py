@@ -30,7 +30,7 @@ from ..description import JobDescription, OperatorDescription, SerializerDescrip
 from ..json_files import MOST_BYTES, parse_checked
 from ..memo import Memo
 from ..structuring import Fields, fields_of
-from ..type_text import type_text
+from ..type_difference import type_text
 from .recorded_text import RecordedText, print_recorded
 
 if TYPE_CHECKING:

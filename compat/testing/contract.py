@@ -25,10 +25,7 @@ from ...serializers.errors import (
 )
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
-from .coding import read, written
-from .neighbours import declared_type, doubles_of, neighbours_of
-from .twin import shipped, written_elsewhere
-from .values import disturb
+from .values import declared_type, disturb, doubles_of, neighbours_of, read, shipped, written, written_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     from ...serializers.compatibility import CompatibilityResult
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .neighbours import Samples
+    from .values import Samples
 
 _THREADS, _MOST_TRUNCATIONS = 10, 50
 

@@ -18,7 +18,7 @@ from ...serializers.errors import CorruptFile, located
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataOutputView
 from ..json_files import parse_document, print_document
-from ..type_text import type_text
+from ..type_difference import type_text
 
 if TYPE_CHECKING:
     from pathlib import Path

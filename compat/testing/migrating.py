@@ -8,7 +8,7 @@ from ...serializers.hints import serializer_for
 from ...serializers.serializer import TypeSerializer
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ..old_reader import find_old_reader
-from .coding import read, written
+from .values import read, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
 import attrs
 
 from ...serializers.containers.arrays import BytesSerializer
-from ...serializers.containers.lists import ListSerializer
-from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.lists import ListSerializer, MapSerializer
 from ...serializers.errors import StateShiftError
 from ...serializers.primitives.numeric import (
     BooleanSerializer,
@@ -23,7 +22,7 @@ from ...serializers.primitives.numeric import (
 from ...serializers.primitives.text import StringSerializer
 from ...serializers.serializer import TypeSerializer
 from ...serializers.snapshot import snapshot_to_bytes
-from .coding import written
+from .values import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,10 +22,8 @@ from ...serializers.compatibility import Verdict
 from ...serializers.errors import OldReaderUnavailable
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ..old_reader import OldReader, ReaderSource, find_old_reader
-from .coding import read, written
-from .golden import Golden
-from .isolation import isolated
-from .twin import shipped
+from .upgrade import Golden, isolated
+from .values import read, shipped, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

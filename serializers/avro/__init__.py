@@ -1,13 +1,8 @@
 """Avro: schemas, the classes that they describe, and how one schema reads what another one wrote."""
 
-from ..families import Family
+from ..families import family_of
 from ..stored_names import former_names
 
 __getattr__ = former_names(__name__)
 
-FAMILY = Family(
-    __package__,
-    snapshots=(".serializers",),
-    rewrites=".rewrites:REWRITES",
-    json_forms=".json_forms:JSON_FORMS",
-)
+FAMILY = family_of(__package__, "rewrites json_forms", snapshots=(".serializers",))

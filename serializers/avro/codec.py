@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
-from ..records.classes import is_record_class
-from ..records.values import Record, field_of
+from ..records.classes import Record, field_of, is_record_class
 from ..views import DataInputView, DataOutputView
 from .logical_types import is_value, python_type, to_raw, to_value
 from .schema import NAMED, PRIMITIVES, SCHEMAS_KEPT, Node

@@ -1,4 +1,13 @@
-"""Counterparts of Avro types among stateshift's own types, which rule FAM-4 compares with records, lists and numbers.
+"""Counterparts of Avro types, and conversion of values to those of the counterpart, and back (FAM-4).
+
+Avro                              counterpart
+dict                              Record
+symbol of an enum, as text        Symbol
+UUID                              its text, or its bytes
+number of nanoseconds             Instant, LocalDateTime
+date, time, datetime              the same, or an exact value
+
+Counterparts among stateshift's own types, which rule FAM-4 compares with records, lists and numbers.
 
     record, enum, array, map, boolean, int, long, float, double, bytes, string    the types of these names
     fixed      bytes                    a union of null and one type   that type, optional
@@ -11,23 +20,23 @@ specification; compatibility rules, sections 4, 6 and 7.
 
 from __future__ import annotations
 
+import datetime as dt
+import uuid
 from collections.abc import Callable
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..absence import NO_VALUE
-from ..advice import Advice
 from ..compatibility import Finding, Flag, Verdict
 from ..containers.arrays import BytesSerializer
-from ..containers.lists import ListSerializer
-from ..containers.maps import MapSerializer
-from ..containers.optional import OptionalSerializer
-from ..counterparts import Counterpart
-from ..defaults import Default
-from ..enums.serializers import EnumSerializer
-from ..errors import OldReaderUnavailable
+from ..containers.lists import ListSerializer, MapSerializer
+from ..containers.pieces import convert_each
+from ..containers.wrappers import OptionalSerializer
+from ..defaults import NO_VALUE, Default
+from ..enums.serializers import EnumSerializer, Symbol
+from ..errors import OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, shown
 from ..flink.namespaces import VoidSerializer
 from ..primitives.numeric import (
     BooleanSerializer,
@@ -38,11 +47,10 @@ from ..primitives.numeric import (
     LongSerializer,
 )
 from ..primitives.text import StringSerializer
-from ..records.fields import RecordField
-from ..records.recursion_finder import Circles
-from ..records.recursive import RecordReference, RecursiveRecordSerializer
+from ..records.classes import Record, RecordField, field_of
+from ..records.recursive import Circles, RecordReference, RecursiveRecordSerializer
 from ..records.serializers import RecordSerializer
-from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer
+from ..serializer import CONVERTER, KEEP_OLD_TYPE, Counterpart, TypeSerializer
 from ..snapshot import TypeSerializerConfigSnapshot
 from ..temporal.serializers import (
     DateSerializer,
@@ -52,18 +60,150 @@ from ..temporal.serializers import (
     LocalTimeSerializer,
     TemporalSnapshot,
 )
-from .counterpart_values import FromOwn, ToOwn, own_value
-from .defaults import default_value
+from ..temporal.values import Instant, LocalDateTime, TemporalValue, civil_date
+from ..wording import Advice
+from .resolution import default_value
 from .schema import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import NoReturn
 
     from ..compatibility import CompatibilityResult
-    from ..records.recursion_finder import Others
+    from ..records.recursive import Others
     from ..records.serializers import DescribedRecordSerializer
     from ..views import DataInputView, DataOutputView
     from .schema import AvroField, Node
+
+_NANOS, _DAY_SECONDS = 1_000_000_000, 86_400
+_FIRST_DAY = dt.date(1970, 1, 1).toordinal()
+
+
+@attrs.frozen
+class ToOwn:
+    """Converts an Avro value to a value of the counterpart. Pickled as the schema's text."""
+
+    schema: str
+
+    def __call__(self, value: Any) -> Any:
+        with _bounded():
+            return own_value(parse(self.schema), value)
+
+
+@attrs.frozen
+class FromOwn:
+    """Converts a value of the counterpart to an Avro value. Pickled as the schema's text."""
+
+    schema: str
+
+    def __call__(self, value: Any) -> Any:
+        with _bounded():
+            return avro_value(parse(self.schema), value)
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:
+        raise ValueNotConvertible("a value is nested too deeply") from None
+
+
+def own_value(node: Node, value: Any) -> Any:
+    """Return an Avro value as the counterpart's generic readers would return it."""
+    return _translated(node, value, own_value, _own_single, lambda fields: Record(node.name, fields))
+
+
+def avro_value(node: Node, value: Any) -> Any:
+    """Return a generic value, or an object of a class, as the Avro codec writes it.
+
+    Raises:
+        ValueNotConvertible: The Avro type cannot hold it.
+    """
+    return _translated(node, value, avro_value, _avro_single, dict)
+
+
+def _translated(
+    node: Node,
+    value: Any,
+    inner: Callable[[Node, Any], Any],
+    single: Callable[[Node, Any], Any],
+    record: Callable[[dict[str, Any]], Any],
+) -> Any:
+    """Convert a value recursively along its type; a null stays null."""
+    if value is None:
+        return None
+    if node.type == "union":
+        (branch,) = (branch for branch in node.branches if branch.type != "null")
+        return inner(branch, value)
+    if node.type == "array":
+        return convert_each(lambda item: inner(node.inner, item), value, "[]")
+    if node.type == "map":
+        return dict(zip(value, convert_each(lambda item: inner(node.inner, item), value.values(), "{}"), strict=True))
+    if node.type != "record":
+        return single(node, value)
+    fields = {}
+    for field in node.fields:
+        try:
+            fields[field.name] = inner(field.node, field_of(value, field.name, field.name))
+        except StateShiftError as error:
+            add_step(error, f".{field.name}")
+            raise
+    return record(fields)
+
+
+def _own_single(node: Node, value: Any) -> Any:
+    if node.type == "enum":
+        return Symbol(getattr(value, "name", value), node.name)
+    if node.logical == "uuid":
+        return str(value) if node.type == "string" else value.bytes
+    if node.logical == "timestamp-nanos":
+        return Instant(*divmod(value, _NANOS))
+    if node.logical == "local-timestamp-nanos":
+        seconds, nanos = divmod(value, _NANOS)
+        days, second = divmod(seconds, _DAY_SECONDS)
+        minute, second = divmod(second, 60)
+        hour, minute = divmod(minute, 60)
+        year, month, day = civil_date(days)
+        return LocalDateTime(year, month, day, hour, minute, second, nanos)
+    return value
+
+
+def _avro_single(node: Node, value: Any) -> Any:
+    if node.type == "enum":
+        return getattr(value, "name", value)
+    if node.logical == "uuid":
+        return _uuid(value)
+    if node.logical == "timestamp-nanos":
+        seconds, nanos = Instant.from_python(value).moment
+        return seconds * _NANOS + nanos
+    if node.logical == "local-timestamp-nanos":
+        return _local_nanos(value if isinstance(value, LocalDateTime) else LocalDateTime.from_python(value))
+    if not isinstance(value, TemporalValue):
+        return value
+    try:
+        return value.to_python()
+    except ValueNotConvertible as error:
+        raise ValueNotConvertible(
+            f"{shown(str(value))} does not fit {node.describe()}, which holds microseconds of the years 1 to 9999",
+            advice="handle it in a converter, or use nanoseconds",
+        ) from error
+
+
+def _uuid(value: Any) -> uuid.UUID:
+    try:
+        return uuid.UUID(bytes=value) if isinstance(value, bytes) else uuid.UUID(value)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueNotConvertible(f"{shown(value)} is not a UUID") from error
+
+
+def _local_nanos(value: LocalDateTime) -> int:
+    if not dt.MINYEAR <= value.year <= dt.MAXYEAR:
+        raise ValueNotConvertible(f"{shown(str(value))} does not fit nanoseconds in a long (64 bits)")
+    days = dt.date(value.year, value.month, value.day).toordinal() - _FIRST_DAY
+    seconds = days * _DAY_SECONDS + value.hour * 3600 + value.minute * 60 + value.second
+    return seconds * _NANOS + value.nanos
+
 
 Limit = Callable[["Node", TypeSerializerConfigSnapshot[Any]], "Finding | None"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..absence import NO_VALUE
 from ..compatibility import Finding, Flag, Verdict
+from ..defaults import NO_VALUE
 from ..errors import DeclarationError
 from ..field_pairs import pair_fields as record_pairs
 from ..serializer import CONVERTER

@@ -2,6 +2,8 @@
 
 All references to a named type share its node, so a recursive schema is a cycle. Source: Avro 1.12 specification,
 "Schema Declaration" and "Names"; rules AV-2, AV-8, AV-11.
+
+And aliases that are added to a schema: names that later schemas gave to what it declares.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..absence import NO_VALUE
+from ..defaults import NO_VALUE
 from ..errors import DeclarationError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "enum", "fixed"})
@@ -338,3 +343,43 @@ def _measure(root: Node) -> None:
         return node.least_bytes
 
     visit(root)
+
+
+_NAMED = {"record", "enum", "fixed", "error"}
+
+
+def with_aliases(text: str, aliases: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """Return a schema's JSON text with further aliases.
+
+    Args:
+        text: The text.
+        aliases: The aliases of each named type, by (full name, ""), and of fields, by (full name, field).
+    """
+    schema = json.loads(text)
+    _add(schema, "", aliases)
+    return json.dumps(schema, ensure_ascii=False)
+
+
+def _add(schema: Any, namespace: str, aliases: Mapping[tuple[str, str], Sequence[str]]) -> None:
+    """Add the aliases of a type and of all that is within it; names without a dot are in the namespace around."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _add(branch, namespace, aliases)
+    if not isinstance(schema, dict):
+        return
+    kind = schema.get("type")
+    if kind not in _NAMED:
+        for part in ("type", "items", "values"):
+            _add(schema.get(part), namespace, aliases)
+        return
+    name, around = str(schema["name"]), schema.get("namespace", namespace) or ""
+    full = name if "." in name or not around else f"{around}.{name}"
+    _extend(schema, aliases.get((full, ""), ()))
+    for field in schema.get("fields", ()):
+        _extend(field, aliases.get((full, field["name"]), ()))
+        _add(field["type"], full.rpartition(".")[0], aliases)
+
+
+def _extend(of: dict[str, Any], names: Sequence[str]) -> None:
+    if names:
+        of["aliases"] = [*of.get("aliases", ()), *names]

@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from ..absence import NO_VALUE
 from ..compatibility import CompatibilityResult, Verdict, worst
+from ..defaults import NO_VALUE
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError
 from ..flink.opaque import AvroSerializerSnapshot
 from ..registry import register_snapshot
-from ..serializer import DECLARED, TypeSerializer, incompatible, unrelated
+from ..serializer import DECLARED, TypeSerializer, V, incompatible, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
-from ..type_variables import V
 from . import classes as avro_classes
 from . import codec as avro_codec
-from . import defaults as avro_defaults
+from . import resolution as avro_defaults
 from . import rules as avro_rules
 from .counterpart import avro_counterpart
 from .resolution import AvroConversion
 from .schema import fingerprint, parse, schema_text
 
 if TYPE_CHECKING:
-    from ..counterparts import Counterpart
+    from ..serializer import Counterpart
     from ..views import DataInputView, DataOutputView
     from .schema import Node
 

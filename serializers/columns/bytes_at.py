@@ -2,14 +2,21 @@
 
 Every position must be within the bytes; `PADDING` after them allows a gather to read past their end. Source:
 performance notes, "Columnar transcoding in numpy".
+
+Machine code (`Flat`) decodes adjacent numbers, booleans and strings in one pass over the rows.
+The machine code itself is above the model, and handed in with the places of the values (`Cells.decode_flat`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -100,3 +107,35 @@ def number_array(kind: pa.DataType, values: np.ndarray[Any, Any], valid: Flags |
     """Return an Arrow array of numbers, without a copy."""
     buffers = [None if valid is None else bitmap(valid), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(kind, len(values), buffers)
+
+
+if TYPE_CHECKING:
+    DecodeFlat = Callable[[Bytes, Places, Places, Flags, list[int], list[bool]], "Flat"]
+    """Decodes numbers, booleans and strings by machine code.
+
+    Its arguments are the padded bytes, the position of the first part in each row, the position that each row must not
+    go past, whether each row has a value (the others take no bytes, and all their parts are null), for each part the
+    number of bytes of a number or `TEXT`, and for each part whether it has a null flag before it.
+    """
+
+TEXT = 0
+"""The size of a part that is a string."""
+
+
+@attrs.frozen
+class Flat:
+    """Parts of many rows as machine code decodes them; the first three lists have one item for each part.
+
+    Attributes:
+        numbers: For a number its big-endian bytes in each row, 0 where it is null; empty for a string.
+        texts: For a string the offsets of the rows, with the end of the last row, and the bytes of all rows.
+        present: Whether each row has a value.
+        ends: The position after the last part of each row.
+        odd: Whether each row is odd: it could not be decoded.
+    """
+
+    numbers: list[Bytes]
+    texts: list[tuple[np.ndarray[Any, Any], Bytes]]
+    present: list[Flags]
+    ends: Places
+    odd: Flags

@@ -11,17 +11,23 @@ import pyarrow.compute as pc
 
 from ..errors import StateShiftError
 from ..views import DataInputView
-from .bytes_at import bitmap, byte_strings, is_ascii, number_array, numbers_at, varints_at
-from .codec import ColumnCodec, Decoded, not_in_column, read_one
-from .encoded import EncodedColumn, nulls_of, number_bytes, numbers_of, varints
-from .flat import TEXT
-from .kinds import is_text
+from .bytes_at import TEXT, bitmap, byte_strings, is_ascii, number_array, numbers_at, varints_at
+from .codec import (
+    ColumnCodec,
+    Decoded,
+    EncodedColumn,
+    is_text,
+    not_in_column,
+    nulls_of,
+    number_bytes,
+    numbers_of,
+    read_one,
+    varints,
+)
 
 if TYPE_CHECKING:
-    from .bytes_at import Flags, Places
-    from .codec import Cells
-    from .encoded import Singly
-    from .flat import DecodeFlat
+    from .bytes_at import DecodeFlat, Flags, Places
+    from .codec import Cells, Singly
 
 _EXACT_INTEGERS = 1 << 53
 _DOUBLE_BYTES = 8

@@ -1,19 +1,14 @@
 """Containers: optional values, lists, sets, maps, arrays, tuples, `Either`, and values with a time to live."""
 
-from ..families import ANY, Family
+from ..families import ANY, family_of
 from ..stored_names import former_names
 
 __getattr__ = former_names(__name__)
 
-FAMILY = Family(
+FAMILY = family_of(
     __package__,
-    snapshots=(".arrays", ".either", ".lists", ".maps", ".object_arrays", ".optional", ".ttl", ".ttl_aware", ".tuples"),
-    rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".ttl_aware:judged_within"},
+    "columns strategies hints json_forms sources nulls",
     rewrites=".rewrites:REWRITES",
-    columns=".columns:COLUMNS",
-    strategies=".strategies:STRATEGIES",
-    hints=".hints:HINTS",
-    json_forms=".json_forms:JSON_FORMS",
-    sources=".sources:SOURCES",
-    nulls=".sources:NULLS",
+    snapshots=(".arrays", ".lists", ".object_arrays", ".ttl", ".tuples", ".wrappers"),
+    rules={("ttl", ANY): ".ttl:switched_off", ("ttl_aware", ANY): ".wrappers:judged_within"},
 )

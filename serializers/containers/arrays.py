@@ -31,7 +31,7 @@ from ..registry import register_snapshot
 from ..scalars import BASE, Scalar, ScalarSerializer, ScalarSnapshot, flink_id, snapshot_of
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .sequences import (
+from .pieces import (
     STEP,
     SequenceSnapshot,
     convert_elements,

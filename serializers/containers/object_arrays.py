@@ -22,15 +22,17 @@ from ..scalars import BASE, flink_id
 from ..serializer import NULLS_DECLARED, TypeSerializer, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
 from .arrays import ARRAY
-from .java_classes import array_class_of, java_class_of
-from .pieces import keep_null_flag, nulls_untold, outer_result
-from .sequences import (
+from .pieces import (
     STEP,
     SequenceSnapshot,
     convert_elements,
     element_child,
     from_other_sequence,
+    keep_null_flag,
+    nulls_untold,
+    outer_result,
 )
+from .wrappers import array_class_of, java_class_of
 
 if TYPE_CHECKING:
     from ..serializer import TypeDeserializer

@@ -8,14 +8,12 @@ from .. import rewrite
 from ..primitives.text import StringSerializer
 from ..scalars import kept
 from .arrays import BytesSerializer, PrimitiveArraySerializer, text_to_utf8
-from .either import EitherConversion, EitherSerializer
-from .lists import ArrayListSerializer, ListSerializer, SetConversion, SetSerializer
-from .maps import MapConversion, MapSerializer
+from .lists import ArrayListSerializer, ListSerializer, MapConversion, MapSerializer, SetConversion, SetSerializer
 from .object_arrays import GenericArraySerializer, StringArraySerializer
-from .optional import IfPresent, OptionalSerializer
-from .sequences import SequenceConversion
+from .pieces import SequenceConversion
 from .ttl import LAST_MS, AtTime, ButNulls, Stamped, Stripped, TtlConversion, TtlSerializer
-from .tuples import EMPTY, TupleConversion, TupleSerializer
+from .tuples import EMPTY, EitherConversion, EitherSerializer, TupleConversion, TupleSerializer
+from .wrappers import IfPresent, OptionalSerializer
 
 if TYPE_CHECKING:
     from ..rewrite import Conversion, RewriteTable

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 from ..drawing import MOST_ITEMS, always, whole
 from ..primitives.text import StringSerializer
 from .arrays import BytesSerializer, PrimitiveArraySerializer
-from .either import EitherSerializer, Left, Right
-from .lists import ArrayListSerializer, ListSerializer, SetSerializer
-from .maps import MapSerializer
+from .lists import ArrayListSerializer, ListSerializer, MapSerializer, SetSerializer
 from .object_arrays import GenericArraySerializer, StringArraySerializer
-from .optional import OptionalSerializer
 from .ttl import TtlSerializer, TtlValue
-from .tuples import TupleSerializer
+from .tuples import EitherSerializer, Left, Right, TupleSerializer
+from .wrappers import OptionalSerializer
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

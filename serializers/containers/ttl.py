@@ -25,8 +25,7 @@ from ..serializer import TypeSerializer
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import lasting
 from ..views import DataOutputView
-from .optional import OptionalSerializer
-from .ttl_aware import without_ttl_awareness
+from .wrappers import OptionalSerializer, without_ttl_awareness
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import rewrite
-from ..source_text import Group, is_name, quoted, statement
-from ..type_source import NoSourceError, class_docstring, class_options
+from ..source import Group, NoSourceError, class_docstring, class_options, is_name, quoted, statement
 from .serializers import (
     EnumSerializer,
     EnumSerializerSnapshot,
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ..json_forms import JsonFormTable, Tagger
     from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer
-    from ..type_source import SourceTable, TypeSource, Use
+    from ..source import SourceTable, TypeSource, Use
 
 
 def serializer_of_class(cls: type) -> EnumSerializer | None:

@@ -8,15 +8,12 @@ import attrs
 import pyarrow as pa
 
 from ..columns.bytes_at import numbers_at
-from ..columns.codec import Decoded
-from ..columns.factory import plain
-from ..columns.kinds import is_text
+from ..columns.codec import Decoded, is_text, plain
 from ..columns.scalars import TextCodec
 from .serializers import EnumSerializer, JavaEnumSerializer, Symbol
 
 if TYPE_CHECKING:
-    from ..columns.codec import Cells, Taker
-    from ..columns.factory import ColumnTable
+    from ..columns.codec import Cells, ColumnTable, Taker
 
 
 @attrs.frozen

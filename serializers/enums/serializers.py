@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from ..advice import PYTHON, Advice
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from ..registry import register_snapshot
@@ -27,6 +26,7 @@ from ..scalars import flink_id
 from ..serializer import CONVERTER, DECLARED, IDENTITY, KEEP_OLD_TYPE, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
 from ..stored_names import lasting, qualified_name
+from ..wording import PYTHON, Advice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

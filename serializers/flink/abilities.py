@@ -24,7 +24,7 @@ from .opaque import KryoSerializerSnapshot
 if TYPE_CHECKING:
     from ..hints import HintTable
     from ..json_forms import JsonFormTable, Tagger
-    from ..type_source import SourceTable
+    from ..source import SourceTable
 
 HINTS: HintTable = {
     None: VoidSerializer(),

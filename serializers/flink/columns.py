@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ..columns.factory import plain
-from ..columns.kinds import names_of, wrong
-from ..columns.parts import Part, StructCodec
+from ..columns.codec import names_of, plain, wrong
+from ..columns.nested import Part, StructCodec
 from ..columns.scalars import FramedBytesCodec, NothingCodec
 from ..primitives.columns import long_codec
 from .namespaces import (
@@ -28,8 +27,7 @@ from .opaque import KryoBytesSerializer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..columns.codec import ColumnCodec, Taker
-    from ..columns.factory import Codecs, ColumnTable
+    from ..columns.codec import Codecs, ColumnCodec, ColumnTable, Taker
 
 _WINDOW = ("start", "end")
 

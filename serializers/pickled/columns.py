@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..columns.factory import plain
+from ..columns.codec import plain
 from ..columns.scalars import FramedBytesCodec
 from .serializers import CloudPickleSerializer, PickleSerializer, UnopenedPickleSerializer
 
 if TYPE_CHECKING:
-    from ..columns.factory import ColumnTable
+    from ..columns.codec import ColumnTable
 
 _PICKLES = (UnopenedPickleSerializer, PickleSerializer, CloudPickleSerializer)
 

@@ -16,32 +16,28 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..containers.arrays import BytesSerializer, PrimitiveArraySerializer
-from ..containers.lists import ListSerializer, SetSerializer
-from ..containers.maps import MapSerializer
+from ..containers.lists import ListSerializer, MapSerializer, SetSerializer
 from ..containers.object_arrays import GenericArraySerializer
-from ..containers.optional import OptionalSerializer
 from ..containers.pieces import unique
 from ..containers.tuples import TupleSerializer
+from ..containers.wrappers import OptionalSerializer
 from ..enums.serializers import EnumSerializer
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..field_pairs import claims_of
 from ..hints import serializer_for
 from ..primitives.numeric import FloatSerializer, NumberSerializer, to_single_precision
 from ..primitives.text import StringSerializer
-from ..records.classes import imported_subclass
+from ..records.classes import Record, imported_subclass
 from ..records.recursive import RecordReference, RecursiveRecordSerializer
 from ..records.serializers import DescribedRecordSerializer
-from ..records.values import Record
 from ..registry import registry
 from ..stored_names import qualified_name
 from ..wording import one
-from .shapes import Fingerprint, Shape, is_plain, slots_of
-from .unfolding import Unfolding
 from .unpickling import LIBRARY, Unmade, unmade
-from .values import PickledValue
+from .values import Fingerprint, PickledValue, Shape, Unfolding, is_plain, slots_of
 
 if TYPE_CHECKING:
-    from ..records.fields import RecordField
+    from ..records.classes import RecordField
     from ..serializer import TypeSerializer
 
 

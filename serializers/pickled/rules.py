@@ -14,14 +14,13 @@ from ..compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdic
 from ..families import ANY, families
 from ..records.classes import is_record_class
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, unrelated
-from .shapes import PickledBy, reads_older_state, running_python
 from .unpickling import BY_VALUE, LIBRARY
-from .values import PickledValue
+from .values import PickledBy, PickledValue, reads_older_state, running_python
 
 if TYPE_CHECKING:
     from ..snapshot import TypeSerializerConfigSnapshot
     from .serializers import PickledSnapshot, PickleSerializer, UnopenedPickleSerializer
-    from .shapes import Fingerprint, Shape
+    from .values import Fingerprint, Shape
 
 _FALLBACK = "pass a fallback deserializer, which reads the stored values (fallback_deserializer=… of the descriptor)"
 

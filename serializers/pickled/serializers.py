@@ -27,9 +27,8 @@ from ..serializer import TypeSerializer
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
 from ..stored_names import qualified_name
 from . import rules as pickle_rules
-from .shapes import Fingerprint, classes_within, running_python, shape_of
 from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
-from .values import PickledValue
+from .values import Fingerprint, PickledValue, classes_within, running_python, shape_of
 
 if TYPE_CHECKING:
     from ..compatibility import CompatibilityResult

@@ -43,9 +43,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text
+from ..errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text, is_tree_within
 from ..stored_names import known_as, known_name, place_of
-from ..tree_size import is_tree_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -1,18 +1,39 @@
-"""`PickledValue`: an unopened pickle, and how a caller that trusts its class opens it."""
+"""`PickledValue`: an unopened pickle, and how a caller that trusts its class opens it.
+
+Values with shared parts that are written as trees have a limit: far more than was stored is refused. Fingerprints: what
+is known of a pickled class without one of its values (rule PKL-1).
+"""
 
 from __future__ import annotations
 
+import dis
+import enum
+import inspect
+import itertools
 import pickle
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
 
-from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, cause_text
+from ..errors import (
+    PART,
+    CorruptSavepoint,
+    DeclarationError,
+    StateShiftError,
+    ValueNotConvertible,
+    cause_text,
+    size_of_part,
+)
+from ..records.classes import class_fields, is_record_class
 from ..stored_names import known_name, lasting, qualified_name
-from .unpickling import BY_VALUE, Names, open_pickle, trusted_names, untrusted
+from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, trusted_names, untrusted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import FunctionType
+
+    from ..views import DataInputView, DataOutputView
 
 
 @lasting
@@ -81,3 +102,230 @@ class PickledValue:
             raise ValueNotConvertible(
                 f"a pickle with its own code cannot be opened: {cause_text(error)}", rule="PKL-5"
             ) from error
+
+
+_LEAST_UNFOLDED = 8 << 20
+
+
+class Unfolding:
+    """Counts the size of a value as a tree, in which a shared part counts each time that it occurs.
+
+    Attributes:
+        left: The remaining size, in the units of `size_of_part`.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        """Start with the largest allowed size."""
+        self.left = most
+
+    @classmethod
+    def of_pickle(cls, size_bytes: int) -> Unfolding:
+        """Return the limit for a pickle: what one of its size holds without sharing, and half a million parts more."""
+        return cls(_LEAST_UNFOLDED + (PART + 1) * size_bytes)
+
+    def count(self, value: object) -> None:
+        """Count one part, without the parts within it.
+
+        Raises:
+            ValueNotConvertible: The limit is exceeded.
+        """
+        self.left -= size_of_part(value)
+        if self.left < 0:
+            raise ValueNotConvertible(
+                "a pickled object shares its parts so often that it is far larger written out than it is stored, or it "
+                "contains itself",
+                advice="handle such values in a converter",
+                rule="FAM-1",
+            )
+
+
+_GENERATED = {"attr._make", "attrs", "dataclasses"}
+_NO_CLASSES = {"builtins", "collections.abc", "typing"}
+_LEAST_SHAPE_BYTES = 7
+_LONGEST_SYMBOL = 200
+
+
+class PickledBy(enum.IntEnum):
+    """How pickles identify the fields of an object: by name, by order, or, for an enum, by the member's value."""
+
+    NAME = 0
+    ORDER = 1
+    SYMBOL = 2
+
+
+@attrs.frozen
+class Shape:
+    """The shape of one class, as far as its code shows.
+
+    Attributes:
+        name: The qualified name.
+        fields: The fields in order; for an enum, its members with their values.
+        pickled_by: How pickles identify the fields.
+    """
+
+    name: str = ""
+    fields: tuple[str, ...] = ()
+    pickled_by: PickledBy = PickledBy.NAME
+
+    def __str__(self) -> str:
+        fields = ", ".join(self.fields)
+        match self.pickled_by:
+            case PickledBy.ORDER:
+                return f"{self.name}({fields})"
+            case PickledBy.SYMBOL:
+                return f"{self.name}[{fields}]"
+        return f"{self.name}{{{fields}}}" if fields else self.name
+
+
+@attrs.frozen
+class Fingerprint:
+    """Everything about pickles that is compared.
+
+    Attributes:
+        classes: The declared class first, then those that its values may hold, by name.
+        protocol: The pickle protocol.
+        by_value: Whether each pickle contains the class itself, as code (cloudpickle).
+        python: Major and minor version of the interpreter that wrote the pickles.
+    """
+
+    classes: tuple[Shape, ...] = (Shape(),)
+    protocol: int = 0
+    by_value: bool = False
+    python: tuple[int, int] = (0, 0)
+
+    @property
+    def name(self) -> str:
+        """The name of the declared class."""
+        return self.classes[0].name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all classes whose code a reader would need."""
+        return tuple(shape.name for shape in self.classes)
+
+    def write(self, target: DataOutputView) -> None:
+        """Write i32 n, n classes, i32 protocol, bool by value, i32 major, i32 minor.
+
+        A class is UTF name, u8 (0: by name, 1: by order, 2: an enum), i32 m, m x UTF field.
+        """
+        target.write_int(len(self.classes))
+        for shape in self.classes:
+            target.write_utf(shape.name)
+            target.write_byte(shape.pickled_by)
+            target.write_int(len(shape.fields))
+            for field in shape.fields:
+                target.write_utf(field)
+        target.write_int(self.protocol)
+        target.write_boolean(self.by_value)
+        for number in self.python:
+            target.write_int(number)
+
+    @classmethod
+    def read(cls, source: DataInputView) -> Fingerprint:
+        """Read the format of `write`."""
+        count = source.read_size("pickled classes", least_bytes_each=_LEAST_SHAPE_BYTES)
+        classes = []
+        for _ in range(count):
+            name, start, form = source.read_utf(), source.position, source.read_unsigned_byte()
+            if form > max(PickledBy):
+                raise CorruptSavepoint(f"a pickled class is described in the unknown form {form}", offset=start)
+            fields = source.read_size("fields of a pickled class", least_bytes_each=2)
+            classes.append(Shape(name, tuple(source.read_utf() for _ in range(fields)), PickledBy(form)))
+        protocol, by_value = source.read_int(), source.read_boolean()
+        return cls(tuple(classes) or (Shape(),), protocol, by_value, (source.read_int(), source.read_int()))
+
+
+def running_python() -> tuple[int, int]:
+    """Return the major and minor version of this interpreter."""
+    return sys.version_info[:2]
+
+
+def shape_of(cls: type) -> Shape:
+    """Return the shape of a class: its declared fields, or else the names in its `__slots__`, hints and `__init__`."""
+    name = qualified_name(cls)
+    if issubclass(cls, enum.Enum):
+        members = (f"{member.name}={member.value!r}"[:_LONGEST_SYMBOL] for member in cls)
+        return Shape(name, tuple(members), PickledBy.SYMBOL)
+    in_order = issubclass(cls, tuple) or getattr(getattr(cls, "__setstate__", None), "__module__", "") == "dataclasses"
+    return Shape(name, tuple(_fields(cls)), PickledBy.ORDER if in_order else PickledBy.NAME)
+
+
+def _fields(cls: type) -> list[str]:
+    if cls.__module__ == "builtins":
+        return []
+    if is_record_class(cls):
+        try:
+            return [field.attribute for field in class_fields(cls)]
+        except DeclarationError:
+            return sorted(_seen(cls))  # its hints cannot be resolved, and need not be
+    return sorted(_seen(cls))
+
+
+def _seen(cls: type) -> set[str]:
+    names = set(slots_of(cls))
+    for base in cls.__mro__:
+        names |= set(inspect.get_annotations(base))
+        init = base.__dict__.get("__init__")
+        names |= set(_assigned(init)) if inspect.isfunction(init) else set()
+    return names
+
+
+def slots_of(cls: type) -> Iterator[str]:
+    """Yield the `__slots__` of a class and its bases that hold attributes."""
+    for base in cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else tuple(slots)
+        yield from (name for name in names if name not in {"__dict__", "__weakref__"})
+
+
+def _assigned(init: FunctionType) -> Iterator[str]:
+    """Yield the attributes that a constructor sets on its first argument, from its byte code; it needs no source."""
+    own = init.__code__.co_varnames[:1]
+    for before, step in itertools.pairwise(dis.get_instructions(init)):
+        loaded = before.argval if isinstance(before.argval, tuple) else (before.argval,)
+        if step.opname == "STORE_ATTR" and loaded[-1:] == own:
+            yield step.argval
+
+
+def classes_within(cls: type, given: Iterable[type]) -> tuple[type, ...]:
+    """Return a class and all classes that its values may hold: the given ones, and those in hints of record classes."""
+    found: dict[str, type] = {}
+    pending = [cls, *given]
+    while pending:
+        one = pending.pop(0)
+        name = qualified_name(one)
+        if name in found or (name in LIBRARY and one is not cls):
+            continue
+        found[name] = one
+        pending += _hinted(one) if is_record_class(one) else []
+    first, *rest = found.values()
+    return (first, *sorted(rest, key=qualified_name))
+
+
+def _hinted(cls: type) -> Iterator[type]:
+    try:
+        pending: list[Any] = list(get_type_hints(cls).values())
+    except (NameError, TypeError, AttributeError):
+        return
+    while pending:
+        hint = pending.pop()
+        arguments = get_args(hint)
+        if arguments:
+            pending += arguments
+        elif isinstance(hint, type) and hint.__module__ not in _NO_CLASSES:
+            yield hint
+
+
+def reads_older_state(cls: type) -> bool:
+    """Whether a class has a `__setstate__` that was not generated by attrs or dataclasses (rule PKL-4)."""
+    hook = getattr(cls, "__setstate__", None)
+    return hook is not None and getattr(hook, "__module__", "") not in _GENERATED
+
+
+def is_plain(cls: type) -> bool:
+    """Whether pickles of a class hold its fields, and nothing that only its own code understands."""
+    if not is_record_class(cls) or reads_older_state(cls):
+        return False
+    return all(getattr(cls, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__"))

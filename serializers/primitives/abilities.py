@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..json_forms import JsonFormTable, Tagger
     from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer, TypeSerializer
-    from ..type_source import SourceTable
+    from ..source import SourceTable
 
 Int8 = Annotated[int, ByteSerializer()]
 Int16 = Annotated[int, ShortSerializer()]

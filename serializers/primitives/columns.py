@@ -20,9 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..columns.bytes_at import bitmap, numbers_at
-from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column
-from ..columns.factory import plain
-from ..columns.kinds import is_text
+from ..columns.codec import EXACT, ColumnCodec, Decoded, is_text, not_in_column, plain
 from ..columns.scalars import BooleanCodec, FloatCodec, NumberCodec, StringCodec, TextCodec
 from ..errors import ValueNotConvertible, shown
 from .numeric import (
@@ -39,8 +37,7 @@ from .text import CharSerializer, StringSerializer
 
 if TYPE_CHECKING:
     from ..columns.bytes_at import Flags, Places
-    from ..columns.codec import Cells, Taker
-    from ..columns.factory import Codecs, ColumnTable
+    from ..columns.codec import Cells, Codecs, ColumnTable, Taker
     from ..serializer import TypeSerializer
 
 _SCALE, _DIGITS = 18, 38

@@ -8,6 +8,8 @@ Options that type hints cannot express are declared with `record` and `Field`:
         id: int
         title: Annotated[str, Field(aliases=("name",))]
         email: str | None = None
+
+And `Record`, the value that is read without the user's class, with access to fields of any record-like value.
 """
 
 from __future__ import annotations
@@ -19,13 +21,147 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import attrs
 
-from ..absence import NO_VALUE
-from ..defaults import Default
-from ..errors import DeclarationError, StateShiftError
-from ..stored_names import qualified_name
+from ..containers.wrappers import OptionalSerializer
+from ..defaults import NO_VALUE, Default
+from ..errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
+from ..serializer import DECLARED
+from ..stored_names import lasting, qualified_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ..serializer import TypeSerializer
+    from ..snapshot import TypeSerializerConfigSnapshot
+
+
+@lasting
+class Record:
+    """Field name -> value, for a class that need not exist here.
+
+    Fields are read as attributes or as items. All other attributes begin with an underscore, as in a named tuple, so
+    that a field may have any name: `_type_name` is the stored class name, `_asdict()` returns the fields in stored
+    order.
+    """
+
+    __slots__ = ("_fields", "_type_name")
+
+    def __init__(self, type_name: str, fields: Mapping[str, Any]) -> None:
+        self._type_name = type_name
+        self._fields = dict(fields)
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(self._fields)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"_fields", "_type_name"}:  # not yet there while unpickling
+            raise AttributeError(name)
+        try:
+            return self._fields[name]
+        except KeyError:
+            raise AttributeError(f"{self._type_name} has no field {name!r}") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return self._type_name == other._type_name and self._fields == other._fields
+
+    def __hash__(self) -> int:
+        return hash((self._type_name, frozenset(self._fields.items())))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self._fields.items())
+        return f"{self._type_name.rpartition('.')[2]}({fields})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Record, (self._type_name, self._fields))
+
+
+def field_of(value: object, name: str, attribute: str) -> Any:
+    """Return a field of a `Record` or mapping (by stored name) or of an object (by attribute).
+
+    Raises:
+        ValueNotConvertible: The value has no such field.
+    """
+    if isinstance(value, Record | Mapping):
+        try:
+            return value[name]
+        except KeyError:
+            raise ValueNotConvertible(f"{shown(value)} has no field {name!r}") from None
+    try:
+        return getattr(value, attribute)
+    except AttributeError:
+        raise ValueNotConvertible(f"{shown(value)} has no attribute {attribute!r}") from None
+
+
+@attrs.frozen
+class RecordField:
+    """A field of a record that is declared in code.
+
+    Attributes:
+        name: Its name in the state.
+        serializer: The serializer of its values.
+        optional: Whether it may be null. The layout has a null flag before every field, so this costs no byte.
+        attribute: Its name in Python, if different.
+        init_name: The constructor's argument for it, if different.
+        aliases: Former names, in the order in which they are tried.
+        default: The default for stored records that lack the field; None: there is none.
+        on_none: The value that replaces stored nulls, if the field is no longer optional.
+        declared_by: The Java class that declares it, if it is a superclass.
+        declared_aliases: Former names of that superclass.
+    """
+
+    name: str = attrs.field(metadata=DECLARED)
+    serializer: TypeSerializer[Any]
+    optional: bool = attrs.field(default=False, metadata=DECLARED)
+    attribute: str = ""
+    init_name: str = ""
+    aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    default: Default | None = attrs.field(default=None, metadata=DECLARED)
+    on_none: Default | None = attrs.field(default=None, metadata=DECLARED)
+    declared_by: str = ""
+    declared_aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+
+    @property
+    def step(self) -> str:
+        """The path step to its values: `.name`, or `.name?` if it is optional, unless its serializer adds the `?`."""
+        return f".{self.name}" + ("?" if self.optional and not isinstance(self.serializer, OptionalSerializer) else "")
+
+    def describe(self) -> str:
+        """Return the name of the type: `optional<string>`."""
+        inner = self.serializer.describe()
+        return f"optional<{inner}>" if self.optional and not inner.startswith("optional<") else inner
+
+
+@attrs.frozen
+class StoredField:
+    """A field as its snapshot describes it.
+
+    Attributes:
+        name: Its name in the state.
+        snapshot: The snapshot of its values.
+        optional: Whether it may be null; None where the snapshot does not say (Flink's never does).
+        declared_by: The Java class that declares it; "" where the snapshot does not say.
+        takes_null: Whether the code that stored it allows null, where the snapshot does not say and that code, or a
+            recorded revision of it, is known.
+    """
+
+    name: str
+    snapshot: TypeSerializerConfigSnapshot[Any]
+    optional: bool | None = None
+    declared_by: str = ""
+    takes_null: bool | None = attrs.field(default=None, eq=False, repr=False)
+
+    def describe(self) -> str:
+        """Return the name of the type."""
+        inner = self.snapshot.describe()
+        return f"optional<{inner}>" if self.optional else inner
+
 
 C = TypeVar("C", bound=type)
 

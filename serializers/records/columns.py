@@ -12,27 +12,22 @@ import numpy as np
 import pyarrow as pa
 
 from ..columns.bytes_at import spread
-from ..columns.codec import ColumnCodec, Decoded, taken, told_at
-from ..columns.encoded import EncodedColumn, nulls_of, together
-from ..columns.kinds import names_of, wrong
-from ..columns.optional import OptionalCodec, behind_flag
-from ..columns.parts import Part, decode_parts, struct_array, struct_of
+from ..columns.codec import ColumnCodec, Decoded, EncodedColumn, names_of, nulls_of, taken, together, told_at, wrong
+from ..columns.nested import OptionalCodec, Part, behind_flag, decode_parts, struct_array, struct_of
 from ..columns.scalars import TextCodec
 from ..layout import NULL_RECORD, PLAIN_RECORD
 from ..views import DataOutputView
+from .classes import Record
 from .pojo import PojoSerializer
 from .recursive import RecordReference
 from .serializers import DescribedRecordSerializer, RecordSerializer
-from .values import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..columns.bytes_at import Flags, Places
-    from ..columns.codec import Cells, Taker
-    from ..columns.encoded import Matrix, Singly
-    from ..columns.factory import Codecs, ColumnTable
-    from .fields import RecordField
+    from ..columns.codec import Cells, Codecs, ColumnTable, Matrix, Singly, Taker
+    from .classes import RecordField
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ from ..registry import register_snapshot, registry
 from ..serializer import DECLARED
 from ..snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
 from ..views import DataInputView, DataOutputView
-from .fields import StoredField
+from .classes import StoredField
 from .serializers import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
 
 if TYPE_CHECKING:

@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import attrs
 
 from .. import layout
-from ..advice import PYTHON, Advice
 from ..errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text
 from ..registry import register_snapshot
 from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
+from ..wording import PYTHON, Advice
 from . import recursion as record_scopes
 from . import rules as record_rules
-from .classes import is_frozen_class
-from .fields import RecordField, StoredField
-from .values import Record, field_of
+from .classes import Record, RecordField, StoredField, field_of, is_frozen_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from .classes import Record
 from .pojo import PojoSerializer
 from .recursive import RecordReference, RecursiveRecordSerializer
 from .serializers import RecordSerializer
-from .values import Record
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

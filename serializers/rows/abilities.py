@@ -14,11 +14,10 @@ from .. import rewrite
 from ..errors import DeclarationError
 from ..hints import serializer_for, strip_none
 from ..json_forms import tagger_of
-from ..records.classes import NO_RECORD_OPTIONS, class_fields, is_record_class, options_of
-from ..records.fields import RecordField
-from ..records.hints import record_field, retired_type
+from ..records.abilities import record_field, retired_type
+from ..records.classes import NO_RECORD_OPTIONS, RecordField, class_fields, is_record_class, options_of
+from ..source import NoSourceError, or_none
 from ..stored_names import qualified_name
-from ..type_source import NoSourceError, or_none
 from .serializers import RowConversion, RowSerializer, RowSerializerSnapshot
 from .values import Row
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from ..json_forms import JsonFormTable, Tagger
     from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer
-    from ..stored_nulls import NullTable, StoredNulls
-    from ..type_source import SourceTable, TypeSource, Use
+    from ..source import NullTable, SourceTable, StoredNulls, TypeSource, Use
 
 
 def row_of(columns: type | Mapping[str, Any], *, stored: type | Iterable[str] = ()) -> RowSerializer:

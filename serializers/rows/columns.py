@@ -11,9 +11,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column, taken, told_at
-from ..columns.kinds import names_of, wrong
-from ..columns.parts import Part, struct_array, struct_of
+from ..columns.codec import EXACT, ColumnCodec, Decoded, names_of, not_in_column, taken, told_at, wrong
+from ..columns.nested import Part, struct_array, struct_of
 from .serializers import RowSerializer
 from .values import Row, RowKind
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..columns.bytes_at import Flags
-    from ..columns.codec import Cells, Taker
-    from ..columns.factory import Codecs, ColumnTable
+    from ..columns.codec import Cells, Codecs, ColumnTable, Taker
 
 _KIND_BITS = 2
 

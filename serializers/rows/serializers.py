@@ -28,15 +28,13 @@ import attrs
 from .. import layout
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..containers.pieces import keep_null_flag, nulls_untold, outer_result
-from ..counterparts import Counterpart
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..field_pairs import pair_fields
-from ..records.fields import RecordField, StoredField
+from ..records.classes import RecordField, StoredField, field_of
 from ..records.rules import come_back
 from ..records.serializers import RecordSerializer
-from ..records.values import field_of
 from ..registry import register_snapshot
-from ..serializer import CONVERTER, DECLARED, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
+from ..serializer import CONVERTER, DECLARED, KEEP_OLD_TYPE, Counterpart, TypeSerializer, incompatible, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from .values import Row, RowKind
 

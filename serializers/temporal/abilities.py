@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..json_forms import JsonFormTable, Tagger
     from ..rewrite import ByteRewrite, Conversion, RewriteTable
     from ..serializer import TypeDeserializer
-    from ..type_source import SourceTable
+    from ..source import SourceTable
     from .values import TemporalValue
 
 AwareDatetime = Annotated[dt.datetime, InstantSerializer()]

@@ -24,10 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..columns.bytes_at import number_array, numbers_at
-from ..columns.codec import EXACT, ColumnCodec, Decoded, not_in_column
-from ..columns.encoded import EncodedColumn, nulls_of, number_bytes
-from ..columns.factory import plain
-from ..columns.kinds import spark_name
+from ..columns.codec import (
+    EXACT,
+    ColumnCodec,
+    Decoded,
+    EncodedColumn,
+    not_in_column,
+    nulls_of,
+    number_bytes,
+    plain,
+    spark_name,
+)
 from ..columns.scalars import TextCodec
 from ..wording import one
 from .serializers import (
@@ -48,9 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..columns.bytes_at import Flags, Places
-    from ..columns.codec import Cells, Taker
-    from ..columns.encoded import Singly
-    from ..columns.factory import Codecs, ColumnTable
+    from ..columns.codec import Cells, Codecs, ColumnTable, Singly, Taker
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -19,7 +19,7 @@ import attrs
 
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.job import import_user_module, told_of, users_code
 from ..connect import is_connect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.compatibility import Finding, Flag, Verdict
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from .columns import of_buffer, without_places
 from .processors import TIME_TO_LIVE
 from .rules import MIGRATE, NEW

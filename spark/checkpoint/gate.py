@@ -21,7 +21,7 @@ from ...compat.json_files import parse_document, print_sealed
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import CorruptFile, DeclarationError, cause_text, located
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ...state.project_settings import FILE, HISTORY, find_settings
 from .checking import load_query
 from .judging import QueryReport, judge

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.storage.files import Folder
 from .checking import compare

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, located, shown
 from ...serializers.rows.serializers import RowSerializer
 from ...state.columnar.column_types import mismatches

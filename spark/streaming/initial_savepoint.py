@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError
-from ...serializers.escaping import shell_word
+from ...serializers.wording import shell_word
 from ...state.formats.flink.metadata import METADATA
 from ...state.formats.flink.roots import folder_at
 from ...state.job import Operator

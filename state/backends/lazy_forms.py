@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.lazy_tables import free_table, number_of, state_in
-from ...serializers.containers.ttl_aware import LazyMigrationSnapshot, without_ttl_awareness
+from ...serializers.containers.wrappers import LazyMigrationSnapshot, without_ttl_awareness
 from ...serializers.errors import located
 from ...serializers.snapshot import snapshot_to_bytes
 from ..formats.flink.blocks import Block

@@ -8,8 +8,7 @@ from typing import Any
 import attrs
 
 from ...compat.structuring import plain
-from ...serializers.escaping import log_line, shell_word
-from ...serializers.wording import many
+from ...serializers.wording import log_line, many, shell_word
 
 _NO_SOURCE = "starts empty: no source"
 

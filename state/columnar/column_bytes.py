@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.columns.encoded import EncodedColumn
+from ...serializers.columns.codec import EncodedColumn
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
 from ..entry_keys import encode
 from .column_values import listed, value_reader

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.columns.encoded import fixed_width, join_pieces, nulls_of, number_bytes, numbers_of
+from ...serializers.columns.codec import fixed_width, join_pieces, nulls_of, number_bytes, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

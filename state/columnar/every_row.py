@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.columns.encoded import nulls_of
-from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.columns.codec import nulls_of
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, shown
 from ..entry_keys import decode, encode
 from ..transcode.objects import SEPARATOR

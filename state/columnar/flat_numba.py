@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.extending import register_jitable
 
-from ...serializers.columns.flat import TEXT, Flat
+from ...serializers.columns.bytes_at import TEXT, Flat
 from ..transcode.machine import PADDING, address, compiled
 from ..transcode.memory import copy, is_ascii, load, store
 

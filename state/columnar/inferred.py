@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...serializers.columns.kinds import is_array, spark_name
+from ...serializers.columns.codec import is_array, spark_name
 from ...serializers.containers.arrays import BytesSerializer
-from ...serializers.containers.lists import ListSerializer
-from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.lists import ListSerializer, MapSerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError
 from ...serializers.primitives.numeric import DecimalSerializer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.columns.factory import Codecs
+from ...serializers.columns.codec import Codecs
 from ...serializers.columns.scalars import TextCodec
 from ...serializers.json_forms import tagger_of
 

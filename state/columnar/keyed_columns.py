@@ -18,7 +18,7 @@ import pyarrow as pa
 from ...compat.description import StateKind
 from ...serializers.columns.bytes_at import MOST_BYTES, none, number_array, numbers_at
 from ...serializers.columns.codec import told_at
-from ...serializers.columns.optional import OptionalCodec
+from ...serializers.columns.nested import OptionalCodec
 from ...serializers.columns.scalars import NothingCodec
 from ...serializers.containers.columns import list_state_codec
 from ...serializers.errors import StateShiftError, located, shown

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...compat.lazy_tables import state_in
-from ...compat.type_text import state_type_text, type_text
+from ...compat.type_difference import state_type_text, type_text
 from ...serializers.errors import StateShiftError
 
 if TYPE_CHECKING:

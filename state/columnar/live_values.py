@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from ...serializers.columns.bytes_at import PADDING
 from ...serializers.columns.codec import Cells
-from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
 from ...serializers.primitives.numeric import BooleanSerializer, DoubleSerializer
 from ...serializers.records.columns import column_of_field

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..transcode.choice import ExecutorName
 
 if TYPE_CHECKING:
-    from ...serializers.columns.flat import DecodeFlat, Flat
+    from ...serializers.columns.bytes_at import DecodeFlat, Flat
 
 
 def flat_decoder(executor: ExecutorName) -> DecodeFlat | None:

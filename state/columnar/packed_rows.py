@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.columns.encoded import binary_of, offsets_of
+from ...serializers.columns.codec import binary_of, offsets_of
 from ..migration.shuffle_batches import BATCH_BYTES
 from .row_streams import checksums, joined
 

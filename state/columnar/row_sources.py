@@ -8,7 +8,7 @@ import attrs
 import pyarrow as pa
 
 from ...compat.description import StateDescription, StateKind
-from ...serializers.columns.kinds import is_array, spark_name
+from ...serializers.columns.codec import is_array, spark_name
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError, StateNotFound, located
 from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
-from ...serializers.columns.encoded import join_pieces, number_bytes, offsets_of, spread
+from ...serializers.columns.codec import join_pieces, number_bytes, offsets_of, spread_bytes
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..entry_keys import EntryKeyFormat, decode
@@ -362,6 +362,6 @@ def _framed(
         [number_bytes(pc.binary_length(first_keys).to_numpy(), ">i4"), first_keys, number_bytes(totals, ">i4")]
     )
     if not starts.all():
-        head = spread(head, ~starts, SEPARATOR)
+        head = spread_bytes(head, ~starts, SEPARATOR)
     data = join_pieces([head, values])
     return memoryview(data.buffers()[2]), offsets_of(data)

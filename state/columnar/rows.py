@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
-from ...serializers.columns.encoded import join_pieces, number_bytes
-from ...serializers.columns.kinds import is_array
-from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.columns.codec import is_array, join_pieces, number_bytes
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ..entry_keys import encode, is_ambiguous, length_bytes
 from ..key_groups import prefix_size

@@ -12,17 +12,15 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.containers.arrays import PrimitiveArraySerializer
-from ...serializers.containers.either import EitherSerializer, Left
-from ...serializers.containers.lists import ListSerializer, SetSerializer
-from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
 from ...serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
-from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.ttl import TtlSerializer
-from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.containers.tuples import EitherSerializer, Left, TupleSerializer
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import StateShiftError
 from ...serializers.primitives.numeric import DecimalSerializer, join_decimal, split_decimal
+from ...serializers.records.classes import Record
 from ...serializers.records.serializers import DescribedRecordSerializer
-from ...serializers.records.values import Record
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.rows.values import Row
 from ..entry_keys import encode

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
-from ...serializers.containers.ttl_aware import without_ttl_awareness
+from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.errors import DeclarationError, OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot, snapshot_to_bytes
 from ..formats.flink.keyed_readers import blocks_ahead, open_keyed

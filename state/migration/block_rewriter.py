@@ -13,11 +13,9 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
-from ...serializers.containers.lists import ArrayListSerializer, ListSerializer
-from ...serializers.containers.maps import MapSerializer
-from ...serializers.containers.optional import OptionalSerializer
-from ...serializers.containers.pieces import unique
-from ...serializers.containers.sequences import STEP
+from ...serializers.containers.lists import ArrayListSerializer, ListSerializer, MapSerializer
+from ...serializers.containers.pieces import STEP, unique
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,

@@ -18,7 +18,7 @@ from ...compat.reference_time import time_text
 from ...compat.report import worst_decision
 from ...compat.rules import rule_book
 from ...compat.structuring import fields_of, plain
-from ...compat.type_text import type_text
+from ...compat.type_difference import type_text
 from ...compat.way_back import ways_back_after
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, PlanChanged, located

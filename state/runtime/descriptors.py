@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_origin
 import attrs
 
 from ...compat.description import Converter, SerializerDescription, StateDescription, StateKind, StateTransform
-from ...serializers.containers.lists import ListSerializer
-from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.lists import ListSerializer, MapSerializer
 from ...serializers.containers.ttl import TtlSerializer, taking_null
-from ...serializers.deprecation import warn_deprecated
 from ...serializers.errors import DeclarationError, StateShiftError, shown
 from ...serializers.flink.namespaces import VoidNamespaceSerializer
 from ...serializers.hints import as_serializer, serializer_for, strip_none
 from ...serializers.limits import require_name
 from ...serializers.pickled.serializers import refuse_pickles
-from ...serializers.serializer import TypeSerializer
-from ...serializers.type_variables import K, V
+from ...serializers.serializer import K, TypeSerializer, V
+from ...serializers.stored_names import warn_deprecated
 from ...serializers.views import DataOutputView
 from .functions import AggregateFunction
 from .time_to_live import StateTtlConfig

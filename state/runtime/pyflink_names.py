@@ -9,7 +9,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.containers.hints import Array
+from ...serializers.containers.abilities import Array
 from ...serializers.primitives.abilities import BigInt, Char, Float32, Int8, Int16, Int32
 from ...serializers.temporal.values import Instant, SqlDate, SqlTime, SqlTimestamp
 

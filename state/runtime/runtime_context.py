@@ -36,7 +36,7 @@ from .ttl_states import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...serializers.type_variables import K, V
+    from ...serializers.serializer import K, V
     from ..backends.keyed_backend import KeyedStateBackend
 
 D = TypeVar("D", bound=StateDescriptor)

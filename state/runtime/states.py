@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ...serializers.type_variables import K, V
+from ...serializers.serializer import K, V
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

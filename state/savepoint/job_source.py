@@ -9,18 +9,29 @@ from ...compat.description import StateKind
 from ...compat.lazy_tables import state_in, versions_of
 from ...serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from ...serializers.containers.ttl import TtlSerializerSnapshot
-from ...serializers.containers.ttl_aware import without_ttl_awareness
+from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
 from ...serializers.snapshot import snapshot_to_bytes
-from ...serializers.source_text import WIDTH, Expression, Group, Names, comment, plain, quoted, statement
-from ...serializers.type_source import BUILTINS, NoSourceError, TypeSource
+from ...serializers.source import (
+    BUILTINS,
+    WIDTH,
+    Expression,
+    Group,
+    Names,
+    NoSourceError,
+    TypeSource,
+    comment,
+    plain,
+    quoted,
+    statement,
+)
 from ..timers import USER_TIMERS, queue_parts
 from .stored_nulls import LOOKED_AT, look_for_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...serializers.type_source import Snapshot
+    from ...serializers.source import Snapshot
     from .reader import Savepoint, SavepointOperator
     from .states import SavepointState
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...compat.lazy_tables import state_in, versions_of
-from ...serializers.containers.json_forms import map_tagger
-from ...serializers.containers.ttl_aware import without_ttl_awareness
+from ...serializers.containers.abilities import map_tagger
+from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.json_forms import sorted_by_text, tagger_of
 from ..formats.flink.meta_info import KEY_SERIALIZER
 from ..timers import queue_parts

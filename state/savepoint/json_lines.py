@@ -11,12 +11,12 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
-from ...serializers.containers.sequences import STEP, SequenceSnapshot
-from ...serializers.containers.ttl_aware import without_ttl_awareness
+from ...serializers.containers.pieces import STEP, SequenceSnapshot
+from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.errors import CorruptSavepoint
-from ...serializers.escaping import json_text
 from ...serializers.json_forms import tagger_of
 from ...serializers.views import DataInputView
+from ...serializers.wording import json_text
 from ..entry_keys import decode
 from ..formats.flink.entries import each_entry, each_separated
 from ..formats.flink.value_readers import step

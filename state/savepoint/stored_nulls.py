@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
-from ...serializers.stored_nulls import StoredNulls
+from ...serializers.source import StoredNulls
 from ..formats.flink.entries import EntryDecoder
 from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER

@@ -18,7 +18,7 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.lazy_tables import state_in
-from ...serializers.containers.ttl_aware import without_ttl_awareness
+from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, located, shown
 from ...serializers.json_forms import tagger_of
 from ..entry_keys import decode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
-from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.rewrites import stripped_rewrite
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import StateShiftError
 from ...serializers.rewrite import Counted, Rest, Sequence, rewrite_of, tells_apart
 from .compiler import compile_value

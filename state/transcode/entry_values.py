@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
-from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.pieces import encode_each, unique
+from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import ValueNotConvertible, shown
 from ...serializers.limits import require_room
 from ...serializers.views import DataOutputView

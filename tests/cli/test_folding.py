@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stateshift.cli.folding import folded_text
 from stateshift.cli.output import print_styled
-from stateshift.serializers.escaping import shell_word
+from stateshift.serializers.wording import shell_word
 
 JOB = """
 import attrs

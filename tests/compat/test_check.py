@@ -28,7 +28,7 @@ from stateshift.compat.old_reader import ReaderSource
 from stateshift.compat.report import Status
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
-from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.containers.wrappers import TtlAwareSerializerSnapshot
 from stateshift.serializers.flink.namespaces import TimerSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
@@ -38,7 +38,7 @@ from stateshift.serializers.primitives.numeric import (
     LongSerializer,
     LongSerializerSnapshot,
 )
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.serializers import RecordSerializer
 
 VALUE = StateKind.VALUE

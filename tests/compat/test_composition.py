@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stateshift import DataInputView, DataOutputView, Record
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.serializers import RecordSerializer
 
 

@@ -10,7 +10,7 @@ from stateshift.compat.description import JobDescription, OperatorDescription, S
 from stateshift.compat.report_data import to_data
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.serializers import RecordSerializer
 
 INT, LONG = IntSerializer(), LongSerializer()

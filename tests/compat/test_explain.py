@@ -27,7 +27,7 @@ from stateshift.serializers.primitives.numeric import (
     IntSerializer,
     LongSerializer,
 )
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.state.formats.flink.metadata import operator_id_of_uid
 

@@ -6,7 +6,7 @@ import pytest
 
 from stateshift import Target, Verdict, check, serializer_for
 from stateshift.compat.description import StateKind
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 
 FLINKS = {"list": list[str | None] | None, "map": dict[str | None, int] | None, "set": set[str] | None}

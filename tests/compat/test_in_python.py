@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import stateshift.compat
 from stateshift import MigrationOptions, Policy, Repartition, parse_edits
 from stateshift.compat.in_python import in_python
-from stateshift.serializers.escaping import shell_word
+from stateshift.serializers.wording import shell_word
 
 NAMES = {"MigrationOptions": MigrationOptions, "Policy": Policy, "Repartition": Repartition, "parse_edits": parse_edits}
 

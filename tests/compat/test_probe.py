@@ -11,7 +11,7 @@ from stateshift.compat.description import JobDescription, StateKind
 from stateshift.compat.report import Status
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.flink.opaque import AvroSerializerSnapshot
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer, java_default
 
 

@@ -21,13 +21,13 @@ from stateshift import (
 from stateshift.compat.rules import rule_book
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.pickled.serializers import PickleSnapshot, UnopenedPickleSerializer
-from stateshift.serializers.pickled.shapes import Shape
+from stateshift.serializers.pickled.values import Shape
 from stateshift.serializers.primitives.numeric import LongSerializer
-from stateshift.serializers.records.hints import record_serializer
+from stateshift.serializers.records.abilities import record_serializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 LONG = LongSerializer()

@@ -13,11 +13,11 @@ from stateshift.compat.description import (
     StateKind,
 )
 from stateshift.serializers.containers.lists import ListSerializer, ListSerializerSnapshot
-from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.containers.wrappers import TtlAwareSerializerSnapshot
 from stateshift.serializers.enums.serializers import JavaEnumSerializer
 from stateshift.serializers.flink.opaque import KryoSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.serializers import RecordSerializer
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 
 from stateshift import Savepoint, serializer_for
-from stateshift.compat.type_text import state_type_text, type_text
-from stateshift.serializers.containers.lists import ListSerializerSnapshot
-from stateshift.serializers.containers.maps import MapSerializerSnapshot
+from stateshift.compat.type_difference import state_type_text, type_text
+from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
-from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
+from stateshift.serializers.containers.wrappers import TtlAwareSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass

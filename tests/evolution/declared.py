@@ -37,7 +37,7 @@ from stateshift import (
     record,
     row_of,
 )
-from stateshift.compat.testing.strategies.classes import enum_class
+from stateshift.compat.testing.strategies.hints import enum_class
 
 
 @attrs.frozen

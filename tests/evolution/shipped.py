@@ -28,10 +28,10 @@ from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, Either, Row, TtlValue, serializer_for
 from stateshift.compat.testing import strategies
-from stateshift.compat.testing.strategies.classes import RecordClass
-from stateshift.serializers.absence import NO_VALUE
+from stateshift.compat.testing.strategies.hints import RecordClass
 from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
+from stateshift.serializers.defaults import NO_VALUE
 from stateshift.serializers.drawing import Drawing
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.hints import strip_none

@@ -30,7 +30,7 @@ from stateshift import (
 )
 from stateshift.compat.description import StateKind
 from stateshift.compat.gate.recording import to_json
-from stateshift.serializers.containers.ttl_aware import LazyMigrationSnapshot, TtlAwareSerializerSnapshot
+from stateshift.serializers.containers.wrappers import LazyMigrationSnapshot, TtlAwareSerializerSnapshot
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.entry_keys import EntryKeyFormat

@@ -15,11 +15,11 @@ from stateshift import CompatibilityResult, Finding, Verdict
 from stateshift.compat.testing import V1, V2, NeedsFallback, NeedsReconfig, Refuses
 from stateshift.serializers.compatibility import Child, compose, worst
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from made_up_family.money import MoneySerializer
-from stateshift.serializers.columns.factory import plain
+from stateshift.serializers.columns.codec import plain
 from stateshift.serializers.columns.scalars import TextCodec
 
 

@@ -6,7 +6,7 @@ import built_in
 import pytest
 
 from stateshift import Ability
-from stateshift.serializers.containers.sequences import SequenceSnapshot
+from stateshift.serializers.containers.pieces import SequenceSnapshot
 from stateshift.serializers.families import families
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot
 

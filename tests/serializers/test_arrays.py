@@ -30,11 +30,10 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
-from stateshift.serializers.containers.java_classes import ANY_CLASS, array_class_of, java_class_of
 from stateshift.serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.containers.wrappers import ANY_CLASS, OptionalSerializer, array_class_of, java_class_of
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, CorruptSavepoint, DataInputView, DataOutputView, ValueNotConvertible
-from stateshift.serializers.avro.json_forms import to_json
+from stateshift.serializers.avro.abilities import to_json
 from stateshift.serializers.avro.schema import parse
 
 

@@ -30,8 +30,8 @@ from stateshift.serializers.containers.lists import (
     SetSerializer,
     TupleSerializer,
 )
-from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer, VoidSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,

@@ -35,13 +35,16 @@ from stateshift import (
 )
 from stateshift.compat.testing import SerializerContract
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
-from stateshift.serializers.containers.either import EitherSerializer
-from stateshift.serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
-from stateshift.serializers.containers.maps import MapSerializer
+from stateshift.serializers.containers.lists import (
+    ArrayListSerializer,
+    ListSerializer,
+    MapSerializer,
+    SetSerializer,
+)
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
-from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer, TupleSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
 from stateshift.serializers.flink.namespaces import (
     GLOBAL_WINDOW,
@@ -64,7 +67,7 @@ from stateshift.serializers.primitives.numeric import (
     ShortSerializer,
 )
 from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
 from stateshift.serializers.records.serializers import RecordSerializer

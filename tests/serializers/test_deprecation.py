@@ -8,7 +8,7 @@ from inspect import currentframe, signature
 import pytest
 
 import stateshift
-from stateshift.serializers.deprecation import deprecated, warn_deprecated
+from stateshift.serializers.stored_names import deprecated, warn_deprecated
 
 FACTS = {"since": "0.2", "removed_in": "0.4", "use": "new()"}
 

@@ -17,9 +17,8 @@ from stateshift import (
     Verdict,
     serializer_for,
 )
-from stateshift.serializers.containers.either import EitherSerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
-from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer, TupleSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.flink.opaque import KryoSerializerSnapshot
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from stateshift import MigrationFailed, StateShiftError
-from stateshift.serializers.escaping import encodable_json, github_command, json_text, log_line, one_line, shell_word
+from stateshift.serializers.wording import encodable_json, github_command, json_text, log_line, one_line, shell_word
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))]
 HIDDEN = [*"\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\xad"]

@@ -19,17 +19,19 @@ from stateshift import (
     SnapshotVersionError,
     StateShiftError,
 )
-from stateshift.serializers.containers.either import JavaEitherSerializerSnapshot
 from stateshift.serializers.containers.lists import (
     ArrayListSerializerSnapshot,
     ListSerializerSnapshot,
+    MapSerializerSnapshot,
     SetSerializerSnapshot,
 )
-from stateshift.serializers.containers.maps import MapSerializerSnapshot
 from stateshift.serializers.containers.object_arrays import GenericArraySerializerSnapshot
-from stateshift.serializers.containers.optional import NullableSerializerSnapshot
-from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot, without_ttl_awareness
-from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
+from stateshift.serializers.containers.tuples import JavaEitherSerializerSnapshot, TupleSerializerSnapshot
+from stateshift.serializers.containers.wrappers import (
+    NullableSerializerSnapshot,
+    TtlAwareSerializerSnapshot,
+    without_ttl_awareness,
+)
 from stateshift.serializers.enums.serializers import JavaEnumSerializerSnapshot
 from stateshift.serializers.flink.namespaces import TimerSerializerSnapshot
 from stateshift.serializers.flink.opaque import (

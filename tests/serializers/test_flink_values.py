@@ -22,7 +22,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.containers.lists import ArrayListSerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.flink.namespaces import GLOBAL_WINDOW
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes

@@ -20,10 +20,10 @@ import pytest
 
 from stateshift import CorruptSavepoint, PickledValue, StateShiftError, serializer_for
 from stateshift.serializers.errors import shown
-from stateshift.serializers.pickled.json_forms import tagged_pickle
+from stateshift.serializers.pickled.abilities import tagged_pickle
 from stateshift.serializers.pickled.opened import FromPickle
-from stateshift.serializers.pickled.shapes import Fingerprint, Shape
 from stateshift.serializers.pickled.unpickling import Names, open_pickle, trusting
+from stateshift.serializers.pickled.values import Fingerprint, Shape
 from stateshift.serializers.stored_names import qualified_name
 
 
@@ -284,7 +284,7 @@ def shared_nodes():
 @pytest.fixture
 def little(monkeypatch):
     """A tenth of what trees may be: to count so far takes seconds."""
-    monkeypatch.setattr("stateshift.serializers.pickled.unfolding._LEAST_UNFOLDED", 800_000)
+    monkeypatch.setattr("stateshift.serializers.pickled.values._LEAST_UNFOLDED", 800_000)
 
 
 @pytest.mark.usefixtures("little")

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from stateshift import DataInputView, DataOutputView, KryoBytes, OldReaderUnavailable, ValueNotConvertible
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
-from stateshift.serializers.containers.optional import NullableSerializerSnapshot
 from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
+from stateshift.serializers.containers.wrappers import NullableSerializerSnapshot
 from stateshift.serializers.flink.opaque import KryoBytesSerializer, KryoSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot

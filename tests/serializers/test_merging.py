@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
-from stateshift.serializers.containers.optional import NullableSerializerSnapshot
 from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
+from stateshift.serializers.containers.wrappers import NullableSerializerSnapshot
 from stateshift.serializers.merging import merge_snapshots
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot

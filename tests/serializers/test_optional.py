@@ -14,8 +14,8 @@ from stateshift import (
     ValueNotConvertible,
     Verdict,
 )
-from stateshift.serializers.containers.optional import NullableSerializerSnapshot, OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
+from stateshift.serializers.containers.wrappers import NullableSerializerSnapshot, OptionalSerializer
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     IntSerializer,

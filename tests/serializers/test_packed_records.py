@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stateshift import Float32, Int32
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.records.packing import PackedRecord
+from stateshift.serializers.records.rewrites import PackedRecord
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 

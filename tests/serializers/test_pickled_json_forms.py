@@ -10,7 +10,7 @@ import pickle
 import pytest
 
 from stateshift import CorruptSavepoint, PickledValue, StateShiftError, UntrustedCode
-from stateshift.serializers.pickled.json_forms import tagged_pickle
+from stateshift.serializers.pickled.abilities import tagged_pickle
 from stateshift.serializers.pickled.unpickling import trusting
 
 

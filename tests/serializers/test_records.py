@@ -25,11 +25,11 @@ from stateshift import (
 )
 from stateshift.compat.description import SerializerDescription
 from stateshift.compat.type_difference import compare_types
-from stateshift.serializers.absence import NO_VALUE
 from stateshift.serializers.avro.schema import AvroField, parse
-from stateshift.serializers.containers.maps import MapSerializer
+from stateshift.serializers.containers.lists import MapSerializer
+from stateshift.serializers.defaults import NO_VALUE
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.hints import record_serializer
+from stateshift.serializers.records.abilities import record_serializer
 from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.snapshot import SkippedSnapshot
 
@@ -157,7 +157,7 @@ class TestBytes:
 
 
 def _nested_fields() -> tuple[Any, ...]:
-    from stateshift.serializers.records.fields import RecordField
+    from stateshift.serializers.records.classes import RecordField
 
     return (
         RecordField("account", record_serializer(One)),

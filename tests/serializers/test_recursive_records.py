@@ -26,12 +26,12 @@ from stateshift import (
     record,
     serializer_for,
 )
-from stateshift.compat.type_text import type_text
+from stateshift.compat.type_difference import type_text
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.declared import declared_facts, with_facts
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.recursion import most_levels
 from stateshift.serializers.records.recursive import (
     RecordReference,

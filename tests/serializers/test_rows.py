@@ -25,8 +25,8 @@ from stateshift import (
     row_of,
     serializer_for,
 )
-from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.rows.serializers import RowSerializer, RowSerializerSnapshot

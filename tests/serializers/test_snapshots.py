@@ -16,7 +16,7 @@ from stateshift import (
     UnknownSnapshot,
     register_snapshot,
 )
-from stateshift.serializers.containers.either import JavaEitherSerializerSnapshot
+from stateshift.serializers.containers.tuples import JavaEitherSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.registry import Registry, registry
 from stateshift.serializers.snapshot import SkippedSnapshot, snapshot_from_bytes, snapshot_to_bytes

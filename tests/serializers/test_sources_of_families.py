@@ -31,21 +31,19 @@ from stateshift import (
     Verdict,
     serializer_for,
 )
-from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
 from stateshift.serializers.families import families
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
 from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.source_text import Names
-from stateshift.serializers.stored_nulls import StoredNulls
-from stateshift.serializers.type_source import BUILTINS, NoSourceError, TypeSource
+from stateshift.serializers.source import BUILTINS, Names, NoSourceError, StoredNulls, TypeSource
 from stateshift.state.savepoint.job_source import _FACE, _OTHER_NAMES
 
 HEAD = """\

@@ -202,14 +202,14 @@ def classes_of_the_first_version():
     lines = (pathlib.Path(__file__).parents[1] / "stored_data" / "classes.txt").read_text(encoding="utf-8").splitlines()
     for line in lines[1:]:
         module, _, names = line.partition(": ")
-        yield from ((module, name) for name in names.split())
+        yield from ((f"stateshift.{module}", name) for name in names.split())
 
 
 def test_each_class_of_the_first_version_is_found_and_known_by_its_name_of_then():
     """Pickles are read by it, and fingerprints and trust name it: both are compared with what is stored."""
     first = list(classes_of_the_first_version())
     values = {name: module for module, names in VALUES.items() for name in names}
-    values["Marker"] = "stateshift.serializers.containers.hints"  # one of the places of the former module `hints`
+    values["Marker"] = "stateshift.serializers.containers.abilities"  # one of the places of the former module `hints`
     missing, renamed = [], []
     for module, name in first:
         try:

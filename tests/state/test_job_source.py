@@ -41,10 +41,10 @@ from stateshift import (
 )
 from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.lists import ArrayListSerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.enums.serializers import JavaEnumSerializer
 from stateshift.serializers.flink.namespaces import GlobalWindowSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.state.savepoint.job_source import job_source
 

@@ -23,7 +23,7 @@ from stateshift import (
     StorageFailed,
     ValueStateDescriptor,
 )
-from stateshift.serializers.escaping import json_text
+from stateshift.serializers.wording import json_text
 from stateshift.state.savepoint import json_lines, long_texts
 from stateshift.state.savepoint.json_encoding import tagged_rows
 from stateshift.state.savepoint.json_lines import json_rows

@@ -12,7 +12,6 @@ its dependencies.
 """
 
 from .evolving import Evolution, evolutions
-from .hints import types
-from .holding import values_of
+from .hints import types, values_of
 
 __all__ = ["Evolution", "evolutions", "types", "values_of"]

@@ -12,8 +12,20 @@ from ....serializers.enums.serializers import EnumSerializer
 from ....serializers.hints import serializer_for, strip_none
 from ....serializers.records.classes import is_record_class
 from ....serializers.records.recursive import RecursiveRecordSerializer
-from .classes import Attribute, RecordClass, enum_like, generic, in_words, optional
-from .hints import FIELD_NAMES, NUMBERS, SYMBOLS, attribute, leaves, types
+from .hints import (
+    FIELD_NAMES,
+    NUMBERS,
+    SYMBOLS,
+    Attribute,
+    RecordClass,
+    attribute,
+    enum_like,
+    generic,
+    in_words,
+    leaves,
+    optional,
+    types,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ....serializers.defaults import Default
 from ....serializers.primitives.abilities import BigInt, Char, Float32, Int8, Int16, Int32
 from ....serializers.temporal.abilities import NaiveDatetime
-from .classes import Attribute, RecordClass, enum_class, generic, optional
-from .holding import values_of
+from .hints import Attribute, RecordClass, enum_class, generic, optional, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

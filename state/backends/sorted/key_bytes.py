@@ -9,7 +9,7 @@ from ....serializers.errors import StateShiftError, ValueNotConvertible, located
 from ....serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.primitives.numeric import NumberSerializer
-from ....serializers.records.packing import PackedRecord
+from ....serializers.records.rewrites import PackedRecord
 from ....serializers.views import DataInputView, DataOutputView
 from ...entry_keys import length_bytes
 from ...key_groups import key_group, key_hasher, prefix_size

@@ -26,8 +26,7 @@ from urllib.parse import quote, unquote, urlsplit
 import attrs
 
 from ....serializers.errors import CorruptSavepoint, FilesElsewhere, SavepointNotFound, UntrustedPlace
-from ....serializers.escaping import shell_word
-from ....serializers.wording import many
+from ....serializers.wording import many, shell_word
 from ...storage.files import Folder, Root
 from ...storage.identity import Identity
 from ...storage.stores import bare, is_uri, parted, store_of

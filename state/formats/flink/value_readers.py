@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ....compat.description import StateKind
-from ....serializers.containers.maps import MapSerializer, MapSerializerSnapshot
+from ....serializers.containers.lists import MapSerializer, MapSerializerSnapshot
 from ....serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
-from ....serializers.containers.ttl_aware import without_ttl_awareness
+from ....serializers.containers.wrappers import without_ttl_awareness
 from ....serializers.errors import StateShiftError, add_step
 from ....serializers.flink.opaque import KryoSerializerSnapshot
 

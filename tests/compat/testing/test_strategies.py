@@ -36,8 +36,8 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.compat.testing import V1, V2, assert_migrates
-from stateshift.compat.testing.coding import read, written
 from stateshift.compat.testing.strategies import Evolution, evolutions, types, values_of
+from stateshift.compat.testing.values import read, written
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 repeatable = settings(

@@ -331,7 +331,7 @@ def test_verdict_may_depend_on_release(project):
 
 def test_isolated_classes_do_not_leak(tmp_path):
     """A13: two generations of one module, in one process."""
-    from stateshift.compat.testing.isolation import isolated
+    from stateshift.compat.testing.upgrade import isolated
     from stateshift.serializers.registry import registry
 
     (tmp_path / "one.py").write_text(GONE)

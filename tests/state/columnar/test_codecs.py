@@ -23,7 +23,7 @@ from stateshift import (
 from stateshift.compat.testing.strategies import types, values_of
 from stateshift.serializers.columns.bytes_at import padded
 from stateshift.serializers.columns.codec import Cells
-from stateshift.serializers.columns.parts import struct_array
+from stateshift.serializers.columns.nested import struct_array
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.temporal.serializers import DateSerializer, SqlDateSerializer, SqlTimestampSerializer

@@ -35,7 +35,7 @@ from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
 from stateshift.serializers.containers.ttl import TtlSerializer
-from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.containers.wrappers import TtlAwareSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.formats.flink.keyed_readers import read_header
 from stateshift.state.migration.block_rewriter import Tally

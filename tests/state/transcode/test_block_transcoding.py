@@ -11,7 +11,7 @@ from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.primitives.numeric import (
@@ -23,7 +23,7 @@ from stateshift.serializers.primitives.numeric import (
     LongSerializer,
 )
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.temporal.serializers import InstantSerializer, LocalDateTimeSerializer
 from stateshift.state.transcode.block_transcoder import BlockTranscoder

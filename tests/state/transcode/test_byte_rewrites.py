@@ -13,9 +13,9 @@ from transcoding import block, planned, transcoder, written
 from stateshift import AvroSerializer, JavaDate, Left, Right, Row, RowKind, SqlDate, StateShiftError, Symbol
 from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.containers.either import EitherSerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.primitives.numeric import (
@@ -29,7 +29,7 @@ from stateshift.serializers.primitives.numeric import (
     LongSerializer,
 )
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.temporal.serializers import DateSerializer, InstantSerializer, SqlDateSerializer
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops

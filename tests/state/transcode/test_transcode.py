@@ -16,8 +16,8 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.planner import plan
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
-from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
+from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     ByteSerializer,

@@ -1,26 +1,33 @@
-"""Byte rewrites of Avro values: how the bytes of a stored schema become those of a present one.
+"""What is registered for Avro: byte rewrites and JSON.
 
 There is no byte rewrite where the Python values in between lose information (to which of two similar branches a number
 belonged), for schemas that contain themselves, and for decimals whose scale changes.
+
+The JSON form is Avro's own JSON encoding, which exports show.
+
+Bytes are text with one code point per byte; a non-null value of a union is an object with the branch's name; values of
+logical types are the numbers or text that are stored. Source: Avro 1.12 specification, "JSON Encoding".
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import TYPE_CHECKING, Any
 
 from .. import rewrite
-from ..absence import NO_VALUE
+from ..defaults import NO_VALUE
 from ..views import DataOutputView
 from . import codec as avro_codec
 from . import logical_types as avro_logical
-from .defaults import default_value
-from .resolution import AvroConversion, unit_factor
+from .codec import choose_branch
+from .resolution import AvroConversion, default_value, unit_factor
 from .rules import choose_reader, pair_fields
 from .schema import parse
-from .serializers import AvroSerializer
+from .serializers import AvroSerializer, AvroSnapshot
 
 if TYPE_CHECKING:
+    from ..json_forms import JsonFormTable, Tagger
     from ..rewrite import ByteRewrite, Conversion, RewriteTable
     from ..serializer import TypeDeserializer
     from .schema import AvroField, Node
@@ -64,7 +71,9 @@ _DAY = dt.timedelta(), dt.timedelta(days=1) - _MICROSECOND
 _UNITS = {"millis": _MILLISECOND, "micros": _MICROSECOND}
 
 
-def _avro(writer: AvroSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion) -> ByteRewrite | None:
+def _avro_rewrite(
+    writer: AvroSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
+) -> ByteRewrite | None:
     if not isinstance(reader, AvroSerializer) or reader.python_class is not None:
         return None
     schemas = (reader.schema, reader.schema) if conversion is None else None
@@ -215,4 +224,31 @@ def _default(field: AvroField) -> bytes | None:
     return target.getvalue()
 
 
-REWRITES: RewriteTable = {AvroSerializer: _avro}
+REWRITES: RewriteTable = {AvroSerializer: _avro_rewrite}
+
+
+def _avro_form(snapshot: AvroSnapshot) -> Tagger:
+    return lambda value: {"$avro": to_json(parse(snapshot.schema), value)}
+
+
+def to_json(node: Node, value: Any) -> Any:
+    """Return a value of a schema in a form for `json.dumps`; NaN and the infinities as text."""
+    if node.type == "union":
+        place, inner = choose_branch(node, value)
+        branch = node.branches[place]
+        return None if branch.type == "null" else {branch.name or branch.type: to_json(branch, inner)}
+    if node.type == "record":
+        return {field.name: to_json(field.node, value[field.name]) for field in node.fields}
+    if node.type == "array":
+        return [to_json(node.inner, item) for item in value]
+    if node.type == "map":
+        return {key: to_json(node.inner, item) for key, item in value.items()}
+    raw = avro_logical.to_raw(node, value)
+    if isinstance(raw, bytes | bytearray):
+        return raw.decode("latin-1")
+    if isinstance(raw, float) and not math.isfinite(raw):
+        return "NaN" if math.isnan(raw) else "Infinity" if raw > 0 else "-Infinity"
+    return raw
+
+
+JSON_FORMS: JsonFormTable = {AvroSnapshot: _avro_form}
