@@ -23,7 +23,7 @@ SPACES = "windows, the void namespace and timers are parts of entries"
 ALLOWED = {
     "serializers/merging.py": "subtasks that met different subclasses have different POJO snapshots",
     "compat/parts.py": KINDS,
-    "compat/testing/neighbours.py": "the values that the harness writes before and behind those of a serializer",
+    "compat/testing/values.py": "the values that the harness writes before and behind those of a serializer",
     "compat/testing/strategies/hints.py": "the types without parts that the harness draws",
     "state/columnar/stored_forms.py": "rows of a DataFrame are compared with stored values part by part",
     "state/columnar/column_values.py": "the values of times in columns",

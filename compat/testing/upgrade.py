@@ -7,11 +7,24 @@
         releases = ("1.0", "1.1")           # the last one is the current one
 
 `pytest --stateshift-record` writes the golden file of the current release. Source: harness cases, section A.
+
+Several versions of one module are loaded side by side, each with its own classes (case A13). Golden files are bytes
+written by a release, kept beside the tests and read for ever.
+
+    golden/<release>/<case>.json
+    {"format": "stateshift golden", "version": 1, "type": words, "snapshot": base64, "value": base64}
+
+Files of the current release may be rewritten; those of older releases never are. Source: harness cases, A02 and A10.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import importlib.util
 import inspect
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,18 +32,117 @@ import attrs
 import pytest
 
 from ...serializers.compatibility import Verdict
-from ...serializers.errors import OldReaderUnavailable
+from ...serializers.errors import CorruptFile, JobNotFound, OldReaderUnavailable, located
+from ...serializers.registry import registry
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from ...serializers.views import DataOutputView
+from ..json_files import parse_document, print_document
 from ..old_reader import OldReader, ReaderSource, find_old_reader
-from .upgrade import Golden, isolated
+from ..type_difference import type_text
 from .values import read, shipped, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
     from ...serializers.compatibility import CompatibilityResult
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..structuring import Fields
+
+
+@contextmanager
+def isolated(file: Path, name: str) -> Iterator[ModuleType]:
+    """Load a file as the module `name` for the duration of the `with` block.
+
+    Within the block, imports of `name` return this module, and what it registers is known; afterwards everything is as
+    before, but for other modules that it imported: they stay loaded, with what they registered. So
+    `accounts_v1.py` and `accounts_v2.py` may both be the module `accounts`, and define `accounts.Account`.
+
+    Raises:
+        JobNotFound: The file does not exist.
+    """
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise JobNotFound(
+            f"there is no Python file {file}", advice="name a file beside the test, such as accounts_v1.py"
+        )
+    module, shadowed = importlib.util.module_from_spec(spec), sys.modules.get(name)
+    with registry.restored(module=name):
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+            yield module
+        finally:
+            if shadowed is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = shadowed
+
+
+FORMAT, VERSION = "stateshift golden", 1
+
+
+@attrs.frozen
+class Golden:
+    """The bytes that one release wrote for one case.
+
+    Attributes:
+        snapshot: The bytes of the serializer's snapshot, with its id and version.
+        value: The bytes of one value.
+    """
+
+    snapshot: bytes
+    value: bytes
+
+    @classmethod
+    def of(cls, serializer: TypeSerializer[Any], value: object) -> Golden:
+        """Write a value and its snapshot with the current code."""
+        target = DataOutputView()
+        serializer.serialize(value, target)
+        return cls(snapshot_to_bytes(serializer.snapshot_configuration()), target.getvalue())
+
+    @classmethod
+    def read(cls, file: Path) -> Golden:
+        """Read a golden file.
+
+        Raises:
+            CorruptFile: The file is not a golden file.
+        """
+        with located(file=str(file)):
+            facts = parse_document(file.read_bytes(), FORMAT, VERSION)
+            facts.text("type")
+            golden = cls(_bytes(facts, "snapshot"), _bytes(facts, "value"))
+            facts.require_empty()
+            return golden
+
+    def save(self, file: Path) -> bool:
+        """Write the file unless it already has this content, and return whether it was written."""
+        text = print_document(FORMAT, VERSION, self._to_data())
+        if file.is_file() and Golden.read(file) == self:
+            return False
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return True
+
+    def _to_data(self) -> dict[str, str]:
+        return {
+            "type": type_text(self.restored_snapshot()),
+            "snapshot": base64.b64encode(self.snapshot).decode("ascii"),
+            "value": base64.b64encode(self.value).decode("ascii"),
+        }
+
+    def restored_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
+        """Return the snapshot, read by the current code."""
+        return snapshot_from_bytes(self.snapshot)
+
+
+def _bytes(facts: Fields, name: str) -> bytes:
+    try:
+        return base64.b64decode(facts.text(name), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CorruptFile(f"{name!r} is not base64: {error}") from error
+
 
 RECORD_OPTION = "--stateshift-record"
 

@@ -3,7 +3,7 @@
 import re
 
 from stateshift.compat.gate import recorded_text, stamps
-from stateshift.compat.testing import golden
+from stateshift.compat.testing import upgrade as golden
 from stateshift.spark.checkpoint import gate
 from stateshift.spark.checkpoint.migrating import record
 from stateshift.state.formats.flink import keyed_stream, metadata, operator_stream
