@@ -98,7 +98,7 @@ def test_an_alias_is_found_where_it_was(name):
 def test_a_stored_mark_of_an_array_is_found():
     """A class that cloudpickle stored whole has its hints with it."""
     (mark,) = Array.__metadata__
-    stored = pickle.dumps(mark, protocol=2).replace(b"serializers.containers.hints", b"serializers.hints")
+    stored = pickle.dumps(mark, protocol=2).replace(b"serializers.containers.abilities", b"serializers.hints")
 
     assert b"stateshift.serializers.hints\n_AsArray" in stored
     assert type(mark) is type(pickle.loads(stored))

@@ -202,24 +202,24 @@ def classes_of_the_first_version():
     lines = (pathlib.Path(__file__).parents[1] / "stored_data" / "classes.txt").read_text(encoding="utf-8").splitlines()
     for line in lines[1:]:
         module, _, names = line.partition(": ")
-        yield from ((f"stateshift.{module}", name) for name in names.split())
+        yield from ((module, name) for name in names.split())
 
 
 def test_each_class_of_the_first_version_is_found_and_known_by_its_name_of_then():
     """Pickles are read by it, and fingerprints and trust name it: both are compared with what is stored."""
     first = list(classes_of_the_first_version())
-    values = {name: module for module, names in VALUES.items() for name in names}
-    values["Marker"] = "stateshift.serializers.containers.abilities"  # one of the places of the former module `hints`
+    known = {name: module.removeprefix("stateshift.") for module, names in VALUES.items() for name in names}
+    known["Marker"] = "serializers.containers.hints"  # one of the places of the former module `hints`
     missing, renamed = [], []
     for module, name in first:
         try:
-            cls = pickle.loads(naming(module, name))
+            cls = pickle.loads(naming(f"stateshift.{module}", name))
         except (AttributeError, ImportError):
             missing.append(f"{module}.{name}")
             continue
-        known = f"{values[name] if cls.__module__ == 'stateshift' or name == 'Marker' else module}.{name}"
-        if {known} != {qualified_name(cls), known_name(f"{cls.__module__}.{name}")}:
-            renamed.append((known, qualified_name(cls)))
+        then = known[name] if cls.__module__ == "stateshift" or name == "Marker" else module
+        if {f"stateshift.{then}.{name}"} != {qualified_name(cls), known_name(f"{cls.__module__}.{name}")}:
+            renamed.append((then, qualified_name(cls)))
 
     assert 340 < len(first)
     assert ([], []) == (missing, renamed)
