@@ -32,6 +32,7 @@ from ..serializers.errors import (
     cause_text,
     values_are_redacted,
 )
+from ..serializers.ways_out import on_command_line
 from .output import print_json, print_notice, print_trace
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def status_of(error: StateShiftError) -> Status:
 def error_lines(error: StateShiftError) -> list[str]:
     """Return an error as one block: what, where, what to do, whether anything was written."""
     name = "Error" if type(error) is StateShiftError else type(error).__name__
-    return f"{name}: {error}".split("\n")
+    return f"{name}: {error.told(on_command_line)}".split("\n")
 
 
 def error_data(error: StateShiftError) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def error_data(error: StateShiftError) -> dict[str, Any]:
         "type": type(error).__name__,
         "what": error.what,
         "where": {name: _plain(value) for name, value in error.where.items()},
-        "advice": error.advice,
+        "advice": error.advised(on_command_line),
         "written": error.written,
         "exit_status": int(status_of(error)),
     } | facts

@@ -8,7 +8,6 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from ..serializers.errors import StateShiftError
 from ..serializers.wording import many
 from .failures import Status
 from .output import Column, Line, Table, print_json, print_styled
@@ -84,30 +83,25 @@ def migrate_spark(
     if like and of_query:
         raise click.UsageError("--was, --accept and --require-recording apply with --query: a probe shows types alone")
     from ..spark.checkpoint.migrating.migration import migrate_checkpoint
-    from ..spark.checkpoint.migrating.ways_out import WayOut
     from ..state.formats.spark.reader import SparkCheckpoint
+
 
     last = SparkCheckpoint.open(source).log.last  # before Spark, which takes seconds to start
     with built(of_query, last) as (query, was):
-        try:
-            report = migrate_checkpoint(
-                source,
-                target,
-                query=query,
-                like=like or None,
-                was=was,
-                changes=changes.of_fields(),
-                operators=changes.operators,
-                accept=of_query.accept,
-                drop_uncommitted=changes.drop_uncommitted,
-                new_query_id=changes.new_query_id,
-                require_recording=of_query.require_recording,
-                dry_run=dry_run,
-            )
-        except StateShiftError as error:
-            if isinstance(error.advice, WayOut):
-                error.advice = error.advice.command
-            raise
+        report = migrate_checkpoint(
+            source,
+            target,
+            query=query,
+            like=like or None,
+            was=was,
+            changes=changes.of_fields(),
+            operators=changes.operators,
+            accept=of_query.accept,
+            drop_uncommitted=changes.drop_uncommitted,
+            new_query_id=changes.new_query_id,
+            require_recording=of_query.require_recording,
+            dry_run=dry_run,
+        )
     if with_json:
         print_json(attrs.asdict(report) | {"warnings": list(report.warnings), "going_back": report.going_back})
     else:

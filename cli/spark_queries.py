@@ -12,6 +12,7 @@ import click
 from ..serializers.compatibility import Decision
 from ..serializers.errors import StateShiftError
 from ..serializers.wording import shell_word
+from ..serializers.ways_out import on_command_line
 from .options import search_here
 from .output import Line, line_width, print_json, print_styled
 from .progress import show_progress
@@ -89,13 +90,12 @@ def check_query(
 def _tried(report: QueryReport, opened: SparkCheckpoint, side: NewSide, known: Known) -> QueryReport:
     """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
     from ..spark.checkpoint.migrating.plan import Said, plan_migration
-    from ..spark.checkpoint.migrating.ways_out import WayOut
 
     changes, accept = _typed(shlex.split(report.next_command))
     try:
         plan_migration(opened, side, known, Said(changes.of_fields(), changes.operators, accept))
     except StateShiftError as error:
-        advice = error.advice.command if isinstance(error.advice, WayOut) else error.advice
+        advice = error.advised(on_command_line)
         asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))
         return attrs.evolve(report, next_command="", next_asks=asks)
     return report

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
+from ..serializers.ways_out import Option, Told, WayOut, by_migration
 
 if TYPE_CHECKING:
     from .description import Converter, SerializerDescription
 
 ROW = "ROW-8"
 _LEAVE_OUT = "if it was: leave `stored=` out of row_of"
-_NOT_YET = "if it was not done yet: --convert STATE, which is named as in --drop (a key as UID/<key>)"
+_NOT_YET = attrs.evolve(
+    WayOut.telling("if it was not done yet:", Option.CONVERT, "STATE"),
+    more=", or UID/STATE if it is not unique (a key is UID/<key>)",
+)
 
 
 def about_converter(converter: Converter, old: SerializerDescription, path: str, words: tuple[str, str]) -> Finding:
@@ -32,11 +38,14 @@ def about_converter(converter: Converter, old: SerializerDescription, path: str,
         reason = f"the converter {converter.name} was called already, according to the lineage of the savepoint"
         return Finding(path, "STATE-8", Verdict.COMPATIBLE, *words, reason)
     if old.is_unconverted:
-        ways = (f"migrate the state: {converter.name} is called", "leave out --convert")
+        ways: tuple[WayOut | str, ...] = (
+            by_migration(f"{converter.name} is called"),
+            WayOut("leave out", (Told(Option.CONVERT),)),
+        )
         reason = f"the converter {converter.name} is called, although the type does not change: --convert requests it"
         return Finding(path, "STATE-8", Verdict.REQUIRES_MIGRATION, *words, reason, ways)
     reason = f"the converter {converter.name} is declared, and the type does not show whether it was called already"
-    ways = (_NOT_YET, "if it was: take the converter out of the job")
+    ways = (_NOT_YET, WayOut("if it was: take the converter out of the job"))
     return Finding(path, "STATE-8", Verdict.INCOMPATIBLE, *words, reason, ways)
 
 
@@ -54,7 +63,7 @@ def about_columns(result: CompatibilityResult[Any], old: SerializerDescription) 
     if old.is_unconverted and not known:
         return result
     reason = "the columns may have been written in their new order already: their types do not show it"
-    ways: tuple[str, ...] = (_NOT_YET, _LEAVE_OUT)
+    ways: tuple[WayOut | str, ...] = (_NOT_YET, _LEAVE_OUT)
     if known:
         reason = "the columns were written in their new order already, according to the lineage of the savepoint"
         ways = (_LEAVE_OUT,)

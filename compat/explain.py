@@ -12,9 +12,9 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.wording import many, shell_word
+from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_line
 from .condensing import FEW, Subject, as_there, condensed, elsewhere, some
 from .description import StateKind
-from .in_python import in_python
 from .report import Status
 from .way_back import ways_back
 
@@ -68,7 +68,7 @@ class Row:
     path: str
     types: str
     reason: str
-    ways_out: str
+    ways_out: tuple[WayOut, ...]
     style: str
 
 
@@ -81,11 +81,10 @@ def _rows(findings: Iterable[Finding]) -> list[Row]:
             remarks.setdefault(_reason(finding), []).append(finding)
             continue
         decision = Decision.REFUSE if finding.forbidden else finding.verdict.decision
-        ways = "; or ".join(finding.ways_out)
-        rows.append(Row(decision, finding.path, change(finding), _reason(finding), ways, _STYLES[decision]))
+        rows.append(Row(decision, finding.path, change(finding), _reason(finding), finding.ways_out, _STYLES[decision]))
     for reason, same in remarks.items():
         paths = ", ".join(finding.path for finding in same)
-        rows.append(Row("note", paths, change(same[0]) if len(same) == 1 else "", reason, "", "dim"))
+        rows.append(Row("note", paths, change(same[0]) if len(same) == 1 else "", reason, (), "dim"))
     return rows
 
 
@@ -198,9 +197,9 @@ def _renames_first(report: CheckReport) -> Iterator[Words]:
     """Yield the one option that answers several refusals."""
     for operator in report.operators:
         if len(answered := operator.started_by_mistake) > 1:
-            pair = shell_word(f"{operator.likely_uid}={operator.uid}")
+            option = Told.of(Option.RENAME_UID, operator.likely_uid, operator.uid)
             told = f": if it is the same operator, it answers {len(answered)} of the {report.counts[Decision.REFUSE]}"
-            yield Words(2, ((f"first try --rename-uid {pair}", "bold"), (told, "")))
+            yield Words(2, ((f"first try {option}", "bold"), (told, "")))
 
 
 def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
@@ -250,7 +249,8 @@ def _of_all(operator: OperatorReport, states: tuple[StateReport, ...]) -> Iterat
     """Yield what is found on several states that would start empty for the same reason."""
     first = states[0]
     finding = next(one for one in first.result.findings if one.rule == "STATE-7")
-    each = f"if they are meant to start empty: --allow-empty {shell_word(f'{operator.uid}/STATE')} for each"
+    of_one = Told.of(Option.ALLOW_EMPTY, f"{operator.uid}/STATE")
+    each = WayOut("if they are meant to start empty:", (of_one,), more=" for each")
     yield _subject(f"{len(states)} states", "", first.decision, first.result.verdict)
     yield Words(4, ((some([state.name for state in states]), ""),))
     yield Differences.of([attrs.evolve(finding, old="", new="", ways_out=(finding.ways_out[0], each))])
@@ -276,7 +276,7 @@ def _texts(block: Words | Differences) -> Iterator[str]:
         yield "".join(text for text, _ in block.pieces)
         return
     for row in block.rows:
-        yield f"{row.word}\n{row.path}\n{row.types}\n{row.reason}\n{row.ways_out}"
+        yield f"{row.word}\n{row.path}\n{row.types}\n{row.reason}\n{'; or '.join(map(on_command_line, row.ways_out))}"
 
 
 def _headline(report: CheckReport) -> str:
@@ -443,13 +443,13 @@ def text_lines(report: CheckReport, *, everything: bool = False, python: bool = 
         if isinstance(block, Words):
             lines.append((" " * block.indent + "".join(text for text, _ in block.pieces)).rstrip())
         else:
-            told = difference_lines(block, None, worded=in_python if python else str)
+            told = difference_lines(block, None, words=in_python if python else on_command_line)
             lines.extend("".join(text for text, _ in line) for line in told)
     return lines
 
 
 def difference_lines(
-    block: Differences, width: int | None, *, worded: Callable[[str], str] = str
+    block: Differences, width: int | None, *, words: Callable[[WayOut], str] = on_command_line
 ) -> Iterator[list[tuple[str, str]]]:
     """Yield the differences as lines of text with styles: a reason that does not fit stands below, as ways out do."""
     rows = block.rows
@@ -467,4 +467,4 @@ def difference_lines(
             yield [(head, row.style), (what.rstrip() if row.types else f"  {row.path}", "")]
             yield [(f"{below}{row.reason}", "")]
         if row.ways_out:
-            yield [(f"{below}ways out: {worded(row.ways_out)}", "dim")]
+            yield [(f"{below}ways out: {'; or '.join(map(words, row.ways_out))}", "dim")]

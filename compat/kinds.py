@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
 from ..serializers.containers.lists import ListSerializer, MapSerializer
 from ..serializers.containers.wrappers import without_ttl_awareness
+from ..serializers.ways_out import by_migration
 from .description import StateKind
 from .parts import ELEMENT, MAP_VALUE, USER_KEY, Judgement, Part, judge_values, stored_child, unread, with_readers
 
@@ -65,7 +66,7 @@ def judge(old: StateDescription, new: StateDescription) -> Judgement:
     finding = Finding(
         "$<state>", "STATE-2", Verdict.REQUIRES_MIGRATION, _words(old), _words(new),
         f"the transform {new.transform.name} converts all that a key has",
-        ("migrate the state: each key is transformed", "keep the kind of the state"),
+        (by_migration("each key is transformed"), "keep the kind of the state"),
     )  # fmt: skip
     return with_readers(Judgement(CompatibilityResult.requires_migration(finding), parts))
 

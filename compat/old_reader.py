@@ -10,6 +10,7 @@ import attrs
 from ..serializers.compatibility import made_reader
 from ..serializers.errors import OldReaderUnavailable, StateShiftError, UntrustedCode, cause_text
 from ..serializers.snapshot import SkippedSnapshot
+from ..serializers.ways_out import Option, Told, WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,8 +57,8 @@ def find_old_reader(
         OldReaderUnavailable: All three sources failed; it has the reasons, and the way out of each (READ-4).
     """
     reasons = [f"snapshot: {reason}" for reason in dict.fromkeys(obstacle.reason for obstacle in obstacles)]
-    trust = " ".join(f"--trust {obstacle.lifted_by}" for obstacle in obstacles if obstacle.lifted_by)
-    ways = [f"if you know where the savepoint comes from: {trust}"] if trust else []
+    trust = tuple(Told.of(Option.TRUST, obstacle.lifted_by) for obstacle in obstacles if obstacle.lifted_by)
+    ways: list[WayOut | str] = [WayOut(_IF_KNOWN, trust)] if trust else []
     try:
         reader = snapshot.restore_serializer()
         if not reasons:
@@ -90,10 +91,15 @@ def find_old_reader(
 
 
 _RESTORE = "import the module that registers the snapshot, in the job's module"
-_TRUST = "if you know where the savepoint comes from: --trust-stored-serializers"
+_IF_KNOWN = "if you know where the savepoint comes from:"
+_TRUST = WayOut(_IF_KNOWN, (Told(Option.TRUST_STORED_SERIALIZERS),))
 _ANYWAY = (
     "pass a fallback: fallback_deserializer=… of the state's descriptor",
-    "leave the state out of the job, which keeps it as it is; or leave it out of the new savepoint: --drop STATE",
+    WayOut.telling(
+        "leave the state out of the job, which keeps it as it is; or leave it out of the new savepoint:",
+        Option.DROP,
+        "STATE",
+    ),
 )
 
 

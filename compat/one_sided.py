@@ -12,6 +12,7 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
 from ..serializers.wording import shell_word
+from ..serializers.ways_out import Option, WayOut
 from .description import StateKind
 from .lazy_tables import state_in, whole
 from .report import Status
@@ -52,7 +53,7 @@ def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], 
         return report
     names = {state_in(state.name) for state in stored.states}
     title = stored.title
-    way = f"if it is that operator: --rename-uid {shell_word(f'{title}={report.uid}')}"
+    way = WayOut.telling("if it is that operator:", Option.RENAME_UID, title, report.uid)
     reason = (
         f"the job's operator would start empty, although the stored operator {title!r}, which is not in the job, has "
         "this state"
@@ -82,7 +83,7 @@ def _with_likely_name(state: StateReport, operator: OperatorReport, left: Candid
         return state
     name = stored.name
     reason = f"the job's state would start empty, although the stored state {name!r}, which is like it, is not taken"
-    way = f"if it is that state: --rename-state {shell_word(f'{name}={state.name}')}"
+    way = WayOut.telling("if it is that state:", Option.RENAME_STATE, name, state.name)
     return _refused(state, operator, stored.describe(), reason, way)
 
 
@@ -137,9 +138,9 @@ class Candidates:
         return like[0] if len(like) == 1 else None
 
 
-def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: str) -> StateReport:
-    name = shell_word(f"{operator.uid}/{state.name}" if operator.uid else state.name)
-    ways = (way, f"if it is meant to start empty: --allow-empty {name}")
+def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: WayOut) -> StateReport:
+    name = f"{operator.uid}/{state.name}" if operator.uid else state.name
+    ways = (way, WayOut.telling("if it is meant to start empty:", Option.ALLOW_EMPTY, name))
     finding = Finding("$<state>", "STATE-7", Verdict.INCOMPATIBLE, old, state.new, reason, ways)
     result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
     return attrs.evolve(state, result=result, decision=Decision.REFUSE)

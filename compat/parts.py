@@ -18,6 +18,7 @@ from ..serializers.containers.wrappers import OptionalSerializer, without_ttl_aw
 from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, cause_text, located
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.stored_names import known_name
+from ..serializers.ways_out import by_migration
 from .description import StateKind
 from .done_once import about_columns, about_converter
 from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .description import Converter, SerializerDescription, StateDescription
 
 ELEMENT, USER_KEY, MAP_VALUE = "[]", "<key>", "{}"
-_OFF_WAYS = ("migrate the state: the time stamps are removed", "declare the state with time to live, as it was stored")
+_OFF_WAYS = (by_migration("the time stamps are removed"), "declare the state with time to live, as it was stored")
 
 
 @attrs.frozen
@@ -262,7 +263,7 @@ def _judge_broadcast(
         collision = Finding(
             "$" + USER_KEY, "MAP-3", Verdict.REQUIRES_MIGRATION, old_key.describe(), new_key.describe(),
             "two stored keys that become one would abort the migration",
-            ("migrate the state: it is checked", KEEP_OLD_TYPE), (Flag.COLLISION_CHECK,),
+            (by_migration("it is checked"), KEEP_OLD_TYPE), (Flag.COLLISION_CHECK,),
         )  # fmt: skip
         findings = (collision, *findings)
     verdict = worst([key_result.verdict, result.verdict])

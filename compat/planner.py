@@ -11,6 +11,7 @@ from ..serializers.containers.ttl import AtTime
 from ..serializers.errors import IncompatibleState
 from ..serializers.rewrite import fits_always, rewrite_of
 from ..serializers.snapshot import require_registered, snapshot_to_bytes
+from ..serializers.ways_out import on_command_line
 from .called_code import called_code
 from .condensing import OF_CHECK, alike
 from .description import StateKind
@@ -286,13 +287,14 @@ def _refusal(report: CheckReport) -> IncompatibleState:
     lines: list[str] = []
     for (operator, state, finding), others in alike(
         refused,
-        words=lambda one: [finding_line(one[2]), *one[2].ways_out],
+        words=lambda one: [finding_line(one[2]), *map(on_command_line, one[2].ways_out)],
         place=lambda one: f"{one[0].title}/{one[1].name}" if one[1] else one[0].title,
         whole=OF_CHECK,
     ):
         what = f"state {state.name!r}" if state else "the job" if finding.path == OPERATOR else "the key"
         lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
-        lines += [f"    ways out: {'; or '.join(finding.ways_out)}"] if finding.ways_out else []
+        ways = "; or ".join(map(on_command_line, finding.ways_out))
+        lines += [f"    ways out: {ways}"] if ways else []
         lines += [f"    {others}"] if others else []
     return IncompatibleState(
         f"{report.new.origin} cannot take over {report.old.origin}",

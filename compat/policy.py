@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import attrs
 
 from ..serializers.compatibility import Decision, Flag
+from ..serializers.ways_out import Does, WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
     from .report import CheckReport, OperatorReport, RoleReport, StateReport
 
 T = TypeVar("T")
-_THE_CHANGE_ITSELF = "migrate the state"
 
-LOOK = "find out whether a stored value fails: stateshift check SAVEPOINT --scan"
+LOOK = WayOut("find out whether a stored value fails: stateshift check SAVEPOINT --scan")
 """The way out for a flag that only the stored values can answer."""
 
 
@@ -102,7 +102,7 @@ class Policy:
         forbidden = tuple(name for name in names if name in self.forbid)
         if not forbidden:
             return finding
-        others = [way for way in finding.ways_out if not way.startswith(_THE_CHANGE_ITSELF)]
+        others = [way for way in finding.ways_out if way.does is not Does.MIGRATE]
         accept = f"accept it: {self.accepted_by or 'do not forbid ' + ', '.join(forbidden)}"
         looks = [LOOK] if Flag.MAY_FAIL_PER_VALUE in forbidden else []
         return attrs.evolve(finding, forbidden=forbidden, ways_out=(*looks, *others, accept))

@@ -12,15 +12,17 @@ import attrs
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from ..serializers.errors import DeclarationError, OldReaderUnavailable
 from ..serializers.flink.namespaces import TimerSerializerSnapshot
+from ..serializers.ways_out import Option, Told
 from .description import StateKind
 from .header_snapshots import label_after
 from .key_hashes import is_stable
 from .repartition import MAX_KEY_GROUPS
 from .report import RoleReport, Status, worst_decision
-from .roles import KEEP, KEY, NAMESPACE
+from .roles import BY_REPARTITION, KEEP, KEY, NAMESPACE
 
 if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..serializers.ways_out import WayOut
     from .description import JobDescription, OperatorDescription, StateDescription
     from .repartition import Merge, Repartition
     from .report import OperatorReport, StateReport
@@ -161,14 +163,14 @@ class RekeyingOptions:
             return role
         finding = Finding(
             "$" + KEY, _RULE, Verdict.REQUIRES_MIGRATION, f"{was.max_parallelism:,} key groups", f"{groups:,}",
-            "every key gets a new key group", ("migrate the state with --repartition", _KEEP_GROUPS),
+            "every key gets a new key group", (BY_REPARTITION, _KEEP_GROUPS),
         )  # fmt: skip
         result = attrs.evolve(role.result, findings=(finding, *role.result.findings))
         return attrs.evolve(role, result=result, decision=Decision.MIGRATE)
 
 
-def _migrate_to(number: int) -> str:
-    return f"migrate the state with --repartition --max-parallelism {number}"
+def _migrate_to(number: int) -> WayOut:
+    return attrs.evolve(BY_REPARTITION, told=(*BY_REPARTITION.told, Told.of(Option.MAX_PARALLELISM, number)))
 
 
 def _derives(number: int, parallelism: int) -> str:
@@ -179,7 +181,7 @@ def _derives(number: int, parallelism: int) -> str:
     return f"{does} from the probe's parallelism {parallelism:,}"
 
 
-def _refused(old: str, new: str, reason: str, *ways_out: str) -> RoleReport:
+def _refused(old: str, new: str, reason: str, *ways_out: WayOut | str) -> RoleReport:
     finding = Finding("$" + KEY, _RULE, Verdict.INCOMPATIBLE, old, new, reason, ways_out)
     return RoleReport(CompatibilityResult.incompatible(finding), Decision.REFUSE, old, new)
 

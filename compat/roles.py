@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict
-from ..serializers.serializer import REGISTER_CONVERTER
+from ..serializers.serializer import KEEP_OLD_TYPE
+from ..serializers.ways_out import Does, Option, Told, WayOut
 from .done_once import about_converter
 from .old_reader import find_old_reader
 from .parts import ask
@@ -24,10 +25,11 @@ _REASONS = {
     NAMESPACE: "a namespace is part of an entry's address; rewritten namespaces would be lost or merged",
 }
 _RULES = {KEY: "ROLE-2", NAMESPACE: "ROLE-5"}
-_FOR_VALUES_ONLY = ("migrate the state", REGISTER_CONVERTER)
-KEEP, NEW_UID = "keep the old type", "give the operator a new uid, and build its state again"
-REPARTITION = "rekey the operator: stateshift migrate --repartition"
-CONVERT = "declare a key_converter of the operator, and migrate with --repartition"
+KEEP, NEW_UID = KEEP_OLD_TYPE, WayOut("give the operator a new uid, and build its state again")
+_REPARTITION = (Told(Option.REPARTITION),)
+BY_REPARTITION = WayOut("migrate the state with", _REPARTITION, Does.MIGRATE)
+_REKEY = WayOut("rekey the operator:", _REPARTITION, command="stateshift migrate")
+_CONVERT = WayOut("declare a key_converter of the operator, and migrate with", _REPARTITION)
 
 
 def judge_role(
@@ -74,7 +76,7 @@ def _rewritten(result: CompatibilityResult[Any], old: SerializerDescription, new
     finding = Finding(
         "$" + KEY, "ROLE-4", Verdict.REQUIRES_MIGRATION, *words,
         "all state of the operator is rekeyed; two keys that become one abort the run, unless they are merged",
-        ("migrate the state with --repartition", KEEP), (Flag.COLLISION_CHECK,),
+        (BY_REPARTITION, KEEP), (Flag.COLLISION_CHECK,),
     )  # fmt: skip
     rekeyed: CompatibilityResult[Any] = CompatibilityResult.requires_migration(finding, *below, conversion=conversion)
     return RoleReport(rekeyed, rekeyed.verdict.decision, *words, reader, converter)
@@ -102,12 +104,11 @@ def address_only(
     findings = tuple(finding.below(role if step is None else step) for finding in result.findings)
     if result.verdict < Verdict.REQUIRES_MIGRATION:
         return attrs.evolve(result, findings=findings)
-    ways = (KEEP, *([REPARTITION if convertible else CONVERT] if role == KEY else []), NEW_UID)
+    ways = (KEEP, *([_REKEY if convertible else _CONVERT] if role == KEY else []), NEW_UID)
     refusal = Finding("$" + role, _RULES[role], Verdict.INCOMPATIBLE, old, new, _REASONS[role], ways)
     return CompatibilityResult.incompatible(refusal, *map(_without_rewriting, findings))
 
 
 def _without_rewriting(finding: Finding) -> Finding:
     """Remove the ways out that only values have."""
-    ways = tuple(way for way in finding.ways_out if not any(words in way for words in _FOR_VALUES_ONLY))
-    return attrs.evolve(finding, ways_out=ways)
+    return attrs.evolve(finding, ways_out=[way for way in finding.ways_out if way.does is Does.CHANGE])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 
 from .errors import DeclarationError, StateShiftError, add_step
+from .ways_out import WayOut, ways_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -76,7 +77,7 @@ class Finding:
         old: The stored type, or "" where there is none.
         new: The new type, or "" where there is none.
         reason: One sentence.
-        ways_out: What a person can do; at least one unless the finding only informs.
+        ways_out: What a person can do; at least one unless the finding only informs. A text is one in words alone.
         flags: `Flag` values, some with a detail: `drops:$.name`.
         forbidden: The flags, without detail, that the caller's policy turns into an error. The verdict does not depend
             on them.
@@ -88,7 +89,7 @@ class Finding:
     old: str
     new: str
     reason: str
-    ways_out: tuple[str, ...] = ()
+    ways_out: tuple[WayOut, ...] = attrs.field(default=(), converter=ways_out)
     flags: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .wording import one_line, shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 PART = 16
 """The size of each part, apart from its characters and digits."""
@@ -48,6 +48,7 @@ def _parts(value: object) -> Collection[Any]:
     if isinstance(value, dict):
         return [*value, *value.values()]
     return value if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
+from .ways_out import WayOut, in_python, ways_out
 
 
 _MOST_SHOWN = 1 << 20
@@ -110,7 +111,8 @@ class StateShiftError(Exception):
         what: One sentence: what happened and, where known, why. It may contain names from a savepoint; whatever is not
             printable is escaped, line breaks too, so that no name can forge a line.
         details: Lines below it.
-        advice: What to do about it.
+        advice: What to do about it: a text, or ways out.
+        needs_all: Whether all of the ways out are needed; else any of them will do.
         written: Whether anything was written.
         where: Any of side (of a comparison), savepoint, file, offset, operator, state, key, element, path, rule; and
             checkpoint, if the savepoint is a checkpoint of Spark, as messages then call it. Callers further out add
@@ -118,11 +120,20 @@ class StateShiftError(Exception):
     """
 
     advice = ""
+    ways_out: tuple[WayOut, ...] = ()
     written = ""
     options: tuple[str, ...] = ()
+    _needs_all = False
 
     def __init__(
-        self, what: str, *, details: Iterable[str] = (), advice: str = "", written: str = "", **where: object
+        self,
+        what: str,
+        *,
+        details: Iterable[str] = (),
+        advice: str | WayOut | tuple[WayOut | str, ...] = "",
+        needs_all: bool = False,
+        written: str = "",
+        **where: object,
     ) -> None:
         module = _users_module() if _redacted else ""
         if module:
@@ -130,20 +141,41 @@ class StateShiftError(Exception):
         what = "\n".join(map(one_line, (what, *details)))
         super().__init__(what)
         self.what = what
-        if advice:
-            self.advice = advice
+        if isinstance(advice, str):
+            self.advice = advice or self.advice
+        else:
+            self.ways_out = ways_out((advice,) if isinstance(advice, WayOut) else advice)
+            if needs_all:
+                self._needs_all = True
+            self.advice = self.advised(in_python)
         if written:
             self.written = written
         self.where: dict[str, object] = {name: value for name, value in where.items() if value is not None}
 
+    def advised(self, words: Callable[[WayOut], str]) -> str:
+        """Return what to do about it.
+
+        Args:
+            words: Puts a way out into the words of the caller.
+        """
+        return ("; " if self._needs_all else "; or ").join(map(words, self.ways_out)) or self.advice
+
     def __str__(self) -> str:
+        return self.told(in_python)
+
+    def told(self, words: Callable[[WayOut], str]) -> str:
+        """Return the error as lines of text.
+
+        Args:
+            words: Puts a way out into the words of the caller.
+        """
         labels = _PLACES | ({"savepoint": "checkpoint"} if "checkpoint" in self.where else {})
         places = [f"{label} {self.where[name]}" for name, label in labels.items() if name in self.where]
         lines = []
         if places:
             lines.append("  where: " + ", ".join(places))
-        if self.advice:
-            lines.append("  what to do: " + self.advice)
+        if advice := self.advised(words):
+            lines.append("  what to do: " + advice)
         lines += [f"  {option}" for option in self.options]
         if self.written:
             lines.append("  " + self.written)
@@ -169,6 +201,8 @@ def _rebuild(cls: type[StateShiftError], facts: dict[str, Any]) -> StateShiftErr
     error = cls.__new__(cls)
     Exception.__init__(error, facts["what"])
     error.__dict__.update(facts)
+    if "ways_out" in facts:
+        error.ways_out = ways_out(facts["ways_out"])  # of earlier releases they are texts
     return error
 
 
@@ -300,13 +334,13 @@ class OldReaderUnavailable(StateShiftError, LookupError):
     )
 
     def __init__(
-        self, what: str, *, reasons: tuple[str, ...] = (), ways_out: tuple[str, ...] = (), **rest: Any
+        self, what: str, *, reasons: tuple[str, ...] = (), ways_out: tuple[WayOut | str, ...] = (), **rest: Any
     ) -> None:
         if ways_out:
-            rest.setdefault("advice", "; or ".join(ways_out))
+            rest.setdefault("advice", ways_out)
         super().__init__(what, details=[f"  - {reason}" for reason in reasons], **rest)
         self.reasons = reasons
-        self.ways_out = ways_out or (self.advice,)
+        self.ways_out = self.ways_out or (WayOut(self.advice),)
 
 
 class ValueNotConvertible(StateShiftError, ValueError):

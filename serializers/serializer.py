@@ -17,6 +17,7 @@ import attrs
 from . import layout
 from .compatibility import CompatibilityResult, Finding, Verdict
 from .families import ANY, families
+from .ways_out import Does, WayOut, by_migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 else:  # before Python 3.13, only type checkers know defaults
     K, V = TypeVar("K"), TypeVar("V")
 
-MIGRATE = "migrate the state: each value is rewritten"
+MIGRATE = by_migration("each value is rewritten")
 
 
 @attrs.frozen
@@ -64,7 +65,7 @@ class _Steps:
 
 
 def across_families(
-    new: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any], *ways_out: str
+    new: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any], *ways_out: WayOut | str
 ) -> CompatibilityResult[Any] | None:
     """Judge a snapshot of another family by the counterparts of both types (FAM-4).
 
@@ -114,15 +115,13 @@ NULLS_DECLARED = DECLARED | {RESTORED: True}
 IDENTITY = {"stateshift.identity": True}
 """`DECLARED`, for the name of a Python class where the type has another `name`."""
 
-KEEP_OLD_TYPE = "keep the old type"
+KEEP_OLD_TYPE = WayOut("keep the old type")
 
 
-REGISTER_CONVERTER = "register a converter (converter=… of the state's descriptor)"
-
-
-def converter_that(says: str) -> str:
-    """Return the wording of a way out: a converter that says what `says` says."""
-    return f"{REGISTER_CONVERTER}, a function that says {says}"
+def converter_that(says: str) -> WayOut:
+    """Return the way out of a converter that says what `says` says."""
+    words = f"register a converter (converter=… of the state's descriptor), a function that says {says}"
+    return WayOut(words, does=Does.CONVERT)
 
 
 CONVERTER = converter_that("what the old value becomes")
@@ -211,7 +210,7 @@ def incompatible(
     snapshot: TypeSerializerConfigSnapshot[Any],
     rule: str,
     reason: str,
-    *ways_out: str,
+    *ways_out: WayOut | str,
 ) -> CompatibilityResult[T]:
     """Return the result `incompatible` with one finding, at the root path."""
     old, new = snapshot.describe(), serializer.describe()

@@ -17,6 +17,8 @@ Code that renders produces lines, never text with line breaks, so any line break
 
 from __future__ import annotations
 
+from .ways_out import WayOut
+
 import codecs
 import difflib
 import json
@@ -68,15 +70,15 @@ class Advice:
         """Return how to declare that a field may be null."""
         return f"declare it optional: {name}: … | None"
 
-    def on_none(self, name: str) -> tuple[str, ...]:
+    def on_none(self, name: str) -> tuple[WayOut | str, ...]:
         """Return how to declare what a stored null becomes; empty where that cannot be declared."""
         return (f"say what a null becomes: Field(on_none=…) on {name}",)
 
-    def subclass(self, name: str) -> tuple[str, ...]:
+    def subclass(self, name: str) -> tuple[WayOut | str, ...]:
         """Return how to declare a stored subclass, or what it became."""
         return ("declare the subclass with @record", f"declare what it became: @record(aliases=[{name!r}])")
 
-    def symbol_alias(self, stored: str, present: str) -> str:
+    def symbol_alias(self, stored: str, present: str) -> WayOut | str:
         """Return how to declare a former name of an enum's symbol."""
         return f"if it is now called {present!r}: @enum_options(symbol_aliases={{{present!r}: ({stored!r},)}})"
 

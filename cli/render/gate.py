@@ -9,10 +9,10 @@ from ...compat.condensing import FEW, alike, some
 from ...compat.explain import finding_line
 from ...compat.gate.asking import KEY, KEY_GROUPS
 from ...compat.gate.levels import Direction
-from ...compat.gate.losses import IF_LOST
 from ...compat.structuring import fields_of, plain
 from ...serializers.compatibility import Decision
 from ...serializers.wording import github_command, many, one_line, shell_word
+from ...serializers.ways_out import Option, WayOut, on_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,10 @@ Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
 
 
-_NO_WAY_BACK = ("keep the type as it is there", "give up the way back: a level of BACKWARD")
+_NO_WAY_BACK = (
+    WayOut("keep the type as it is there"),
+    WayOut("give up the way back: a level of BACKWARD"),
+)
 """The ways out if the failure is that of an old job, which will not be changed any more."""
 
 _BECOMES = {
@@ -124,7 +127,7 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
         yield [(f"  {failure.direction}: {failure_text(failure)}", "")]
         for finding in failure.against:
             yield [(f"    {finding_line(finding)}", "")]
-            ways = "; or ".join(_ways_out(failure, finding))
+            ways = "; or ".join(map(on_command_line, _ways_out(failure, finding)))
             if ways:
                 yield [(f"      ways out: {ways}", "dim")]
     for sentence, findings in told(state):
@@ -136,11 +139,11 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
         yield [(f"  no longer accepted since {override.expires}: {override.rule}, {override.reason}", "red")]
 
 
-def _ways_out(failure: Failure, finding: Finding) -> tuple[str, ...]:
+def _ways_out(failure: Failure, finding: Finding) -> tuple[WayOut, ...]:
     """Return the ways out of a failure; for an old job, which stays as it is, there are few."""
     if failure.direction is Direction.BACKWARD:
         return finding.ways_out
-    return (*_NO_WAY_BACK, *(way for way in finding.ways_out if way.startswith(IF_LOST)))
+    return (*_NO_WAY_BACK, *(way for way in finding.ways_out if way.mentions(Option.ALLOW)))
 
 
 def failure_text(failure: Failure) -> str:

@@ -21,6 +21,7 @@ import attrs
 
 from ...serializers.compatibility import Flag
 from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
+from ...serializers.ways_out import on_command_line
 from ..check import check
 from ..condensing import OF_CHECK, alike
 from ..structuring import fields_of
@@ -282,11 +283,12 @@ def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iter
     ]
     for (where, finding), others in alike(
         found,
-        words=lambda one: [one[1].path, one[1].reason, one[1].ways_out[0]],
+        words=lambda one: [one[1].path, one[1].reason, on_command_line(one[1].ways_out[0])],
         place=lambda one: one[0],
         whole=OF_CHECK,
     ):
-        yield f"{where} {finding.path}: {finding.reason} {finding.ways_out[0]}{f'; {others}' if others else ''}"
+        way = on_command_line(finding.ways_out[0])
+        yield f"{where} {finding.path}: {finding.reason} {way}{f'; {others}' if others else ''}"
 
 
 def _slug(message: str) -> str:

@@ -20,6 +20,7 @@ import attrs
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
 from ...serializers.wording import shell_word
+from ...serializers.ways_out import Does, Option, WayOut
 from ..check import paired
 from ..description import StateKind
 from ..one_sided import Candidates, sharing_states
@@ -36,9 +37,6 @@ _LOSING_BACK = (Flag.POSSIBLE_RENAME, Flag.LOSSY)
 
 REMOVED = "STATE-9"
 """The rule of the finding on a state that the job does not take."""
-
-IF_LOST = "if it may be lost"
-"""The beginning of the way out that allows a loss."""
 
 _STATE = "$<state>"
 
@@ -166,8 +164,8 @@ def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
     """Add the way to allow the loss, and remove the way out to migrate, which does not prevent the loss."""
     if finding.verdict is Verdict.INCOMPATIBLE:
         return finding
-    allow = f"{IF_LOST}: --allow {shell_word(losses(finding, is_back=is_back)[0])}"
-    kept = () if is_back else tuple(way for way in finding.ways_out if not way.startswith("migrate the state"))
+    allow = WayOut.telling("if it may be lost:", Option.ALLOW, losses(finding, is_back=is_back)[0])
+    kept = () if is_back else tuple(way for way in finding.ways_out if way.does is not Does.MIGRATE)
     looks = (LOOK,) if _is_unlooked_for(finding) and not is_back else ()
     return attrs.evolve(finding, ways_out=(*looks, *kept, allow))
 
@@ -198,28 +196,27 @@ def removed(old: JobDescription, new: JobDescription, *, is_back: bool = False) 
             yield title, state.name, _gone(f"{title}/{state.name}", state, renamed, why, is_back=is_back)
 
 
-def _gone(place: str, state: StateDescription, renamed: str, why: str, *, is_back: bool) -> Finding:
+def _gone(place: str, state: StateDescription, renamed: WayOut | None, why: str, *, is_back: bool) -> Finding:
     lost = (
         "the old job would start it empty" if is_back else "Flink starts only with --allowNonRestoredState, without it"
     )
-    ways = (*([renamed] if renamed else []), f"keep the state {place}")
+    ways: tuple[WayOut | str, ...] = (*([renamed] if renamed else []), f"keep the state {place}")
     flags = (f"{Flag.DROPS}:{place}",)
     return Finding(_STATE, REMOVED, Verdict.COMPATIBLE, state.describe(), "", f"{why}; {lost}", ways, flags)
 
 
-def _likely_operator(was: OperatorDescription, started: list[OperatorDescription], *, is_only: bool) -> str:
-    """Return a hint at the operator's new uid, if only one new operator is likely to be it; else ""."""
+def _likely_operator(was: OperatorDescription, started: list[OperatorDescription], *, is_only: bool) -> WayOut | None:
+    """Return a hint at the operator's new uid, if only one new operator is likely to be it."""
     like = sharing_states({state.name for state in was.states}, started) or (started if is_only else [])
     if len(like) != 1 or not like[0].uid:
-        return ""
-    pair = shell_word(f"{was.uid or was.operator_id}={like[0].uid}")
-    return f"if the operator is called {like[0].uid!r} now: --rename-uid {pair}"
+        return None
+    words = f"if the operator is called {like[0].uid!r} now:"
+    return WayOut.telling(words, Option.RENAME_UID, was.uid or was.operator_id, like[0].uid)
 
 
-def _likely_state(title: str, was: StateDescription, started: Candidates) -> str:
-    """Return a hint at the state's new name, if exactly one new state is like it; else ""."""
+def _likely_state(title: str, was: StateDescription, started: Candidates) -> WayOut | None:
+    """Return a hint at the state's new name, if exactly one new state is like it."""
     like = started.only_one_like(was)
     if like is None:
-        return ""
-    pair = shell_word(f"{title}/{was.name}={like.name}")
-    return f"if it is called {like.name!r} now: --rename-state {pair}"
+        return None
+    return WayOut.telling(f"if it is called {like.name!r} now:", Option.RENAME_STATE, f"{title}/{was.name}", like.name)

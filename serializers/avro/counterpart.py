@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from ..records.recursive import Others
     from ..records.serializers import DescribedRecordSerializer
     from ..views import DataInputView, DataOutputView
+    from ..ways_out import WayOut
     from .schema import AvroField, Node
 
 _NANOS, _DAY_SECONDS = 1_000_000_000, 86_400
@@ -245,14 +246,14 @@ class _InSchema(Advice):
     def optional(self, name: str) -> str:
         return f'let it be null: "type": ["null", …] of {name}'
 
-    def on_none(self, name: str) -> tuple[str, ...]:
+    def on_none(self, name: str) -> tuple[WayOut | str, ...]:
         return (CONVERTER,)
 
-    def subclass(self, name: str) -> tuple[str, ...]:
+    def subclass(self, name: str) -> tuple[WayOut | str, ...]:
         return (CONVERTER,)  # an Avro record has no subclasses
 
-    def symbol_alias(self, stored: str, present: str) -> str:
-        return f"if it is now called {present!r}: {CONVERTER}"
+    def symbol_alias(self, stored: str, present: str) -> WayOut:
+        return attrs.evolve(CONVERTER, words=f"if it is now called {present!r}: {CONVERTER.words}")
 
     def enum_default(self) -> str:
         return 'give the enum (not the field) a "default"'
@@ -371,7 +372,7 @@ class _Limited(_Asked):
         return attrs.evolve(result, findings=tuple(findings))
 
 
-def _refused(rule: str, reason: str, *ways_out: str) -> Limit:
+def _refused(rule: str, reason: str, *ways_out: WayOut | str) -> Limit:
     def limit(node: Node, snapshot: TypeSerializerConfigSnapshot[Any]) -> Finding:
         ways = (*ways_out, CONVERTER, KEEP_OLD_TYPE)
         return Finding("$", rule, Verdict.INCOMPATIBLE, snapshot.describe(), node.describe(), reason, ways)

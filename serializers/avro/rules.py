@@ -16,6 +16,7 @@ from ..defaults import NO_VALUE
 from ..errors import DeclarationError
 from ..field_pairs import pair_fields as record_pairs
 from ..serializer import CONVERTER
+from ..ways_out import WayOut, by_migration
 from .logical_types import python_type
 
 if TYPE_CHECKING:
@@ -83,15 +84,15 @@ class _Resolution:
 
     def add(
         self, path: str, rule: str, verdict: Verdict, old: str, new: str, reason: str,
-        ways: tuple[str, ...] = (), flags: tuple[str, ...] = (),
+        ways: tuple[WayOut | str, ...] = (), flags: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         if not ways and verdict is Verdict.INCOMPATIBLE:
             ways = ("keep the stored schema here", CONVERTER)
         elif not ways and verdict is Verdict.REQUIRES_MIGRATION:
-            ways = ("migrate the state", "keep the stored schema here")
+            ways = (by_migration(), "keep the stored schema here")
         self.findings.append(Finding(path, rule, verdict, old, new, reason, ways, flags))
 
-    def refuse(self, path: str, rule: str, old: Node, new: Node, reason: str, *ways: str) -> None:
+    def refuse(self, path: str, rule: str, old: Node, new: Node, reason: str, *ways: WayOut | str) -> None:
         self.add(path, rule, Verdict.INCOMPATIBLE, old.describe(), new.describe(), reason, ways)
 
     def rewrite(self, path: str, old: Node, new: Node, reason: str, *flags: str) -> None:
@@ -281,7 +282,7 @@ class _Resolution:
         for field in gone:
             below, kind = f"{path}.{field.name}", field.node.describe()
             flags: tuple[str, ...] = (f"{Flag.DROPS}:{below}",)
-            ways: tuple[str, ...] = ("migrate the state: the value is dropped", f"keep the field {field.name!r}")
+            ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the field {field.name!r}")
             reason = "the field is gone; its stored value is dropped"
             twin = next((new for new in added if new.node.describe() == kind), None)
             if twin is not None:

@@ -32,6 +32,7 @@ from ..scalars import BASE, Scalar, ScalarSerializer, ScalarSnapshot, flink_id, 
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .pieces import (
+from ..ways_out import by_migration
     STEP,
     SequenceSnapshot,
     convert_elements,
@@ -90,7 +91,7 @@ class BytesSerializer(ScalarSerializer[bytes]):
             return unrelated(self, snapshot)
         finding = Finding(
             "$", "TEXT-1", Verdict.REQUIRES_MIGRATION, snapshot.describe(), self.describe(),
-            "text becomes its UTF-8 bytes", ("migrate the state: text is encoded as UTF-8", KEEP_OLD_TYPE),
+            "text becomes its UTF-8 bytes", (by_migration("text is encoded as UTF-8"), KEEP_OLD_TYPE),
         )  # fmt: skip
         return CompatibilityResult.requires_migration(finding, conversion=text_to_utf8)
 

@@ -44,6 +44,7 @@ from .pieces import (
     unique,
     unique_as_stored,
 )
+from ..ways_out import by_migration
 from .tuples import TupleSerializer, TupleSerializerSnapshot
 from .wrappers import OptionalSerializer, without_ttl_awareness
 
@@ -165,7 +166,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
         key_result = self.key.ensure_compatibility(old_key)
         if key_result.is_migration_required():
             reason = "two stored keys that become one would abort the migration"
-            ways = ("migrate the state: it is checked", KEEP_OLD_TYPE)
+            ways = (by_migration("it is checked"), KEEP_OLD_TYPE)
             old, new, flags = old_key.describe(), self.key.describe(), (Flag.COLLISION_CHECK,)
             collision = Finding("$" + _KEY, "MAP-3", Verdict.REQUIRES_MIGRATION, old, new, reason, ways, flags)
             findings = (collision, *findings)
@@ -371,7 +372,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
         result = element.ensure_compatibility(stored)
         if result.is_migration_required() and _may_merge(result):
             reason = "two stored elements that become one would abort the migration"
-            flags, ways = (Flag.COLLISION_CHECK,), ("migrate the state: it is checked", KEEP_OLD_TYPE)
+            flags, ways = (Flag.COLLISION_CHECK,), (by_migration("it is checked"), KEEP_OLD_TYPE)
             old, new = stored.describe(), self.element.describe()
             findings += (
                 Finding("$" + _STEP, "LIST-2", Verdict.REQUIRES_MIGRATION, old, new, reason, ways, flags),

@@ -7,6 +7,8 @@ one (LIST-3). Source: compatibility rules 4.5 and 6.
 
 from __future__ import annotations
 
+from ..ways_out import by_migration
+
 import itertools
 from abc import abstractmethod
 from collections import Counter
@@ -220,7 +222,7 @@ def from_other_sequence(
         flags = (Flag.MAY_FAIL_PER_VALUE,)
     finding = Finding(
         "$", "FAM-4", Verdict.REQUIRES_MIGRATION, snapshot.describe(), new.describe(), reason,
-        ("migrate the state: each element is rewritten", KEEP_OLD_TYPE), flags,
+        (by_migration("each element is rewritten"), KEEP_OLD_TYPE), flags,
     )  # fmt: skip
     return compose(
         outer_result((finding,)),

@@ -26,6 +26,7 @@ from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnap
 from ..stored_names import lasting
 from ..views import DataOutputView
 from .wrappers import OptionalSerializer, without_ttl_awareness
+from ..ways_out import by_migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,7 +185,7 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
         finding = Finding(
             "$", "STATE-4", Verdict.REQUIRES_MIGRATION, stored.describe(), self.describe(),
             "time to live is switched on, which takes a time stamp before each value",
-            ("migrate the state: the stamp is the reference time of the run, so that nothing expires because of it",
+            (by_migration("the stamp is the reference time of the run, so that nothing expires because of it"),
              "declare the state without time to live, as it was stored"),
         )  # fmt: skip
         return compose(
@@ -210,7 +211,7 @@ def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapsho
     finding = Finding(
         "$", "STATE-5", Verdict.REQUIRES_MIGRATION, snapshot.describe(), value.describe(),
         "time to live is switched off; the savepoint does not store how long values live, so none counts as expired",
-        ("migrate the state: the time stamps are removed",
+        (by_migration("the time stamps are removed"),
          f"declare how long values lived ({FORMER_TIME_TO_LIVE} of the descriptor): expired values are then dropped",
          "declare the state with time to live, as it was stored"),
     )  # fmt: skip

@@ -17,6 +17,8 @@ tuple.
 
 from __future__ import annotations
 
+from ..ways_out import Does, WayOut
+
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
@@ -138,7 +140,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
         if len(stored) != len(self.fields):
             counts = f"{len(stored)} stored and {len(self.fields)} declared"
             reason = f"the number of items differs ({counts}), and items have no names to pair them by"
-            return incompatible(self, snapshot, "TUP-3", reason, KEEP_OLD_TYPE, f"move to a record: {CONVERTER}")
+            return incompatible(self, snapshot, "TUP-3", reason, KEEP_OLD_TYPE, WayOut(f"move to a record: {CONVERTER.words}", does=Does.CONVERT))
         old_class = snapshot.java_class
         findings: tuple[Finding, ...] = ()
         if old_class != self.tuple_class:

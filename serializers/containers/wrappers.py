@@ -37,6 +37,7 @@ from ..snapshot import (
     read_versioned_snapshot,
     write_versioned_snapshot,
 )
+from ..ways_out import by_migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,7 +256,7 @@ class OptionalSerializer(TypeSerializer[T | None]):
 
     def _from_required(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T | None]:
         reason = "values may be null, so a flag is stored before each"
-        ways = ("migrate the state: each value gets its flag", KEEP_OLD_TYPE)
+        ways = (by_migration("each value gets its flag"), KEEP_OLD_TYPE)
         finding = Finding(
             "$", "OPT-1", Verdict.REQUIRES_MIGRATION, snapshot.describe(), self.describe(), reason, ways
         )  # fmt: skip

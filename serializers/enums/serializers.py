@@ -27,6 +27,7 @@ from ..serializer import CONVERTER, DECLARED, IDENTITY, KEEP_OLD_TYPE, TypeSeria
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
 from ..stored_names import lasting, qualified_name
 from ..wording import PYTHON, Advice
+from ..ways_out import WayOut, by_migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -400,7 +401,7 @@ def _removed(new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing
     for symbol in pairing.removed:
         twin = _twin(symbol, new, old, pairing)
         flags: tuple[str, ...] = ()
-        ways: tuple[str, ...] = (f"keep the symbol {symbol!r}",)
+        ways: tuple[WayOut | str, ...] = (f"keep the symbol {symbol!r}",)
         hint = ""
         if twin:
             flags = (f"{Flag.POSSIBLE_RENAME}:{symbol}->{twin}",)
@@ -408,7 +409,7 @@ def _removed(new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing
             hint = f"; was it renamed to {twin!r}?"
         if new.default:
             reason = f"the symbol {symbol!r} is gone; where it is stored, it becomes the default {new.default!r}{hint}"
-            ways, flags = ("migrate the state", *ways), (Flag.LOSSY, *flags)
+            ways, flags = (by_migration(), *ways), (Flag.LOSSY, *flags)
             findings.append(Finding("$", "ENUM-5", Verdict.REQUIRES_MIGRATION, "", "", reason, ways, flags))
         else:
             reason = f"the symbol {symbol!r} is gone, and stored values may use it{hint}"
@@ -431,7 +432,7 @@ def _renamed(pairing: _Pairing) -> list[Finding]:
     merged = pairing.merged
     for present, stored in merged:
         reason = f"the stored symbols {', '.join(stored)} all become {present!r}, by its aliases"
-        ways = ("migrate the state", f"keep the symbols apart: remove them from the aliases of {present!r}")
+        ways = (by_migration(), f"keep the symbols apart: remove them from the aliases of {present!r}")
         verdict = Verdict.REQUIRES_MIGRATION
         findings.append(Finding("$", "ENUM-6", verdict, ", ".join(stored), present, reason, ways, (Flag.LOSSY,)))
     in_merge = {name for _, stored in merged for name in stored}

@@ -30,6 +30,7 @@ from ..records.recursive import RecordReference
 from ..records.serializers import DescribedRecordSerializer
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, across_families, incompatible, unrelated
 from ..views import DataInputView, DataOutputView
+from ..ways_out import Option, Told, WayOut, by_migration
 from ..wording import one
 from .opened import FromPickle, parts_within, pickle_names, records_within, sources_of
 from .rules import obstacles
@@ -75,12 +76,12 @@ def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> Compatibility
         if name not in plain:
             return incompatible(new, old, "FAM-2", f"a pickled {found.name} cannot become {one(new.describe())}")
     needs = obstacles(old)
-    trust = " ".join(f"--trust {need.lifted_by}" for need in needs if need.lifted_by)
+    trust = (Told.of(Option.TRUST, need.lifted_by) for need in needs if need.lifted_by)
     findings = [
         Finding(
             "$", "FAM-1", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
             "each pickle is opened, and its value is written as the described type; its fields are checked then",
-            (f"migrate the state: {trust}", KEEP_OLD_TYPE), (Flag.MAY_FAIL_PER_VALUE,),
+            (by_migration("", *trust), KEEP_OLD_TYPE), (Flag.MAY_FAIL_PER_VALUE,),
         )
     ]  # fmt: skip
     if own and name not in own:
@@ -130,7 +131,7 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
     for field in added:
         where, kind = f"{path}.{field.name}", field.describe()
         if field.default is None:
-            ways: tuple[str, ...] = (
+            ways: tuple[WayOut | str, ...] = (
                 "give it a default",
                 f"declare its former name: Field(aliases=[…]) on {field.name}",
             )
@@ -138,14 +139,14 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
             yield Finding(where, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways)
             continue
         reason = f"the field is new; pickled objects get {field.default.title} {field.default.describe()}"
-        ways = ("migrate the state: the default is filled in",)
+        ways = (by_migration("the default is filled in"),)
         yield Finding(where, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways)
     for name in gone:
         where, flags = f"{path}.{name}", [f"{Flag.DROPS}:{path}.{name}"]
         if hint:
             flags.append(f"{Flag.POSSIBLE_RENAME}:{name}->{added[0].name}")
         reason = "pickled objects have the attribute, and the record has no field for it; its value is dropped"
-        ways = ("migrate the state: the value is dropped", f"declare a field {name!r}")
+        ways = (by_migration("the value is dropped"), f"declare a field {name!r}")
         yield Finding(where, "REC-4", Verdict.REQUIRES_MIGRATION, "(pickled)", "", reason, ways, tuple(flags))
     for field in new.fields:
         was = sources.get(field.name)
@@ -153,7 +154,7 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
             reason = "renamed, according to the alias"
             yield Finding(
                 f"{path}.{field.name}", "REC-6", Verdict.REQUIRES_MIGRATION, was, field.name, reason,
-                ("migrate the state: the value moves to its new name",),
+                (by_migration("the value moves to its new name"),),
             )  # fmt: skip
 
 
@@ -172,7 +173,7 @@ def to_pickle(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]
     finding = Finding(
         "$", "FAM-3", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
         "each value becomes a pickle, whose content cannot be checked afterwards",
-        ("migrate the state: each value is pickled", f"keep it described: {described.describe()}"),
+        (by_migration("each value is pickled"), f"keep it described: {described.describe()}"),
         (Flag.UNVERIFIED_AFTER,),
     )  # fmt: skip
     pickled: CompatibilityResult[Any] = CompatibilityResult.requires_migration(

@@ -14,6 +14,7 @@ from ..compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdic
 from ..families import ANY, families
 from ..records.classes import is_record_class
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, unrelated
+from ..ways_out import WayOut, by_migration
 from .unpickling import BY_VALUE, LIBRARY
 from .values import PickledBy, PickledValue, reads_older_state, running_python
 
@@ -113,7 +114,9 @@ class _Comparison:
             findings.append(self._unverified())
         return CompatibilityResult(verdict, tuple(findings))
 
-    def _finding(self, rule: str, verdict: Verdict, reason: str, *ways: str, flags: tuple[str, ...] = ()) -> Finding:
+    def _finding(
+        self, rule: str, verdict: Verdict, reason: str, *ways: WayOut | str, flags: tuple[str, ...] = ()
+    ) -> Finding:
         word = "cloudpickle" if self.new.by_value else "pickle"
         return Finding("$", rule, verdict, self.old.describe(), f"{word}<{self.new.name}>", reason, ways, flags)
 
@@ -166,7 +169,7 @@ class _Comparison:
             return [
                 self._finding(
                     "PKL-4", Verdict.REQUIRES_MIGRATION, f"{reason}; the class or its upgrade accepts the old shape",
-                    "migrate the state: each value is opened and pickled again", flags=(Flag.UNVERIFIED_AFTER,),
+                    by_migration("each value is opened and pickled again"), flags=(Flag.UNVERIFIED_AFTER,),
                 )
             ]  # fmt: skip
         reason += "; unpickling fills in no defaults, so an error would come later"

@@ -27,6 +27,7 @@ from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from ..serializer import KEEP_OLD_TYPE, converter_that, incompatible, unrelated
+from ..ways_out import by_migration
 from ..wording import one
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class NumberSerializer(ScalarSerializer[N]):
             reason = f"a large {old} loses its lowest digits as {new}"
         finding = Finding(
             "$", "PRIM-2", Verdict.REQUIRES_MIGRATION, old, new, reason,
-            ("migrate the state: values are widened", KEEP_OLD_TYPE), (Flag.LOSSY,) if lossy else (),
+            (by_migration("values are widened"), KEEP_OLD_TYPE), (Flag.LOSSY,) if lossy else (),
         )  # fmt: skip
         return CompatibilityResult.requires_migration(finding, conversion=conversion)
 

@@ -20,6 +20,7 @@ from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..layout import read_varint
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, unrelated
+from ..ways_out import by_migration
 
 if TYPE_CHECKING:
     from ..snapshot import TypeSerializerConfigSnapshot
@@ -164,7 +165,7 @@ class StringSerializer(ScalarSerializer[str]):
         finding = Finding(
             "$", "TEXT-2", Verdict.REQUIRES_MIGRATION, snapshot.describe(), self.describe(),
             "bytes become text where they are UTF-8; others stop the migration",
-            ("migrate the state: bytes are decoded as UTF-8", CONVERTER, KEEP_OLD_TYPE), (Flag.MAY_FAIL_PER_VALUE,),
+            (by_migration("bytes are decoded as UTF-8"), CONVERTER, KEEP_OLD_TYPE), (Flag.MAY_FAIL_PER_VALUE,),
         )  # fmt: skip
         return CompatibilityResult.requires_migration(finding, conversion=utf8_to_text)
 

@@ -19,6 +19,7 @@ import attrs
 from ..compatibility import CompatibilityResult, Finding, Verdict
 from ..errors import CorruptSavepoint
 from ..serializer import KEEP_OLD_TYPE
+from ..ways_out import by_migration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -228,7 +229,7 @@ def _with_copies(
         ]  # fmt: skip
         if any(_by_itself(one) != _by_itself(ways_to_read[0]) for one in ways_to_read):
             reason = f"{name} is stored in several ways, and one serializer reads only one of them"
-            ways = ("migrate the state: all of it is written in one way", KEEP_OLD_TYPE)
+            ways = (by_migration("all of it is written in one way"), KEEP_OLD_TYPE)
             finding = Finding("$", "COMP-4", Verdict.REQUIRES_MIGRATION, name, name, reason, ways)
             return CompatibilityResult.requires_migration(finding, *result.findings, conversion=result.conversion)
         copies[name] = ways_to_read[0] if ways_to_read else record

@@ -20,6 +20,7 @@ from ..families import families
 from ..field_pairs import Pairing, pair_fields
 from ..serializer import CONVERTER, KEEP_OLD_TYPE
 from ..snapshot import type_digest
+from ..ways_out import Does, WayOut, by_migration
 from ..wording import one
 from .classes import Record, field_of, imported_subclass
 
@@ -143,7 +144,7 @@ def _merged(name: str, becomes: str, others: Mapping[str, RecordSnapshot], snaps
     """Return the finding that several stored subclasses become one: a copy could not tell their tags apart (REC-14)."""
     if name in others and type_digest(others[name]) != type_digest(snapshot):
         reason = "the savepoint lists the subclass twice, with different fields, and a value does not show which it has"
-        ways = ("use a savepoint from before the two became one", CONVERTER)
+        ways: tuple[WayOut | str, ...] = ("use a savepoint from before the two became one", CONVERTER)
         return Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, becomes, reason, ways)
     stored = ", ".join(dict.fromkeys((*others, name)))
     reason = (
@@ -151,7 +152,7 @@ def _merged(name: str, becomes: str, others: Mapping[str, RecordSnapshot], snaps
         if name not in others
         else (f"the savepoint lists {name} twice; it is written once")
     )
-    ways = ("migrate the state", f"keep the subclasses apart: remove them from the aliases of {becomes}")
+    ways = (by_migration(), f"keep the subclasses apart: remove them from the aliases of {becomes}")
     flags = () if name in others else (Flag.LOSSY,)
     return Finding("$", "REC-14", Verdict.REQUIRES_MIGRATION, stored, becomes, reason, ways, flags)
 
@@ -213,7 +214,7 @@ def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[
         return []
     if old.record_name() in (*new.aliases, new.python_name):
         verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the class has this former name"
-        ways: tuple[str, ...] = ()
+        ways: tuple[WayOut | str, ...] = ()
     else:
         verdict, reason = Verdict.INCOMPATIBLE, "another class, and no alias says that it is the same"
         ways = (new.advice.same_record(old.record_name()), KEEP_OLD_TYPE)
@@ -236,7 +237,7 @@ def come_back(
 def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
     """Return the finding for a retired name whose former type differs or is not declared (REC-16)."""
     reason = "the name is retired and must not come back"
-    ways: tuple[str, ...] = ("choose another name", "remove it from the retired names")
+    ways: tuple[WayOut | str, ...] = ("choose another name", "remove it from the retired names")
     if was:
         reason += f" as {one(becomes)}: it was {one(was)}"
     else:
@@ -254,7 +255,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
             (field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None
         )
         flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)
-        ways: tuple[str, ...] = ("migrate the state: the value is dropped", f"keep the field {stored.name!r}")
+        ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the field {stored.name!r}")
         reason = "the field is gone; its stored value is dropped"
         if twin is not None:
             flags += (f"{Flag.POSSIBLE_RENAME}:{stored.name}->{twin.name}",)
@@ -280,7 +281,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
             findings.append(Finding(path, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways))
         else:
             reason = f"the field is new; stored records get {field.default.title} {field.default.describe()}"
-            ways = ("migrate the state: the default is filled in",)
+            ways = (by_migration("the default is filled in"),)
             findings.append(Finding(path, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways))
     return findings
 
@@ -293,16 +294,16 @@ def _order_and_names(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> 
         if field.name == stored.name:
             continue
         verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "renamed; the bytes hold no names"
-        ways: tuple[str, ...] = ()
+        ways: tuple[WayOut | str, ...] = ()
         if new.sorted_fields and not in_order:
             verdict = Verdict.REQUIRES_MIGRATION
             reason = "renamed, which moves it in the alphabetical order of the bytes"
-            ways = ("migrate the state: the fields are written in their new order",)
+            ways = (by_migration("the fields are written in their new order"),)
         findings.append(Finding(f"$.{field.name}", "REC-6", verdict, stored.name, field.name, reason, ways))
     if not in_order and not findings:
         if new.sorted_fields:
             verdict, reason = Verdict.REQUIRES_MIGRATION, "the stored fields are in another order than Flink's"
-            ways = ("migrate the state: the fields are written in alphabetical order",)
+            ways = (by_migration("the fields are written in alphabetical order"),)
         else:
             verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the stored order of the fields is kept"
             ways = ()
@@ -380,12 +381,14 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
             flags = (Flag.MAY_FAIL_PER_VALUE,)
             return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), NULLS_UNTOLD, (declare,), flags)
         reason = f"a stored null becomes {field.on_none.describe()}; Flink does not say whether there is one"
-        once = "migrate the state, and remove on_none afterwards: otherwise it is migrated each time"
+        once = WayOut(
+            "migrate the state, and remove on_none afterwards: otherwise it is migrated each time", does=Does.MIGRATE
+        )
         flags = (Flag.LOSSY,)
         return Finding("$", "REC-10", Verdict.REQUIRES_MIGRATION, old, field.describe(), reason, (once, declare), flags)
     if field.on_none is not None:
         reason = f"a stored null becomes {field.on_none.describe()}"
-        ways: tuple[str, ...] = ("migrate the state", declare)
+        ways: tuple[WayOut | str, ...] = (by_migration(), declare)
         return Finding(
             "$", "REC-10", Verdict.REQUIRES_MIGRATION, optional_old, field.describe(), reason, ways, (Flag.LOSSY,)
         )

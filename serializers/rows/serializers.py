@@ -36,6 +36,7 @@ from ..records.serializers import RecordSerializer
 from ..registry import register_snapshot
 from ..serializer import CONVERTER, DECLARED, KEEP_OLD_TYPE, Counterpart, TypeSerializer, incompatible, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from ..ways_out import Does, WayOut, by_migration
 from .values import Row, RowKind
 
 if TYPE_CHECKING:
@@ -298,7 +299,7 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
             reason = f"{counts}, and the savepoint does not store their names"
             return incompatible(new, old, "ROW-7", reason, _SAY_STORED, KEEP_OLD_TYPE)
         reason = f"{counts}, and unnamed columns are paired by position"
-        return incompatible(new, old, "ROW-5", reason, KEEP_OLD_TYPE, f"name the columns (row_of), or {CONVERTER}")
+        return incompatible(new, old, "ROW-5", reason, KEEP_OLD_TYPE, WayOut(f"name the columns (row_of), or {CONVERTER.words}", does=Does.CONVERT))
     pairs, findings = _by_name(new, old) if new.stored_names else _by_position(new, old)
     if any(finding.verdict is Verdict.REQUIRES_MIGRATION for finding in findings) and _fits_already(new, old):
         reason = "the stored types already are those of the new columns, so they do not show whether this was done"
@@ -344,7 +345,7 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
     findings = []
     for gone in pairing.removed:
         flags = (f"{Flag.DROPS}:$.{gone.name}",)
-        ways: tuple[str, ...] = ("migrate the state: the value is dropped", f"keep the column {gone.name!r}")
+        ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the column {gone.name!r}")
         reason = "the column is gone; its stored value is dropped"
         findings.append(
             Finding(f"$.{gone.name}", "ROW-4", Verdict.REQUIRES_MIGRATION, gone.describe(), "", reason, ways, flags)
@@ -355,14 +356,14 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
         if added.default is not None:
             verdict = Verdict.REQUIRES_MIGRATION
             reason = f"the column is new; stored rows get {added.default.title} {added.default.describe()}"
-            ways = ("migrate the state: the default is filled in",)
+            ways = (by_migration("the default is filled in"),)
         findings.append(Finding(f"$.{added.name}", "ROW-3", verdict, "", added.describe(), reason, ways))
     places = {column.name: place for place, column in enumerate(new.columns)}
     reads = {name: place for place, name in enumerate(new.stored_names)}
     pairs = [_Pair(column, places[column.name], reads[was.name]) for column, was in pairing.paired]
     if not pairing.added and not pairing.removed and pairing.stored_order != list(new.names):
         reason = "the columns are in another order; snapshots do not store it, and Flink pairs columns by position"
-        ways = ("migrate the state: the columns are written in their new order", "keep the order of the columns")
+        ways = (by_migration("the columns are written in their new order"), "keep the order of the columns")
         order = ", ".join(new.stored_names), ", ".join(new.names)
         findings.append(Finding("$", "ROW-2", Verdict.REQUIRES_MIGRATION, *order, reason, ways))
     return pairs, findings
@@ -376,7 +377,7 @@ def _kinds(new: RowSerializer, old: RowSerializerSnapshot) -> Iterator[Finding]:
     words = kinds[old.supports_row_kind], kinds[new.supports_row_kind]
     if new.supports_row_kind:
         verdict, reason = Verdict.REQUIRES_MIGRATION, "stored rows have no kind; they become INSERT"
-        yield Finding("$", "ROW-1", verdict, *words, reason, ("migrate the state: each row gets its kind",))
+        yield Finding("$", "ROW-1", verdict, *words, reason, (by_migration("each row gets its kind"),))
         return
     reason = "stored rows have a kind, which is kept"
     yield Finding("$", "ROW-1", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, *words, reason)

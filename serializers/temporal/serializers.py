@@ -27,6 +27,7 @@ from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, incompatible, unrelated
+from ..ways_out import by_migration
 from ..wording import one
 from .values import (
     FIRST_SECOND,
@@ -188,7 +189,7 @@ class TemporalSerializer(ScalarSerializer[Any]):
         may_not_fit = snapshot.serializer.row.meaning.per_second == _NANOS and not isinstance(self, InstantSerializer)
         finding = Finding(
             "$", rule, Verdict.REQUIRES_MIGRATION, snapshot.describe(), self.describe(), reason,
-            ("migrate the state: each value is the same moment afterwards", KEEP_OLD_TYPE),
+            (by_migration("each value is the same moment afterwards"), KEEP_OLD_TYPE),
             (Flag.MAY_FAIL_PER_VALUE,) if may_not_fit else (),
         )  # fmt: skip
         return CompatibilityResult.requires_migration(finding, conversion=_ToMoment(self.value_class, rule))

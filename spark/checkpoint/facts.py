@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.wording import shell_word
+from ...serializers.ways_out import Option, Told, WayOut
 from .columns import of_buffer, without_places
 from .processors import TIME_TO_LIVE
-from .rules import MIGRATE, NEW
+from .rules import NEW, by_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,18 +48,21 @@ def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Findin
             f"$<{name}>", rule, _REFUSED, before, after, told,
             (
                 "keep it as the old query has it", *_of_times(was, name, after), NEW,
-                f"accept that the state goes on: --accept {rule}",
+                _accepted(rule),
             ),
         )  # fmt: skip
 
 
-def _of_times(was: QueryOperator, name: str, after: str) -> tuple[str, ...]:
+def _accepted(rule: str) -> WayOut:
+    return WayOut.telling("accept that the state goes on:", Option.ACCEPT, rule)
+
+
+def _of_times(was: QueryOperator, name: str, after: str) -> tuple[WayOut, ...]:
     """Return how a migration changes the time to live of what a variable has stored."""
-    variable = shell_word(name.removeprefix(TIME_TO_LIVE))
     if not name.startswith(TIME_TO_LIVE) or not after:
         return ()
-    said = f"{was.number}:{variable}={after.removesuffix(' ms')}"
-    return (f"let stored entries expire so many milliseconds after the last batch: {MIGRATE} --ttl {said}",)
+    told = Told.of(Option.TTL, was.number, name.removeprefix(TIME_TO_LIVE), after.removesuffix(" ms"))
+    return (by_copy("let stored entries expire so many milliseconds after the last batch:", told),)
 
 
 def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
@@ -93,7 +97,7 @@ def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Fin
             yield Finding(
                 "$<seed of the sample>", "SPK-13", _REFUSED, before.value, after.value,
                 "other rows reach the operator; its state is of those that reached it before",
-                ("keep the seed of the old query", NEW, "accept that the state goes on: --accept SPK-13"),
+                ("keep the seed of the old query", NEW, _accepted("SPK-13")),
             )  # fmt: skip
 
 

@@ -13,12 +13,13 @@ from ...compat.queries.kinds import OF_SCALA, OF_VARIABLES, SESSION, WITH_FUNCTI
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.spark_rows.spark_types import holds_all
 from ...serializers.wording import shell_word
+from ...serializers.ways_out import Option, Told, WayOut
 from .changes import FieldChanges
 from .columns import first_value
 from .pairing import Becomes, FieldPair
 from .problems import NEVER_MERGED, Asks, Problem, is_of_key, problems_of
 from .processors import TIME_TO_LIVE
-from .rules import COPY, MIGRATE, MIGRATE_SAYING, NEW, findings_on
+from .rules import COPY, NEW, by_copy, findings_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _REFUSED, _MIGRATE, _FINE = Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.COMPATIBLE
 _AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
-_SAID_BY_CODE = "name the old code, which says what stands in it: the option --was"
+_SAID_BY_CODE = WayOut("name the old code, which says what stands in it: the option", (Told(Option.WAS),))
 
 
 def findings_of(pair: OperatorPair, *, is_by_name: bool, starts: bool) -> Iterator[Finding]:
@@ -87,12 +88,12 @@ class _Findings:
                 self._without_a_variable(store) if is_variable else (NEW,),
             )  # fmt: skip
 
-    def _without_a_variable(self, store: str) -> tuple[str, ...]:
+    def _without_a_variable(self, store: str) -> tuple[WayOut, ...]:
         """Return what can be done with a variable that is gone."""
-        named = f"{self.pair.was.number}:{shell_word(store)}"
+        renamed = self._told(Option.RENAME_FIELD, store, "NEW_NAME")
         return (
-            f"migrate a copy, without it: {MIGRATE} --drop-variable {named}",
-            f"take it under its new name: {MIGRATE_SAYING} --rename-field {named}=NEW_NAME",
+            by_copy("migrate a copy, without it:", self._told(Option.DROP_VARIABLE, store)),
+            by_copy("take it under its new name:", renamed, is_ready=False),
             NEW,
         )
 
@@ -109,7 +110,10 @@ class _Findings:
             elif was.expires is not becomes.expires:
                 sides = ("", "it expires") if becomes.expires else ("it expires", "")
                 after = self.pair.becomes.facts.get(TIME_TO_LIVE + store.store, "").removesuffix(" ms")
-                way = f"{MIGRATE if after else MIGRATE_SAYING} --ttl {self._said(store.store, after or 'MILLISECONDS')}"
+                expiring = by_copy(
+                    "say how long after the last batch stored ones expire:",
+                    self._told(Option.TTL, store.store, after or "MILLISECONDS"), is_ready=bool(after),
+                )  # fmt: skip
                 reason = (
                     "its entries expire now, and stored ones have no time at which they do"
                     if becomes.expires
@@ -118,7 +122,7 @@ class _Findings:
                 reason += "; Spark refuses to start"
                 yield Finding(
                     f"$<{TIME_TO_LIVE}{store.store}>", "SPK-14", _MIGRATE, *sides, reason,
-                    (f"say how long after the last batch stored ones expire: {way}" if becomes.expires else COPY, NEW),
+                    (expiring if becomes.expires else COPY, NEW),
                 )  # fmt: skip
 
     def _fields(self) -> Iterator[Finding]:
@@ -194,8 +198,8 @@ class _Findings:
     def _unconverted(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         if not self._is_convertible(one, store):
             return finding
-        option = self._option("convert-field", one.path, "module:function")
-        way = f"convert it with a function of yours: {MIGRATE_SAYING} {option}"
+        option = self._told(Option.CONVERT_FIELD, one.path, "module:function")
+        way = by_copy("convert it with a function of yours:", option, is_ready=False)
         return attrs.evolve(finding, ways_out=(way, *finding.ways_out))
 
     def _is_convertible(self, one: FieldPair, store: StorePair) -> bool:
@@ -220,7 +224,7 @@ class _Findings:
                 " that have this value too find what is stored"
             )
             finding = attrs.evolve(finding, rule="SPK-11", reason=reason)
-        renamed: tuple[str, ...] = ()
+        renamed: tuple[WayOut, ...] = ()
         is_unclear = store.reading.is_silent and not store.reading.is_buffer(one.path) and not one.is_known
         if is_unclear:
             finding = attrs.evolve(
@@ -233,30 +237,31 @@ class _Findings:
             finding = attrs.evolve(finding, verdict=_REFUSED)
         return attrs.evolve(finding, ways_out=(*renamed, *self._filled(one, store), "leave it out", NEW))
 
-    def _renamed(self, one: FieldPair) -> tuple[str, ...]:
+    def _renamed(self, one: FieldPair) -> tuple[WayOut, ...]:
         """Return how a migration is told that a field is the one that stood in its place."""
-        option = self._option("rename-field", one.instead, one.path)
-        return (f"say that it is {one.instead.rpartition('.')[2]!r}: {MIGRATE} {option}",)
+        option = self._told(Option.RENAME_FIELD, one.instead, one.path)
+        return (by_copy(f"say that it is {one.instead.rpartition('.')[2]!r}:", option),)
 
     def _dropped(self, finding: Finding, one: FieldPair) -> Finding:
         """Return what is found on a field that is gone; it may be one that is new, and other values may be merged."""
         ways, reason = finding.ways_out, finding.reason
         if one.instead:
-            option = self._option("rename-field", one.path, one.instead)
+            option = self._told(Option.RENAME_FIELD, one.path, one.instead)
             now = one.instead.rpartition(".")[2]
-            ways = (f"say that it is {now!r} now: {MIGRATE} {option}", *self._by_code(one), *ways)
+            ways = (by_copy(f"say that it is {now!r} now:", option), *self._by_code(one), *ways)
         if one.path in self.problems:
             told = self.problems[one.path].words
-            ways = (f"keep the field {one.path.rpartition('.')[2]!r}", NEW)
+            ways = (WayOut(f"keep the field {one.path.rpartition('.')[2]!r}"), NEW)
             return attrs.evolve(finding, verdict=_REFUSED, reason=told, ways_out=ways)
         of_map = "{key}" in one.path
         merges = tuple(
             path for path in self.merges if not of_map or path.partition("{")[0] == one.path.partition("{")[0]
         )
         if merges and (one.path.startswith("key.") or of_map):
-            told = " ".join(self._option("merge-field", path, "RULE") for path in merges)
+            rules = (self._told(Option.MERGE_FIELD, path, "RULE") for path in merges)
             reason += "; keys may become equal without it"
-            way = f"say how the values of such keys are merged (sum, min or max): {MIGRATE_SAYING} {told}"
+            words = "say how the values of such keys are merged (sum, min or max):"
+            way = by_copy(words, *rules, is_ready=False)
             ways = (way, *(one for one in ways if one != COPY))
         return attrs.evolve(finding, reason=reason, ways_out=ways)
 
@@ -264,19 +269,21 @@ class _Findings:
         """Return what is found on a column that is computed from something else."""
         of_key = is_of_key(one)
         ways = () if of_key else self._filled(one, store)
-        accept = "accept that old and new values mix: --accept SPK-10"
+        accept = WayOut.telling("accept that old and new values mix:", Option.ACCEPT, "SPK-10")
         verdict = _REFUSED if of_key else _MIGRATE
         return attrs.evolve(finding, verdict=verdict, ways_out=(*ways, *finding.ways_out, accept))
 
     def _several(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         """Return what is found on a field whose name several have."""
         ways = tuple(
-            f"say that it is {each.source.rpartition('.')[2]!r}: {MIGRATE_SAYING}"
-            f" {self._option('rename-field', each.source, one.path)}"
+            by_copy(
+                f"say that it is {each.source.rpartition('.')[2]!r}:",
+                self._told(Option.RENAME_FIELD, each.source, one.path), is_ready=False,
+            )
             for each in one.below
-        )
-        filled = (way.replace(MIGRATE, MIGRATE_SAYING) for way in self._filled(one, store))  # it may lose a stored one
-        rest = finding.ways_out[1:]
+        )  # fmt: skip
+        filled = (attrs.evolve(way, is_ready=False) for way in self._filled(one, store))  # it may lose a stored one
+        rest = (way for way in finding.ways_out if way != COPY)
         return attrs.evolve(finding, ways_out=(*self._by_code(one), *ways, *filled, *rest))
 
     def _unclear(self, one: FieldPair, store: StorePair) -> Iterator[Finding]:
@@ -290,25 +297,22 @@ class _Findings:
             " and the types do not say which is right"
         )
         places = (below for below in unclear if below.instead)
-        renames = " ".join(self._option("rename-field", below.instead, below.path) for below in places)
-        keeps = " ".join(self._option("keep-field", below.path) for below in unclear)
+        renames = (self._told(Option.RENAME_FIELD, below.instead, below.path) for below in places)
+        keeps = (self._told(Option.KEEP_FIELD, below.path) for below in unclear)
         is_by_name = all(_holds(below) for below in unclear)  # else only names can have changed
-        ways: tuple[str, ...] = (
-            *self._by_code(one), f"say that names were exchanged: {MIGRATE} {renames}",
-            *([f"say that places were: {MIGRATE} {keeps}"] if is_by_name else []), NEW,
+        ways: tuple[WayOut | str, ...] = (
+            *self._by_code(one), by_copy("say that names were exchanged:", *renames),
+            *([by_copy("say that places were:", *keeps)] if is_by_name else []), NEW,
         )  # fmt: skip
         if one.path in self.problems:
             reason, ways = self.problems[one.path].words, ("keep the order of the old query", NEW)
         listed = ", ".join(one.old.names), ", ".join(one.new.names)
         yield Finding(f"$.{one.path}", "SPK-2", _REFUSED, *listed, reason, ways)
 
-    def _said(self, *paths: str) -> str:
-        return shell_word(f"{self.pair.was.number}:" + "=".join(paths))
+    def _told(self, option: Option, *values: str) -> Told:
+        return Told.of(option, self.pair.was.number, *values)
 
-    def _option(self, name: str, *paths: str) -> str:
-        return f"--{name} {self._said(*paths)}"
-
-    def _filled(self, one: FieldPair, store: StorePair) -> tuple[str, ...]:
+    def _filled(self, one: FieldPair, store: StorePair) -> tuple[WayOut, ...]:
         """Return how a migration gives values to a field."""
         of_value = store.parts[-1]
         name = one.path.removeprefix(f"{of_value.path}.")
@@ -317,14 +321,15 @@ class _Findings:
         value = "null"
         if is_buffer and is_value and of_value.new is not None:  # within the struct of a buffer nothing is known: null
             value = first_value(name, of_value.new)
-        ways = [f"start again from {value}: {MIGRATE} {self._option('fill', one.path, value)}"] if value else []
+        told = self._told(Option.FILL, one.path, value)
+        ways = [by_copy(f"start again from {value}:", told)] if value else []
         is_whole = is_value and of_value.path.partition(".")[2] == "" and not of_value.path.endswith(("]", "}"))
         if is_whole and (is_buffer or self.pair.was.kind in OF_VARIABLES):
             values = f'FieldChanges(fills={{"{one.path}": Backfill(history, "COLUMN")}})'
-            ways.append(f"with the values of all history, in Python: migrate_checkpoint with {values}")
+            ways.append(WayOut(f"with the values of all history, in Python: migrate_checkpoint with {values}"))
         return tuple(ways)
 
-    def _by_code(self, one: FieldPair) -> tuple[str, ...]:
+    def _by_code(self, one: FieldPair) -> tuple[WayOut, ...]:
         """Return that the old code would say it; it does not where it was named, nor of what a function keeps."""
         is_of_function = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
         return () if self.pair.was.is_planned or is_of_function else (_SAID_BY_CODE,)

@@ -18,6 +18,7 @@ import attrs
 from ...compat.fingerprint import UNKNOWN, closure_of, fingerprint, is_users
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.spark_rows.spark_types import SparkType, parse_struct, schema_text
+from ...serializers.ways_out import Option, WayOut
 from .options import OF_TEXT, Options, options_of, without_credentials
 from .plan_text import parse_plan, zone_name
 from .rules import resolve
@@ -313,7 +314,10 @@ def _changed(path: str, was: Input, now: Input) -> Iterator[Finding]:
     for of, before, after in refused:
         yield Finding(
             path, rule, Verdict.INCOMPATIBLE, f"{of}: {before}", f"{of}: {after}", told,
-            ("read it as the old query does", _NEW, f"accept it, if the rows are the same: --accept {rule}"),
+            (
+                "read it as the old query does", _NEW,
+                WayOut.telling("accept it, if the rows are the same:", Option.ACCEPT, rule),
+            ),
         )  # fmt: skip
     for of, before, after in _unclear(was, now):
         yield Finding(

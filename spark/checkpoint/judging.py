@@ -16,12 +16,13 @@ from ...compat.queries.kinds import KNOWN
 from ...compat.structuring import fields_of
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
+from ...serializers.ways_out import Does, Option, Told, WayOut
 from .facts import CODE, OF_CODE, details_of, facts_changed, hidden_types, of_type
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
 from .operator_pairs import match_operators
 from .processors import TIME_TO_LIVE
-from .rules import COMMAND, COPY, MIGRATE, NEW, with_command
+from .rules import COMMAND, COPY, NEW, by_copy, with_command
 from .store_pairs import pair_stores
 from .wording import for_people
 
@@ -258,17 +259,17 @@ def _not_recorded(new: QueryDescription, known: QueryDescription) -> Iterator[st
 
 def _next_command(verdicts: Iterable[OperatorVerdict], command: str) -> str:
     """Return the migration with the first option that each finding names; "": one of them is for its author to say."""
-    options: list[str] = []
+    options: list[Told] = []
     for operator in verdicts:
         for finding in operator.findings:
             if finding.verdict is not _MIGRATE:
                 continue
-            ways = [one for one in finding.ways_out if MIGRATE in one]
+            ways = [one for one in finding.ways_out if one.does is Does.MIGRATE and one.is_ready]
             is_of_new_key = finding.rule == "SPK-11"  # one value for all stored keys
             if not ways or is_of_new_key or any(one.startswith(Flag.POSSIBLE_RENAME) for one in finding.flags):
                 return ""
-            options.append(ways[0].partition(MIGRATE)[2])
-    return command + "".join(dict.fromkeys(options))
+            options += ways[0].told
+    return " ".join((command, *map(str, dict.fromkeys(options))))
 
 
 def _decided(finding: Finding, accept: tuple[str, ...], policy: Policy) -> Finding:
@@ -339,7 +340,10 @@ def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDe
         yield Finding(
             "$<sources>", "SPK-15", _REFUSED, ", ".join(was), ", ".join(now),
             f"{reason}; Spark pairs them with its offsets by position, and goes on from the offset of the other",
-            ("keep the sources in the order of the old query", "accept it, if it is the same data: --accept SPK-15"),
+            (
+                "keep the sources in the order of the old query",
+                WayOut.telling("accept it, if it is the same data:", Option.ACCEPT, "SPK-15"),
+            ),
         )  # fmt: skip
     if known is not None:
         yield from inputs_changed(known.inputs or (), new.inputs or ())
@@ -371,7 +375,7 @@ def _operator(match: Match, *, is_by_name: bool, starts: bool) -> Iterator[Findi
             "$", "SPK-14", _MIGRATE if match.is_certain or was.number == becomes.number else _REFUSED,
             f"operator {was.number}", f"operator {becomes.number}", told,
             (
-                COPY if match.is_certain else f"{COPY} --map {was.number}:{becomes.number}",
+                COPY if match.is_certain else by_copy(COPY.words, Told.of(Option.MAP, was.number, becomes.number)),
                 "keep the order of the operators, counted from the sink", NEW,
             ),
         )  # fmt: skip
@@ -407,7 +411,7 @@ def hidden_in(kind: str) -> str:
 
 
 def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Finding:
-    keep = "keep the stateful operators of the old query"
+    keep = WayOut("keep the stateful operators of the old query")
     if becomes is None:
         assert was is not None  # noqa: S101 - a pair has one
         reason = "the new query does not have the operator, and its state would be lost"
@@ -418,7 +422,7 @@ def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Find
             was.kind,
             "",
             reason,
-            (keep, f"drop its state: {MIGRATE} --map {was.number}:", NEW),
+            (keep, by_copy("drop its state:", Told.of(Option.MAP, was.number, "")), NEW),
         )
     reason = (
         "the checkpoint has no state for the operator: in a migrated copy it starts empty; it may shift the numbers of"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 import attrs
 
 from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.ways_out import Does, Told, WayOut
 from .columns import UNSCALED
 from .pairing import UNCONVERTED, Becomes, Pairing
 
@@ -22,22 +23,25 @@ if TYPE_CHECKING:
     from .pairing import FieldPair
 
 _KEEP = "keep the type of the old query"
-NEW = "start the new query with a new checkpoint"
-MIGRATE = "{migrate}"
-"""Stands in ways out for the command that migrates a copy; `with_command` says it."""
-MIGRATE_SAYING = "{migrate, saying}"
-"""The same, where the options behind it are to be completed by their author."""
+NEW = WayOut("start the new query with a new checkpoint")
 COMMAND = "stateshift migrate spark:OLD spark:NEW --query MODULE:FUNCTION"
-COPY = f"migrate a copy: {MIGRATE}"
+
+
+def by_copy(words: str, *told: Told, is_ready: bool = True) -> WayOut:
+    """Return that a copy is migrated, which is told something; `with_command` names the command."""
+    return WayOut(words, told, Does.MIGRATE, command=COMMAND, is_ready=is_ready)
+
+
+COPY = by_copy("migrate a copy:")
 _ORDER = {Becomes.DROPPED: 0, Becomes.NEW: 1}
 """What is told first of a struct; the rest has the order of its fields."""
 _MIGRATE, _REFUSED = Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 
 
-def with_command(finding: Finding, command: str = COMMAND) -> Finding:
+def with_command(finding: Finding, command: str) -> Finding:
     """Return a finding whose ways out name the command that migrates a copy."""
-    ways = (one.replace(MIGRATE, command).replace(MIGRATE_SAYING, command) for one in finding.ways_out)
-    return attrs.evolve(finding, ways_out=tuple(ways))
+    ways = (attrs.evolve(one, command=command) if one.command else one for one in finding.ways_out)
+    return attrs.evolve(finding, ways_out=ways)
 
 
 def resolve(old: SparkType, new: SparkType, path: str = "$") -> Iterator[Finding]:

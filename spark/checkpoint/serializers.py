@@ -15,7 +15,7 @@ from ...serializers.registry import register_snapshot
 from ...serializers.serializer import TypeSerializer, unrelated
 from ...serializers.snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
 from ...serializers.spark_rows.spark_types import SparkField, SparkType, parse_struct, schema_text
-from .rules import resolve, with_command
+from .rules import resolve
 
 if TYPE_CHECKING:
     from ...serializers.views import DataInputView, DataOutputView
@@ -86,5 +86,5 @@ class SparkRowSerializer(TypeSerializer[bytes]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
         if not isinstance(snapshot, SparkRowSnapshot):
             return unrelated(self, snapshot)
-        findings = tuple(map(with_command, resolve(parse_struct(snapshot.schema), self.struct)))
+        findings = tuple(resolve(parse_struct(snapshot.schema), self.struct))
         return CompatibilityResult(worst([finding.verdict for finding in findings]), findings)

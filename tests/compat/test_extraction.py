@@ -55,5 +55,8 @@ def test_it_says_what_to_declare_and_refuses_nothing(make):
 
     (finding,) = (one for _, _, one in check(old, new).findings() if one.rule == "TARGET-FLINK")
 
-    assert ("list<string>", ("declare the field as list[T | None] | None",)) == (finding.new, finding.ways_out)
+    assert ("list<string>", ("declare the field as list[T | None] | None",)) == (
+        finding.new,
+        tuple(map(str, finding.ways_out)),
+    )
     assert Verdict.COMPATIBLE is finding.verdict

@@ -50,8 +50,8 @@ def test_a_state_that_may_be_a_stored_one_is_refused_until_this_is_declared(job,
 
     ((_, state, finding),) = report.findings()
     assert (Decision.REFUSE, new, "STATE-7") == (report.decision, state.name, finding.rule)
-    assert f"--rename-state {old}={new}" in finding.ways_out[0]
-    assert f"--allow-empty shop/{new}" in finding.ways_out[1]
+    assert f"--rename-state {old}={new}" in str(finding.ways_out[0])
+    assert f"--allow-empty shop/{new}" in str(finding.ways_out[1])
     renamed = parse_edits(rename_states=[f"{old}={new}"]).apply(before)
     assert "STATE-7" not in {one.rule for _, _, one in check(renamed, after).findings()}
     for name in (new, f"shop/{new}", f"{before.operators[0].operator_id}/{new}"):
@@ -86,7 +86,7 @@ def test_an_operator_with_another_uid_is_refused_until_this_is_declared(job):
 
     ((_, state, finding),) = report.findings()
     assert (Decision.REFUSE, "total", "STATE-7") == (report.decision, state.name, finding.rule)
-    assert "--rename-uid shop=shopp" in finding.ways_out[0]
+    assert "--rename-uid shop=shopp" in str(finding.ways_out[0])
     assert Decision.START is check(before, after, policy=Policy(allow_empty=["shopp/total"])).decision
 
 

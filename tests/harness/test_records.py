@@ -190,7 +190,7 @@ def test_rename_without_alias_hint(ask, default, verdict):
 
     assert verdict is result.verdict
     assert ("$.name", "possible_rename:name->title") in result.flags
-    assert any("aliases=['name']" in way for finding in result.findings for way in finding.ways_out)
+    assert any("aliases=['name']" in way for finding in result.findings for way in map(str, finding.ways_out))
 
 
 def test_reorder_fields(ask, write):

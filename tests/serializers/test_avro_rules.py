@@ -192,7 +192,7 @@ class TestNames:
         result = ask(AvroSerializer(new), AvroSerializer(old))
 
         assert [("$", "AV-10")] == [(finding.path, finding.rule) for finding in result.findings]
-        assert 'if it was renamed: "aliases": ["a.Old"] in the new schema' == result.findings[0].ways_out[0]
+        assert 'if it was renamed: "aliases": ["a.Old"] in the new schema' == str(result.findings[0].ways_out[0])
 
     def test_av_2_a_renamed_record_of_another_shape(self, ask):
         assert (REFUSE, [("$", "AV-2")]) == judged(ask, record("A", field("x", "int")), record("B"))

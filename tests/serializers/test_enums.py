@@ -258,7 +258,7 @@ class TestRules:
 
         assert result.is_incompatible()
         assert (("$", f"possible_rename:B->{twin}"),) == result.flags
-        assert f"symbol_aliases={{'{twin}': ('B',)}}" in result.findings[0].ways_out[0]
+        assert f"symbol_aliases={{'{twin}': ('B',)}}" in str(result.findings[0].ways_out[0])
 
     def test_stored_symbols_that_become_one_are_merged_by_a_migration(self, ask, migrate, rules):
         """ENUM-6: one ordinal cannot stand for two."""
@@ -294,7 +294,7 @@ class TestRules:
 
         assert result.is_incompatible()
         assert [("$", "ENUM-7")] == rules(result)
-        assert "aliases=('shop.Old',)" in result.findings[0].ways_out[0]
+        assert "aliases=('shop.Old',)" in str(result.findings[0].ways_out[0])
 
     def test_giving_an_enum_a_java_class_or_taking_it_away_is_a_reconfiguration(self, stored, ask):
         """ENUM-7, SNAP-7."""
@@ -316,7 +316,7 @@ class TestRules:
             result = ask(new, old)
             assert result.is_incompatible()
             assert [("$", "ENUM-8")] == rules(result)
-            assert any("converter" in way for way in result.findings[0].ways_out)
+            assert any("converter" in way for way in map(str, result.findings[0].ways_out))
 
     def test_values_of_members_do_not_matter(self, ask):
         """ENUM-8: only names are stored."""

@@ -347,7 +347,7 @@ class TestRules:
         old = PickleSerializer(module(DATA).Account)
         result = ask(PickleSerializer(module(DATA.replace("owner:", "name:")).Account), old)
 
-        assert "store it as a record" in result.findings[0].ways_out[0]
+        assert "store it as a record" in str(result.findings[0].ways_out[0])
 
     @pytest.mark.parametrize("with_hook", [True, False], ids=["setstate", "upgrade"])
     def test_pickle_shape_changed(self, shop, serializer, module, write, read, with_hook, monkeypatch):

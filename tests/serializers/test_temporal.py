@@ -316,7 +316,7 @@ class TestRules:
 
         assert [("$", "TIME-1")] == rules(result)
         assert [("$", Flag.MAY_FAIL_PER_VALUE)] == list(result.flags)
-        assert f"stateshift.{serializer.value_class.__name__}, which is exact" in result.findings[0].ways_out[0]
+        assert f"stateshift.{serializer.value_class.__name__}, which is exact" in str(result.findings[0].ways_out[0])
 
     @pytest.mark.parametrize(("old", "new"), WIDENED)
     def test_time_2_a_finer_unit_is_migrated_exactly(self, ask, rules, migrate, old, new):

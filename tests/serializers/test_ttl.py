@@ -88,7 +88,7 @@ def test_turning_ttl_on_or_off_takes_a_migration(ask, rules, wrap, enabled, rule
 
     assert result.is_migration_required()
     assert [rule] == [found for _, found in rules(result)]
-    assert any(way in told for finding in result.findings for told in finding.ways_out)
+    assert any(way in told for finding in result.findings for told in map(str, finding.ways_out))
 
 
 @pytest.mark.parametrize("wrap", WRAPS)

@@ -6,5 +6,5 @@
 for those of transformWithState. `copying` writes the copy and publishes it; `entries` and `variable_entries` convert
 what is stored. `row_encoder`, `layout_encoder` and `avro_encoder` make the bytes that Spark would, `partitioning` knows
 where they belong, and `providers` writes them: `store_writer` for the default provider, `rocksdb_writer` for RocksDB,
-`operator_files` what describes variables. `report` says what was done, `ways_out` what a caller can do.
+`operator_files` what describes variables. `report` says what was done.
 """

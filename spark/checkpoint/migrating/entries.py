@@ -13,9 +13,9 @@ from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
 from ....serializers.spark_rows.rows import decode_rows
 from ....state.formats.spark.partitioning import partitions_of, require_placed
 from ....state.formats.spark.store_writer import stored_rows
+from ....serializers.ways_out import Option, WayOut
 from ..problems import unmerged
 from .merging import merge_values
-from .ways_out import WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,7 +112,10 @@ class EntryCopy:
                 raise IncompatibleState(
                     f"{len(values) - len(group_of):,} keys became equal to others by the function of"
                     f" {', '.join(plan.key.by_function)}, and no rule says how {', '.join(missing)} are merged",
-                    advice=WayOut.of("add rules, such as {merge}; or let the function return as many keys as it takes"),
+                    advice=(
+                        WayOut.telling("add rules, such as", Option.MERGE_FIELD, plan.number, missing[0], "sum"),
+                        "let the function return as many keys as it takes",
+                    ),
                 )
             rows = merge_values(values, groups, plan.schema.value, plan.changes.merges)
         at = np.asarray(partitions, np.int64)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ....serializers.errors import IncompatibleState, located
 from ....state.formats.spark.reader import PREFIX, SparkCheckpoint
+from ....serializers.ways_out import Option, Told, WayOut
 from ....state.storage.files import Folder
 from ..checking import Known, what_is_known
 from ..query import describe_stored
@@ -23,7 +24,6 @@ from .copying import Copy
 from .new_side import new_side
 from .plan import Said, plan_migration
 from .report import CheckpointReport, not_shown, planned_reports
-from .ways_out import WayOut
 
 if TYPE_CHECKING:
     import os
@@ -92,7 +92,10 @@ def migrate_checkpoint(
             if require_recording and not (known.is_recorded or was is not None):
                 raise IncompatibleState(
                     "nothing says what the query computed that wrote the whole state",
-                    advice=WayOut.of("name the old code ({was}); or leave out {recording}"),
+                    advice=(
+                        WayOut.telling("name the old code:", Option.WAS, "MODULE:FUNCTION"),
+                        WayOut("leave out", (Told(Option.REQUIRE_RECORDING),)),
+                    ),
                     written="Nothing was written.",
                 )
             plan = plan_migration(old, new, known, said)

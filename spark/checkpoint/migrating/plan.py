@@ -14,6 +14,7 @@ from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from ....state.formats.spark.operators import UNKNOWN
 from ....state.formats.spark.reader import PROVIDERS
+from ....serializers.ways_out import Option, Told, WayOut
 from ..changes import FieldChanges
 from ..facts import facts_changed
 from ..judging import hidden_in, nobody_compared, sources_changed, with_plans
@@ -25,7 +26,6 @@ from ..store_pairs import pair_stores
 from .operator_files import OperatorFiles
 from .store_plan import filled_columns, plan_empty_store, plan_store, with_partitions
 from .variables import ProcessorPlan, empty_processor, plan_processor
-from .ways_out import WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -207,6 +207,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
             "the state cannot be taken over as it stands",
             details=[f"  {problem}" for problem in dict.fromkeys(map(str, sorted(problems, key=_place)))],
             advice=_ways_out(problems),
+            needs_all=True,
             written="Nothing was written.",
         )
     dropped = tuple(one.title for one in were if said.operators.get(one.number, 0) is None)
@@ -244,33 +245,44 @@ class OperatorProblem:
         return str(self.problem) if self.number is None else f"operator {self.title}: {self.problem}"
 
 
-_WAYS = {
-    Asks.OPERATOR: "for an operator, such as {map}",
-    Asks.FIELD: "for a field, such as {fill}, {rename}, {keep} or {convert}",
-    Asks.TYPE: "for a type that changes, such as {convert}",
-    Asks.MERGE: "for values of keys that become equal, such as {merge}",
-    Asks.VARIABLE: "for a variable that is dropped, such as {gone}",
-    Asks.DEADLINE: "for a variable that expires, such as {ttl}",
-    Asks.MEANT: "for a change that is meant, such as {accept}",
-}
-"""What a caller can do about a problem; about others nothing."""
-
-
 def _place(one: OperatorProblem) -> int:
     """Return where a problem stands among others: first which operator is which, last what is meant."""
     what = one.problem.asks
     return 0 if what is Asks.OPERATOR else 2 if what is Asks.MEANT else 1
 
 
-def _ways_out(problems: list[OperatorProblem]) -> WayOut:
+def _ways_out(problems: list[OperatorProblem]) -> tuple[WayOut, ...]:
     """Return what a caller can do about problems of each kind."""
     found = {kind: [one for one in problems if one.problem.asks is kind] for kind in Asks}
-    ways = [way for kind, way in _WAYS.items() if found[kind] and not (kind is Asks.TYPE and found[Asks.FIELD])]
     rule = next((one.problem.rule for one in found[Asks.MEANT]), "SPK-13")
     of_paths = (one for kind in (Asks.FIELD, Asks.MERGE, Asks.TYPE) for one in found[kind] if one.problem.path)
     first = next(of_paths, None)
     number, path = (first.number or 0, first.problem.path) if first is not None else (0, "")
-    return WayOut.of("; ".join(ways), rule=rule, operator=number, path=path)
+    part = path.partition(".")[0] or "value"
+    fill, rename, keep, convert, merge = (
+        Told.of(Option.FILL, number, path or "value.count", 0),
+        Told.of(Option.RENAME_FIELD, number, f"{part}.old", path or "value.new"),
+        Told.of(Option.KEEP_FIELD, number, path or "value.x"),
+        Told.of(Option.CONVERT_FIELD, number, path or "value.x", "module:function"),
+        Told.of(Option.MERGE_FIELD, number, path if path and part == "value" else "value.x", "sum"),
+    )
+    known = {
+        Asks.OPERATOR: attrs.evolve(
+            _such("for an operator", Told.of(Option.MAP, number, 1), Told.of(Option.MAP, number, "")),
+            more=" to drop its state",
+        ),
+        Asks.FIELD: _such("for a field", fill, rename, keep, convert),
+        Asks.TYPE: _such("for a type that changes", convert),
+        Asks.MERGE: _such("for values of keys that become equal", merge),  # values are merged, and never keys
+        Asks.VARIABLE: _such("for a variable that is dropped", Told.of(Option.DROP_VARIABLE, number, "total")),
+        Asks.DEADLINE: _such("for a variable that expires", Told.of(Option.TTL, number, "count", 3_600_000)),
+        Asks.MEANT: _such("for a change that is meant", Told.of(Option.ACCEPT, rule)),
+    }
+    return tuple(way for kind, way in known.items() if found[kind] and not (kind is Asks.TYPE and found[Asks.FIELD]))
+
+
+def _such(words: str, *told: Told) -> WayOut:
+    return WayOut(f"{words}, such as", told, is_choice=True)
 
 
 def _meant(
@@ -358,9 +370,9 @@ def _require_committed(old: SparkCheckpoint, *, drop_uncommitted: bool) -> int:
     if log.unfinished is not None and not drop_uncommitted:
         raise MigrationFailed(
             f"batch {log.unfinished} is planned and not committed: the query is running it, or died in it",
-            advice=WayOut.of(
-                f"start the old code once more, let it finish the batch and stop it; or drop the batch with {{drop}}:"
-                f" {REPEATED}"
+            advice=(
+                "start the old code once more, let it finish the batch and stop it",
+                WayOut("drop the batch with", (Told(Option.DROP_UNCOMMITTED),), more=f": {REPEATED}"),
             ),
             written="Nothing was written.",
         )

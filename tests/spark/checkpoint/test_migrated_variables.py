@@ -13,6 +13,7 @@ from spark_checkpoints import place
 
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
 from stateshift.serializers.spark_rows.json_values import json_values
+from stateshift.serializers.ways_out import on_command_line
 from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating import variable_entries
 from stateshift.spark.checkpoint.migrating.backfill import Backfill
@@ -254,7 +255,7 @@ def test_variables_are_renamed_added_and_dropped(tmp_path, migrated):
 
     assert "by_name: the new query does not have the variable" in str(caught.value)
     assert 'FieldChanges(drops=["total"])' in caught.value.advice
-    assert "--drop-variable 0:total" in caught.value.advice.command
+    assert "--drop-variable 0:total" in caught.value.advised(on_command_line)
     after = entries(target)
     assert (after["sum"], after["events"], after["more"]) == (before["total"], before["names"], [])
     assert after["$rowCounter_events"] == before["$rowCounter_names"]

@@ -24,6 +24,7 @@ from stateshift.serializers.errors import (
     SourceChanged,
     TargetExists,
 )
+from stateshift.serializers.ways_out import on_command_line
 from stateshift.spark.checkpoint.changes import FieldChanges
 from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
 from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
@@ -130,7 +131,9 @@ def test_a_type_that_only_a_function_converts_asks_for_a_function_and_for_no_val
     with pytest.raises(IncompatibleState) as asked:
         migrate("aggregation", fields(k="long", l="string"), VALUE)
 
-    assert "for a type that changes, such as --convert-field 0:key.k=module:function" == asked.value.advice.command
+    assert "for a type that changes, such as --convert-field 0:key.k=module:function" == asked.value.advised(
+        on_command_line
+    )
 
 
 def test_sums_are_told_apart_by_what_is_said(migrate):

@@ -60,4 +60,4 @@ def test_ways_out_keep_the_stored_name():
     finding = Finding("$.key._groupingexpression", "SPK-5", Verdict.REQUIRES_MIGRATION, "int", "long", "wider", ways)
     shown = for_people(finding, None, operator(**{"key._groupingexpression": "abs(n)"}))
 
-    assert ("$.key.abs(n)", ways) == (shown.path, shown.ways_out)
+    assert ("$.key.abs(n)", ways) == (shown.path, tuple(map(str, shown.ways_out)))

@@ -405,7 +405,7 @@ class TestTimeToLive:
         (finding,) = check(old.describe(), new.describe()).operators[0].states[0].result.findings
 
         assert ("STATE-2", "incompatible") == (finding.rule, finding.verdict.label)
-        assert "TTL" in finding.ways_out[0]
+        assert "TTL" in str(finding.ways_out[0])
 
 
 class TestPickles:
