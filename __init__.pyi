@@ -93,6 +93,8 @@ from .serializers.temporal.values import SqlTime as SqlTime
 from .serializers.temporal.values import SqlTimestamp as SqlTimestamp
 from .serializers.views import DataInputView as DataInputView
 from .serializers.views import DataOutputView as DataOutputView
+from .serializers.ways_out import WayOut as WayOut
+from .serializers.ways_out import by_migration as by_migration
 from .spark.bootstrap import StateSource as StateSource
 from .spark.bootstrap import bootstrap as bootstrap
 from .spark.migrate import migrate as migrate

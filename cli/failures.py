@@ -29,7 +29,9 @@ from ..serializers.errors import (
     UntrustedCode,
     UntrustedPlace,
     ValueNotConvertible,
+    advice_text,
     cause_text,
+    error_text,
     values_are_redacted,
 )
 from ..serializers.ways_out import on_command_line
@@ -93,7 +95,7 @@ def status_of(error: StateShiftError) -> Status:
 def error_lines(error: StateShiftError) -> list[str]:
     """Return an error as one block: what, where, what to do, whether anything was written."""
     name = "Error" if type(error) is StateShiftError else type(error).__name__
-    return f"{name}: {error.told(on_command_line)}".split("\n")
+    return f"{name}: {error_text(error, on_command_line)}".split("\n")
 
 
 def error_data(error: StateShiftError) -> dict[str, Any]:
@@ -105,7 +107,7 @@ def error_data(error: StateShiftError) -> dict[str, Any]:
         "type": type(error).__name__,
         "what": error.what,
         "where": {name: _plain(value) for name, value in error.where.items()},
-        "advice": error.advised(on_command_line),
+        "advice": advice_text(error, on_command_line),
         "written": error.written,
         "exit_status": int(status_of(error)),
     } | facts

@@ -10,7 +10,7 @@ import attrs
 import click
 
 from ..serializers.compatibility import Decision
-from ..serializers.errors import StateShiftError
+from ..serializers.errors import StateShiftError, advice_text
 from ..serializers.wording import shell_word
 from ..serializers.ways_out import on_command_line
 from .options import search_here
@@ -95,7 +95,7 @@ def _tried(report: QueryReport, opened: SparkCheckpoint, side: NewSide, known: K
     try:
         plan_migration(opened, side, known, Said(changes.of_fields(), changes.operators, accept))
     except StateShiftError as error:
-        advice = error.advised(on_command_line)
+        advice = advice_text(error, on_command_line)
         asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))
         return attrs.evolve(report, next_command="", next_asks=asks)
     return report

@@ -147,42 +147,41 @@ class StateShiftError(Exception):
             self.ways_out = ways_out((advice,) if isinstance(advice, WayOut) else advice)
             if needs_all:
                 self._needs_all = True
-            self.advice = self.advised(in_python)
+            self.advice = _joined(self, in_python)
         if written:
             self.written = written
         self.where: dict[str, object] = {name: value for name, value in where.items() if value is not None}
 
-    def advised(self, words: Callable[[WayOut], str]) -> str:
-        """Return what to do about it.
-
-        Args:
-            words: Puts a way out into the words of the caller.
-        """
-        return ("; " if self._needs_all else "; or ").join(map(words, self.ways_out)) or self.advice
-
     def __str__(self) -> str:
-        return self.told(in_python)
-
-    def told(self, words: Callable[[WayOut], str]) -> str:
-        """Return the error as lines of text.
-
-        Args:
-            words: Puts a way out into the words of the caller.
-        """
-        labels = _PLACES | ({"savepoint": "checkpoint"} if "checkpoint" in self.where else {})
-        places = [f"{label} {self.where[name]}" for name, label in labels.items() if name in self.where]
-        lines = []
-        if places:
-            lines.append("  where: " + ", ".join(places))
-        if advice := self.advised(words):
-            lines.append("  what to do: " + advice)
-        lines += [f"  {option}" for option in self.options]
-        if self.written:
-            lines.append("  " + self.written)
-        return "\n".join([self.what, *map(one_line, lines)])
+        return error_text(self, in_python)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.__dict__))
+
+
+def error_text(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
+    """Return an error as lines of text; `words` puts a way out into the words of the caller."""
+    labels = _PLACES | ({"savepoint": "checkpoint"} if "checkpoint" in error.where else {})
+    places = [f"{label} {error.where[name]}" for name, label in labels.items() if name in error.where]
+    lines = []
+    if places:
+        lines.append("  where: " + ", ".join(places))
+    if advice := advice_text(error, words):
+        lines.append("  what to do: " + advice)
+    lines += [f"  {option}" for option in error.options]
+    if error.written:
+        lines.append("  " + error.written)
+    return "\n".join([error.what, *map(one_line, lines)])
+
+
+def advice_text(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
+    """Return what to do about an error, in the words of the caller."""
+    is_of_ways = error.advice == _joined(error, in_python)
+    return _joined(error, words) if is_of_ways else error.advice
+
+
+def _joined(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
+    return ("; " if error._needs_all else "; or ").join(map(words, error.ways_out))  # noqa: SLF001 - its own function
 
 
 def _users_module() -> str:

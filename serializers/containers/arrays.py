@@ -31,8 +31,8 @@ from ..registry import register_snapshot
 from ..scalars import BASE, Scalar, ScalarSerializer, ScalarSnapshot, flink_id, snapshot_of
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .pieces import (
 from ..ways_out import by_migration
+from .pieces import (
     STEP,
     SequenceSnapshot,
     convert_elements,

@@ -45,7 +45,6 @@ import attrs
 
 from ..errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text, is_tree_within
 from ..stored_names import known_as, known_name, place_of
-from ..ways_out import Option, Told, WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -84,8 +83,9 @@ def untrusted(name: str, held_by: str = "") -> UntrustedCode:
     else:
         inside = f", within a value of {held_by}" if held_by and held_by != name else ""
         what = f"{name} is not trusted{inside}, and unpickling could run its code"
-    trust = Told.of(Option.TRUST, name)
-    return UntrustedCode(what, advice=WayOut("if you trust it:", (trust,), more="; nothing was imported or called"))
+    return UntrustedCode(
+        what, advice=f"if you trust it: --trust {name} (in Python: trust=({name!r},)); nothing was imported or called"
+    )
 
 
 def qualified(module: str, name: str) -> str:

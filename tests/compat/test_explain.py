@@ -165,7 +165,7 @@ def test_the_terminal_shows_the_same_words(report):
         if isinstance(block, explain.Words):
             shown.append(" " * block.indent + "".join(text for text, _ in block.pieces))
         else:
-            shown += ["  ".join(attrs.astuple(row)) for row in block.rows]
+            shown += ["  ".join(map(str, attrs.astuple(row, recurse=False))) for row in block.rows]
 
     for words in (
         "refuse: 2 of 7 states",

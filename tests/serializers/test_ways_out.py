@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stateshift import MigrationOptions, Policy, Repartition, parse_edits
 from stateshift.compat.gate.losses import Guard
-from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.errors import StateShiftError, error_text
 from stateshift.serializers.ways_out import Does, Option, Told, WayOut, by_migration, in_python, on_command_line
 from stateshift.spark.checkpoint.changes import FieldChanges
 
@@ -149,4 +149,4 @@ def test_an_error_is_told_in_the_words_of_the_caller():
     )
 
     assert 'migrate the state; or if you trust it: options=MigrationOptions(trust=("a.B",))' in str(error)
-    assert "migrate the state; or if you trust it: --trust a.B" in error.told(on_command_line)
+    assert "migrate the state; or if you trust it: --trust a.B" in error_text(error, on_command_line)

@@ -11,7 +11,7 @@ import pytest
 from spark_changes import Probe, families
 from spark_checkpoints import place
 
-from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
+from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat, advice_text
 from stateshift.serializers.spark_rows.json_values import json_values
 from stateshift.serializers.ways_out import on_command_line
 from stateshift.spark.checkpoint.changes import FieldChanges
@@ -255,7 +255,7 @@ def test_variables_are_renamed_added_and_dropped(tmp_path, migrated):
 
     assert "by_name: the new query does not have the variable" in str(caught.value)
     assert 'FieldChanges(drops=["total"])' in caught.value.advice
-    assert "--drop-variable 0:total" in caught.value.advised(on_command_line)
+    assert "--drop-variable 0:total" in advice_text(caught.value, on_command_line)
     after = entries(target)
     assert (after["sum"], after["events"], after["more"]) == (before["total"], before["names"], [])
     assert after["$rowCounter_events"] == before["$rowCounter_names"]

@@ -23,6 +23,7 @@ from stateshift.serializers.errors import (
     IncompatibleState,
     SourceChanged,
     TargetExists,
+    advice_text,
 )
 from stateshift.serializers.ways_out import on_command_line
 from stateshift.spark.checkpoint.changes import FieldChanges
@@ -131,8 +132,8 @@ def test_a_type_that_only_a_function_converts_asks_for_a_function_and_for_no_val
     with pytest.raises(IncompatibleState) as asked:
         migrate("aggregation", fields(k="long", l="string"), VALUE)
 
-    assert "for a type that changes, such as --convert-field 0:key.k=module:function" == asked.value.advised(
-        on_command_line
+    assert "for a type that changes, such as --convert-field 0:key.k=module:function" == advice_text(
+        asked.value, on_command_line
     )
 
 
