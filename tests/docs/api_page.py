@@ -54,7 +54,10 @@ PAGES = {
     "compat": {
         "Checking": (
             "stateshift",
-            "check CheckReport Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult",
+            (
+                "check CheckReport Target Policy Repartition Decision Verdict Flag Finding WayOut by_migration"
+                " CompatibilityResult"
+            ),
         ),
         "Comparing": ("stateshift.compat", "compare"),
         "Testing": (
