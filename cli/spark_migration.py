@@ -85,7 +85,6 @@ def migrate_spark(
     from ..spark.checkpoint.migrating.migration import migrate_checkpoint
     from ..state.formats.spark.reader import SparkCheckpoint
 
-
     last = SparkCheckpoint.open(source).log.last  # before Spark, which takes seconds to start
     with built(of_query, last) as (query, was):
         report = migrate_checkpoint(

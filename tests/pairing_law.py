@@ -91,7 +91,7 @@ class Case:
 
 def ways_of(finding):
     """Return the ways out of a finding that a migration takes, as options that are completed."""
-    ways = [one.partition("--query MODULE:FUNCTION")[2] for one in finding.ways_out if "stateshift migrate" in one]
+    ways = [" ".join(map(str, one.told)) for one in finding.ways_out if one.command]
     ways = [one for one in ways if "--convert-field" not in one and "NEW_NAME" not in one]
     plain = [one for one in ways if "--rename-field" not in one] if finding.rule in {"SPK-2", "SPK-4"} else ways
     completed = (one.replace("RULE", "max").replace("MILLISECONDS", str(MILLISECONDS)) for one in plain or ways)

@@ -11,9 +11,9 @@ from xxhash import xxh3_64_intdigest
 from ....serializers.errors import IncompatibleState, located
 from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
 from ....serializers.spark_rows.rows import decode_rows
+from ....serializers.ways_out import Option, WayOut
 from ....state.formats.spark.partitioning import partitions_of, require_placed
 from ....state.formats.spark.store_writer import stored_rows
-from ....serializers.ways_out import Option, WayOut
 from ..problems import unmerged
 from .merging import merge_values
 

@@ -15,8 +15,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ....serializers.errors import IncompatibleState, located
-from ....state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ....serializers.ways_out import Option, Told, WayOut
+from ....state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ....state.storage.files import Folder
 from ..checking import Known, what_is_known
 from ..query import describe_stored

@@ -12,9 +12,9 @@ import attrs
 from ....compat.queries.kinds import OF_VARIABLES
 from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
+from ....serializers.ways_out import Option, Told, WayOut
 from ....state.formats.spark.operators import UNKNOWN
 from ....state.formats.spark.reader import PROVIDERS
-from ....serializers.ways_out import Option, Told, WayOut
 from ..changes import FieldChanges
 from ..facts import facts_changed
 from ..judging import hidden_in, nobody_compared, sources_changed, with_plans
