@@ -267,7 +267,7 @@ def test_what_a_column_is_computed_from_counts_in_a_migration(migrate):
         (["--like", f"spark:{place('checksums')}", "--was", "queries:same"], 2, "apply with --query"),
         (["--query", "queries:same", "--map", "x"], 2, "is not OLD:NEW"),
         (["--query", "queries:same", "--map", "0:3"], 1, "the new query has no operator 3"),
-        (["--query", "queries:same", "--require-recording"], 1, "name the old code (--was MODULE:FUNCTION)"),
+        (["--query", "queries:same", "--require-recording"], 1, "name the old code: --was MODULE:FUNCTION"),
         (["--query", "queries:same", "--convert-field", "0:value.sum=queries:none"], 2, "no function 'none'"),
     ],
 )
