@@ -11,8 +11,8 @@ import click
 
 from ..serializers.compatibility import Decision
 from ..serializers.errors import StateShiftError, advice_text
-from ..serializers.wording import shell_word
 from ..serializers.ways_out import on_command_line
+from ..serializers.wording import shell_word
 from .options import search_here
 from .output import Line, line_width, print_json, print_styled
 from .progress import show_progress

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
-from ..serializers.wording import many, shell_word
 from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_line
+from ..serializers.wording import many
 from .condensing import FEW, Subject, as_there, condensed, elsewhere, some
 from .description import StateKind
 from .report import Status

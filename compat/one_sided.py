@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
-from ..serializers.wording import shell_word
 from ..serializers.ways_out import Option, WayOut
 from .description import StateKind
 from .lazy_tables import state_in, whole

@@ -13,6 +13,7 @@ import collections
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .ways_out import WayOut, in_python, ways_out
 from .wording import one_line, shell_word
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ def _parts(value: object) -> Collection[Any]:
     if isinstance(value, dict):
         return [*value, *value.values()]
     return value if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
-from .ways_out import WayOut, in_python, ways_out
 
 
 _MOST_SHOWN = 1 << 20

@@ -17,8 +17,6 @@ Code that renders produces lines, never text with line breaks, so any line break
 
 from __future__ import annotations
 
-from .ways_out import WayOut
-
 import codecs
 import difflib
 import json
@@ -29,6 +27,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from .ways_out import WayOut
 
 
 def many(count: int, what: str, plural: str = "") -> str:

@@ -11,8 +11,8 @@ from ...compat.gate.asking import KEY, KEY_GROUPS
 from ...compat.gate.levels import Direction
 from ...compat.structuring import fields_of, plain
 from ...serializers.compatibility import Decision
-from ...serializers.wording import github_command, many, one_line, shell_word
 from ...serializers.ways_out import Option, WayOut, on_command_line
+from ...serializers.wording import github_command, many, one_line, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

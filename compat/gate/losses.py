@@ -19,7 +19,6 @@ import attrs
 
 from ...serializers.compatibility import Decision, Finding, Flag, Verdict
 from ...serializers.errors import DeclarationError
-from ...serializers.wording import shell_word
 from ...serializers.ways_out import Does, Option, WayOut
 from ..check import paired
 from ..description import StateKind

@@ -31,6 +31,7 @@ from ..registry import register_snapshot
 from ..scalars import BASE
 from ..serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from ..ways_out import by_migration
 from .pieces import (
     SequenceSnapshot,
     convert_each,
@@ -44,7 +45,6 @@ from .pieces import (
     unique,
     unique_as_stored,
 )
-from ..ways_out import by_migration
 from .tuples import TupleSerializer, TupleSerializerSnapshot
 from .wrappers import OptionalSerializer, without_ttl_awareness
 

@@ -7,8 +7,6 @@ one (LIST-3). Source: compatibility rules 4.5 and 6.
 
 from __future__ import annotations
 
-from ..ways_out import by_migration
-
 import itertools
 from abc import abstractmethod
 from collections import Counter
@@ -22,6 +20,7 @@ from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, Val
 from ..serializer import KEEP_OLD_TYPE
 from ..snapshot import TypeSerializerConfigSnapshot
 from ..views import DataInputView, DataOutputView
+from ..ways_out import by_migration
 from .wrappers import NullableSerializerSnapshot, OptionalSerializer, without_ttl_awareness
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from ..serializer import TypeSerializer
 from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import lasting
 from ..views import DataOutputView
-from .wrappers import OptionalSerializer, without_ttl_awareness
 from ..ways_out import by_migration
+from .wrappers import OptionalSerializer, without_ttl_awareness
 
 if TYPE_CHECKING:
     from collections.abc import Callable

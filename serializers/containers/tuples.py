@@ -17,8 +17,6 @@ tuple.
 
 from __future__ import annotations
 
-from ..ways_out import Does, WayOut
-
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
@@ -30,6 +28,7 @@ from ..registry import register_snapshot
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import lasting
+from ..ways_out import Does, WayOut
 from .pieces import outer_result
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ MAX_ARITY = 25
 _RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 _TUPLES = "org.apache.flink.api.java.tuple.Tuple"
 EMPTY = 42
+_TO_A_RECORD = WayOut(f"move to a record: {CONVERTER.words}", does=Does.CONVERT)
 
 
 @attrs.frozen
@@ -140,7 +140,14 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
         if len(stored) != len(self.fields):
             counts = f"{len(stored)} stored and {len(self.fields)} declared"
             reason = f"the number of items differs ({counts}), and items have no names to pair them by"
-            return incompatible(self, snapshot, "TUP-3", reason, KEEP_OLD_TYPE, WayOut(f"move to a record: {CONVERTER.words}", does=Does.CONVERT))
+            return incompatible(
+                self,
+                snapshot,
+                "TUP-3",
+                reason,
+                KEEP_OLD_TYPE,
+                _TO_A_RECORD,
+            )
         old_class = snapshot.java_class
         findings: tuple[Finding, ...] = ()
         if old_class != self.tuple_class:

@@ -26,8 +26,8 @@ from ..scalars import flink_id
 from ..serializer import CONVERTER, DECLARED, IDENTITY, KEEP_OLD_TYPE, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
 from ..stored_names import lasting, qualified_name
-from ..wording import PYTHON, Advice
 from ..ways_out import WayOut, by_migration
+from ..wording import PYTHON, Advice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -275,6 +275,7 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
 Convert = Callable[[Any], Any]
 
+_NAME_COLUMNS = WayOut(f"name the columns (row_of), or {CONVERTER.words}", does=Does.CONVERT)
 _SAY_STORED = "name the stored columns, in their order: row_of(…, stored=(…))"
 
 
@@ -299,7 +300,14 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
             reason = f"{counts}, and the savepoint does not store their names"
             return incompatible(new, old, "ROW-7", reason, _SAY_STORED, KEEP_OLD_TYPE)
         reason = f"{counts}, and unnamed columns are paired by position"
-        return incompatible(new, old, "ROW-5", reason, KEEP_OLD_TYPE, WayOut(f"name the columns (row_of), or {CONVERTER.words}", does=Does.CONVERT))
+        return incompatible(
+            new,
+            old,
+            "ROW-5",
+            reason,
+            KEEP_OLD_TYPE,
+            _NAME_COLUMNS,
+        )
     pairs, findings = _by_name(new, old) if new.stored_names else _by_position(new, old)
     if any(finding.verdict is Verdict.REQUIRES_MIGRATION for finding in findings) and _fits_already(new, old):
         reason = "the stored types already are those of the new columns, so they do not show whether this was done"

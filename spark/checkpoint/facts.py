@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.compatibility import Finding, Flag, Verdict
-from ...serializers.wording import shell_word
 from ...serializers.ways_out import Option, Told, WayOut
 from .columns import of_buffer, without_places
 from .processors import TIME_TO_LIVE

@@ -12,7 +12,6 @@ import attrs
 from ...compat.queries.kinds import OF_SCALA, OF_VARIABLES, SESSION, WITH_FUNCTION
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.spark_rows.spark_types import holds_all
-from ...serializers.wording import shell_word
 from ...serializers.ways_out import Option, Told, WayOut
 from .changes import FieldChanges
 from .columns import first_value
