@@ -11,43 +11,16 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from ..compat.repartition import Repartition
-from ..serializers.errors import located
-from ..state.formats.flink.database_files import databases_released
-from ..state.formats.flink.missing_files import require_files
-from ..state.formats.flink.unchanged import SourceFiles
-from ..state.migration.engine import Engine
-from ..state.migration.estimate import estimate
-from ..state.migration.in_process import carry_out_here
-from ..state.migration.journal import SUFFIX
-from ..state.migration.options import MigrationOptions
-from ..state.migration.planning import prepare_as_planned
-from ..state.migration.progress import Stopwatch
+from ..state.migration.migration import DEFAULTS, migrate_savepoint
 from ..state.migration.rekey_task import RekeyTask
-from ..state.migration.report import MigrationReport
-from ..state.migration.run import name_of, publish_result, try_out
-from ..state.migration.scan import failures_counted
-from ..state.progress import Progress
-from ..state.publication.publish import (
-    Destination,
-    IfTargetExists,
-    all_or_nothing,
-    check_target,
-    held_bytes,
-    leave,
-    stream_bytes,
-)
-from ..state.publication.runs import clear_unfinished, files_there, final_name, free_generation, names_of
-from ..state.publication.source_guard import Read, refuse_by_place
-from ..state.publication.target_lock import claimed
+from ..state.publication.publish import IfTargetExists
 from ..state.savepoint.reader import Savepoint
-from ..state.storage.files import Folder
 from ..state.transcode.choice import ExecutorName
 from . import daemon
 from .connect import is_connect
@@ -66,16 +39,14 @@ if TYPE_CHECKING:
     from ..state.formats.flink.roots import AllowedRoot
     from ..state.job import Job
     from ..state.migration.estimate import Estimate
-    from ..state.migration.journal import Journal, Redone
+    from ..state.migration.journal import Journal
+    from ..state.migration.options import MigrationOptions
     from ..state.migration.plan_file import PlanFile
-    from ..state.migration.preparation import Preparation
+    from ..state.migration.report import MigrationReport
     from ..state.migration.tasks import Task, TaskResult
-    from ..state.publication.lineage import Lineage
-    from ..state.publication.target_lock import Claim
+    from ..state.progress import Progress
+    from ..state.storage.files import Folder
     from .sessions import Driver
-
-NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."
-DEFAULTS = MigrationOptions()
 
 
 def migrate(
@@ -132,68 +103,19 @@ def migrate(
         NoSpaceLeft: The target has too little space, or was filled up during the run.
         MigrationFailed: The written data differs from the data that was read, or the engine failed.
     """
-    started = time.monotonic()
-    stopwatch = Stopwatch(progress or (lambda _: None))
-    stopwatch(Progress("planning", 0, 1))
-    folder = Folder.at(target)
-    is_resumed = target_exists is IfTargetExists.RESUME
-    savepoint, begun = Savepoint.open(source, allow_roots=allow_roots), folder if is_resumed else None
-    files = SourceFiles.of(savepoint.folder, savepoint.metadata)
-    reads = (Read.of(savepoint.folder, savepoint.metadata),)
-    refuse_by_place(folder, reads)
-    with files.watched():
-        with located(savepoint=savepoint.place):
-            require_files(savepoint.metadata.streams, savepoint.folder, files.version_of)
-        prepared = prepare_as_planned(savepoint, job, options, expected, resumed=begun)
-    journal = prepared.journal(folder)
-    if is_resumed:
-        published = journal.published(prepared.savepoint, prepared.plan)
-        if published is not None:
-            return _tidied(prepared, published, journal, started, dry_run=dry_run)
-    check_target(folder, target_exists)
-    held = held_bytes(folder)
-    cores, py_files = _cores(session, master or DEFAULT_MASTER), tuple(py_files)
-    with_spark = session is not None or master is not None or bool(py_files)
-    source_folder = prepared.savepoint.folder
-    needed = estimate(prepared.tasks, source_folder, folder, cores, held_bytes=held, with_spark=with_spark)
-    needed = attrs.evolve(needed, replaced_bytes=sum(map(folder.size, files_there(folder))))
-    report = attrs.evolve(_planned(prepared, folder), estimate=needed)
-    needed.require_space(folder)
-    if dry_run:
-        with failures_counted(prepared.savepoint, prepared.plan):
-            tried = try_out(prepared.savepoint, prepared.plan)
-        return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
-    if announce is not None:
-        announce(report)
-    generation = journal.generation
-    if target_exists is IfTargetExists.REPLACE:
-        generation = free_generation(generation, files_there(folder))
-    operator_ids = [operator.operator_id.hex() for operator in savepoint.metadata.operators]
-    where = Destination(folder, names_of(operator_ids, generation), reads, target_exists, NOTHING_PUBLISHED)
-    with (
-        failures_counted(prepared.savepoint, prepared.plan),
-        databases_released(savepoint.metadata, savepoint.folder),
-        all_or_nothing(where) as claim,
-        files.watched(),
-        ExitStack() as until_published,
-    ):
-        results, resumed, redone, lineage = _run(
-            prepared,
-            attrs.evolve(journal, folder=claim.folder),
-            claim,
-            files,
-            generation,
-            needed,
-            session=lambda: session or until_published.enter_context(_own_driver(master, needed, prepared.tasks)),
-            py_files=py_files,
-            tell=stopwatch,
-        )
-        phases = stopwatch.stopped()
-    is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else any(result.lacks_numba for result in results)
-    foreign = sum(result.foreign for result in results)
-    report = attrs.evolve(report, resumed=resumed, redone=redone, lacks_numba=is_slow, foreign_entries=foreign)
-    size = sum(result.stored.size for result in results)
-    return report.finished(lineage, size, time.monotonic() - started, phases)
+    savepoint = Savepoint.open(source, allow_roots=allow_roots)
+    return migrate_savepoint(
+        savepoint,
+        target,
+        job,
+        options,
+        spark=_OnSpark(session, master, tuple(py_files)),
+        dry_run=dry_run,
+        expected=expected,
+        target_exists=target_exists,
+        announce=announce,
+        progress=progress,
+    )
 
 
 def repartition(
@@ -248,80 +170,70 @@ def repartition(
     )
 
 
-def _run(
-    prepared: Preparation,
-    journal: Journal,
-    claim: Claim,
-    source: SourceFiles,
-    generation: str,
-    needed: Estimate,
-    *,
-    session: Callable[[], Driver],
-    py_files: tuple[str | Path, ...],
-    tell: Callable[[Progress], None],
-) -> tuple[list[TaskResult], int, tuple[Redone, ...], Lineage]:
-    """Run the remaining tasks, and publish.
+@attrs.define
+class _OnSpark:
+    """Spark as a runner of tasks: in a session that is given, or in one that ends with the run.
 
-    Returns:
-        The results, the number of tasks finished before, those that were finished and are run again, and the lineage.
+    Attributes:
+        session: The session to use.
+        master: The master of Spark.
+        py_files: Files for the workers.
     """
-    savepoint, folder = prepared.savepoint, journal.folder
-    if journal.is_begun():
-        tell(Progress("checking", 0, 1))
-    finished, redone = journal.take_up()
-    clear_unfinished(claim, _files_of(finished.values(), generation))
-    left = [task for task in prepared.tasks if name_of(task) not in finished]
-    results = list(finished.values())
-    if needed.engine is Engine.PROCESS:
-        results += carry_out_here(left, savepoint.folder, journal, needed.executor, tell)
-    else:
+
+    session: SparkSession | None
+    master: str | None
+    py_files: tuple[str | Path, ...]
+    _driver: Driver | None = attrs.field(default=None, init=False)
+    _until_published: ExitStack = attrs.field(factory=ExitStack, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._until_published.close()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a session, a master or files for workers were given."""
+        return self.session is not None or self.master is not None or bool(self.py_files)
+
+    @property
+    def cores(self) -> int:
+        """The number of tasks that run at a time; for a cluster not yet contacted, the number of local cores."""
+        if self.session is not None and not is_connect(self.session):
+            return int(self.session.sparkContext.defaultParallelism)
+        master = self.master or DEFAULT_MASTER
+        given = re.match(r"local\[(\d+)", master)
+        return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1
+
+    def run(
+        self,
+        tasks: list[Task],
+        source: Folder,
+        journal: Journal,
+        needed: Estimate,
+        tell: Callable[[Progress], None],
+    ) -> list[TaskResult]:
+        """Run tasks: those that rewrite keys with a shuffle, all others one by one."""
+        rekeyed = [task for task in tasks if isinstance(task, RekeyTask)]
+        others = [task for task in tasks if not isinstance(task, RekeyTask)]
+        results: list[TaskResult] = []
+
+        def session() -> Driver:
+            if self._driver is None:
+                own = _own_driver(self.master, needed, tasks)
+                self._driver = self.session or self._until_published.enter_context(own)
+            return self._driver
+
         with interrupts_kept():
-            results += _on_spark(left, savepoint.folder, journal, session=session, py_files=py_files, tell=tell)
-    tell(Progress("publishing", 0, 1))
-    claim.require()
-    source.require_unchanged()
-    lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder, generation=generation)
-    return results, len(finished), redone, lineage
+            if others:
+                results += carry_out(others, source, journal, session=session, py_files=self.py_files, progress=tell)
+            if rekeyed:
+                from .repartition import write_rekeyed
 
-
-def _on_spark(
-    tasks: list[Task],
-    source: Folder,
-    journal: Journal,
-    *,
-    session: Callable[[], Driver],
-    py_files: tuple[str | Path, ...],
-    tell: Callable[[Progress], None],
-) -> list[TaskResult]:
-    """Run tasks on Spark: those that rewrite keys with a shuffle, all others one by one."""
-    rekeyed = [task for task in tasks if isinstance(task, RekeyTask)]
-    others = [task for task in tasks if not isinstance(task, RekeyTask)]
-    results: list[TaskResult] = []
-    if others:
-        results += carry_out(others, source, journal, session=session, py_files=py_files, progress=tell)
-    if rekeyed:
-        from .repartition import write_rekeyed
-
-        results += write_rekeyed(rekeyed, source, journal, session=session, py_files=py_files, progress=tell)
-    return results
-
-
-def _planned(prepared: Preparation, target: Folder) -> MigrationReport:
-    return MigrationReport.planned(prepared.savepoint, prepared.plan, target.place, prepared.tasks)
-
-
-def _tidied(
-    prepared: Preparation, lineage: Lineage, journal: Journal, started: float, *, dry_run: bool
-) -> MigrationReport:
-    """Finish a run that died between publishing and cleanup: all of its streams were finished before."""
-    names = prepared.stream_names
-    report = attrs.evolve(_planned(prepared, journal.folder), resumed=len(names))
-    if dry_run:
-        return report
-    with claimed(journal.folder) as claim:
-        leave(claim)
-    streams = {*names, *(final_name(name, journal.generation) for name in names)}
-    return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started, {})
+                more = write_rekeyed(rekeyed, source, journal, session=session, py_files=self.py_files, progress=tell)
+                results += more
+        return results
 
 
 def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[Driver]:
@@ -329,18 +241,3 @@ def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> 
     shuffles = any(isinstance(task, RekeyTask) for task in tasks)
     forked = daemon.SETTINGS if needed.executor is ExecutorName.NUMBA else {}
     return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else JAVA_SCHEDULES))
-
-
-def _cores(session: SparkSession | None, master: str) -> int:
-    """Return the number of tasks that run at a time; for a cluster not yet contacted, the number of local cores."""
-    if session is not None and not is_connect(session):
-        return int(session.sparkContext.defaultParallelism)
-    given = re.match(r"local\[(\d+)", master)
-    return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1
-
-
-def _files_of(results: Iterable[TaskResult], generation: str) -> set[str]:
-    """Return the names of the files of finished tasks, and of their notes."""
-    files = [file for result in results for file in result.files]
-    notes = {result.stored.name + SUFFIX for result in results}
-    return notes | {file.attempt or final_name(file.name, generation) for file in files}

@@ -115,11 +115,11 @@ def migrate_in_process(
         IncompatibleState: The compatibility check fails.
         ValueNotConvertible: A value does not fit its new type.
     """
-    from .migration import in_process
+    from .migration.migration import migrate_savepoint
     from .migration.options import MigrationOptions
     from .savepoint.reader import Savepoint
 
-    in_process.migrate_in_process(source, target, job, options or MigrationOptions())
+    migrate_savepoint(source, target, job, options or MigrationOptions())
     return Savepoint.open(target)
 
 

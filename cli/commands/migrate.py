@@ -213,7 +213,7 @@ def _engine(expected: Estimate) -> str:
 @contextmanager
 def failures_told(target_place: str) -> Iterator[None]:
     """Turn errors of the target's store, and of Spark itself, into the error that the run failed."""
-    from ...spark.migrate import NOTHING_PUBLISHED
+    from ...state.migration.migration import NOTHING_PUBLISHED
     from ...state.storage.files import Folder
 
     try:

@@ -19,7 +19,7 @@ from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError
 from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.metadata import METADATA
-from ..migration.in_process import migrate_in_process
+from ..migration.migration import migrate_savepoint
 from ..publication.publish import source_facts
 from ..savepoint.reader import Savepoint
 from ..savepoint.states import keyed_handles, require_own_key_groups
@@ -70,7 +70,7 @@ def restorable(
     if callable(migrate):
         migrate(savepoint.place, place, new, options)
     else:
-        migrate_in_process(savepoint, place, new, options)
+        migrate_savepoint(savepoint, place, new, options)
     return Savepoint.open(place)
 
 

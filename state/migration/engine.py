@@ -42,10 +42,10 @@ def choose_engine(tasks: Sequence[Task], seconds: float, cores: int, *, with_spa
     Args:
         tasks: All tasks.
         seconds: The approximate time of the tasks one after the other.
-        cores: The number of tasks that would run at a time on Spark.
+        cores: The number of tasks that would run at a time on Spark; 0: there is no Spark.
         with_spark: Whether Spark is requested. It is not started even then if files are only copied.
     """
-    if all(isinstance(task, CopyTask) for task in tasks):
+    if not cores or all(isinstance(task, CopyTask) for task in tasks):
         return Engine.PROCESS
     held_bytes = sum(task.size_bytes for task in tasks if isinstance(task, RekeyTask))
     is_sooner = seconds <= seconds_on_spark(seconds, cores) and held_bytes <= READING_BYTES

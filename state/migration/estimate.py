@@ -113,7 +113,7 @@ def estimate(
         tasks: All tasks of the run.
         source: The folder of the streams.
         target: The folder of the result, which need not exist yet.
-        cores: The number of tasks that run at a time on Spark.
+        cores: The number of tasks that run at a time on Spark; 0: there is no Spark.
         held_bytes: The size of the files in the target that will be cleared or reused.
         with_spark: Whether Spark is requested, however little there is to do.
     """

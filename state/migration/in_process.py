@@ -9,63 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
-from ..formats.flink.database_files import databases_released
 from ..progress import count_bytes
-from ..publication.publish import Destination, all_or_nothing
-from ..publication.runs import names_of
-from ..publication.source_guard import Read
-from ..storage.files import Folder
-from .preparation import prepare
 from .progress import Meter
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
 from .retry import failure_of_task, may_be_mended
-from .run import publish_result
 from .run_task import perform
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
-    from ...compat.description import JobDescription
-    from ..job import Job
     from ..progress import Progress
-    from ..publication.lineage import Lineage
-    from ..savepoint.reader import Savepoint
+    from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
     from .journal import Journal
-    from .options import MigrationOptions
     from .tasks import Task, TaskResult
 
 _ATTEMPTS = 4
-
-
-def migrate_in_process(
-    source: Savepoint, target: Path | str, job: Job | JobDescription | None, options: MigrationOptions
-) -> Lineage:
-    """Migrate a savepoint in this process, one task after the other, and return the lineage of the new one.
-
-    Args:
-        source: The savepoint; it is only read.
-        target: A folder that is empty or does not exist.
-        job: The new types; None: they stay the same.
-        options: The options of the migration.
-
-    Raises:
-        IncompatibleState: The compatibility check fails.
-        ValueNotConvertible: A value does not fit its new type.
-    """
-    prepared = prepare(source, job, options)
-    generation = prepared.journal(Folder.at(target)).generation
-    names = names_of((operator.operator_id.hex() for operator in source.metadata.operators), generation)
-    reads = (Read.of(source.folder, source.metadata),)
-    with (
-        databases_released(source.metadata, source.folder),
-        all_or_nothing(Destination(Folder.at(target), names, reads)) as claim,
-    ):
-        results = [perform(task, source.folder, claim.folder) for task in prepared.tasks]
-        return publish_result(source, prepared.plan, prepared.tasks, results, claim.folder, generation=generation)
 
 
 def carry_out_here(

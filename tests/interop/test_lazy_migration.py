@@ -22,9 +22,8 @@ from stateshift import (
 )
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.state.migration.edits import parse_edits
-from stateshift.state.migration.in_process import migrate_in_process
 from stateshift.state.streaming import slot
-from stateshift.state.testing import KeyedProcessHarness
+from stateshift.state.testing import KeyedProcessHarness, migrate_in_process
 
 
 @attrs.frozen

@@ -20,7 +20,7 @@ from stateshift import (
     ValueNotConvertible,
     migrate,
 )
-from stateshift.spark.migrate import NOTHING_PUBLISHED
+from stateshift.state.migration.migration import NOTHING_PUBLISHED
 from stateshift.state.publication.runs import names_of
 from stateshift.state.savepoint.verify import verify
 

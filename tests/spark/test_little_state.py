@@ -29,8 +29,8 @@ from stateshift import (
     register_snapshot,
 )
 from stateshift.serializers.registry import registry
-from stateshift.spark.migrate import NOTHING_PUBLISHED
 from stateshift.state.migration.engine import Engine
+from stateshift.state.migration.migration import NOTHING_PUBLISHED
 from stateshift.state.savepoint.verify import verify
 
 NAME = "rocksdb-account-v1"

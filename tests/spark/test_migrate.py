@@ -12,9 +12,9 @@ import pytest
 
 from stateshift import IncompatibleState, MigrationOptions, Repartition, Savepoint, Target, TargetExists, migrate
 from stateshift.serializers.errors import located
-from stateshift.state.migration.in_process import migrate_in_process
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.testing import migrate_in_process
 
 NAME = "rocksdb-account-v1"
 
