@@ -36,13 +36,10 @@ from ..formats.flink.metadata import (
 )
 from ..formats.flink.roots import folder_at, moved_from, require_reachable, with_moved
 from ..formats.flink.sources import require_digest
-from ..formats.spark.commit_log import read_note
 from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoint
 from ..publication.stored_serializers import StoredSerializer, place_of, read_stored_serializers
 from ..storage.files import Folder
 from ..storage.stores import parted
-from ..streaming.directory import STREAM_FILE
-from ..streaming.reading import read_state
 from .carried import RAW_KEYED, carried_states
 from .heap_timers import missing_timers
 from .quarantine import read_quarantine
@@ -364,6 +361,9 @@ class Savepoint(StoredSavepoint):
     @classmethod
     def _of_query(cls, folder: Folder) -> Savepoint:
         """Open the state of a query; raise the error for a folder that has neither that nor a savepoint."""
+        from ..streaming.directory import STREAM_FILE  # most savepoints are of Flink: they need none of it
+        from ..streaming.reading import read_state
+
         if not folder.exists(STREAM_FILE):
             raise _not_found(folder)
         stored, query = read_state(folder)
@@ -513,6 +513,8 @@ def looks_like_spark(folder: Folder) -> bool:
 
 def _advice_on_spark(folder: Folder) -> str:
     """Return what to name instead of the checkpoint of a Spark query."""
+    from ..formats.spark.commit_log import read_note
+
     with suppress(CorruptFile):
         if (note := read_note(folder)) is not None:
             return f"it is the checkpoint of a query whose state is in {note.state_dir}: name that folder"

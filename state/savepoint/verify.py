@@ -21,7 +21,6 @@ from ..formats.flink.metadata import METADATA
 from ..formats.flink.missing_files import require_files
 from ..publication.lineage import LINEAGE
 from ..storage.prefetch import cores
-from ..streaming.directory import StateDirectory
 from .carried import COORDINATOR, RAW_KEYED
 from .entry_checks import Misfits
 from .heap_timers import unmarked_timers
@@ -242,6 +241,8 @@ def _of_query(savepoint: Savepoint) -> Iterator[Check]:
     """Yield what was found of a state directory when it was opened."""
     if savepoint.query is None:
         return
+    from ..streaming.directory import StateDirectory
+
     if savepoint.query.unproven:
         yield Check(_COMMITTED, Outcome.UNPROVEN, savepoint.query.unproven)
     else:
