@@ -2,7 +2,7 @@
 
     bootstrap("s3://bucket/first", job, [StateSource("accounts", "account", totals, key_by="person")])
 
-This is the public module, which can be imported without pyspark. The implementation is in `bootstrapping`.
+This is the public module, which can be imported without pyspark. The implementation is in `bootstrap_run`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def bootstrap(
         MigrationFailed: The written data differs from the encoded data, or the engine failed.
     """
     require_libraries("bootstrap", "pyspark", "numpy")
-    from .bootstrapping import write_from_rows
+    from .bootstrap_run import write_from_rows
 
     return write_from_rows(
         target,

@@ -179,7 +179,7 @@ class Start:
         if available_now or once:
             writer = writer.trigger(availableNow=True) if available_now else writer.trigger(once=True)
             settings = {**settings, _NO_DATA: "false"}  # else Spark goes on to wake the slots for ever
-        from .running import RunningQuery
+        from .running_query import RunningQuery
 
         with changed_settings(self._spark, settings):
             return RunningQuery.of(writer.start())

@@ -5,6 +5,6 @@
     packed_rows, row_files, row_streams             encoded rows, shuffled, sorted, and written to streams
     new_savepoint, state_write, merge_into_base     the savepoints of a bootstrap and of `df.write`
 
-All of it works on Arrow blocks and needs no engine; `spark/bootstrapping.py` and `spark/source/` pass the rows. Only
+All of it works on Arrow blocks and needs no engine; `spark/bootstrap_run.py` and `spark/source/` pass the rows. Only
 code that reads or writes columns imports this package, because numpy is part of the extra `spark`.
 """

@@ -49,7 +49,7 @@ from stateshift import (
     record,
 )
 from stateshift.serializers.flink.namespaces import TimeWindowSerializer
-from stateshift.spark import bootstrapping
+from stateshift.spark import bootstrap_run as bootstrapping
 from stateshift.state.columnar.new_savepoint import NewSavepoint
 from stateshift.state.savepoint.verify import verify
 
