@@ -1,4 +1,4 @@
-"""`stateshift savepoint`: a savepoint of a streaming query."""
+"""`stateshift gc`: the files of a state directory that nothing needs are deleted."""
 
 from __future__ import annotations
 
@@ -6,75 +6,79 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...serializers.wording import many, shell_word
+from ...compat.condensing import FEW, some
+from ...compat.structuring import fields_of, plain
+from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status
-from ..on_spark import spark_options
-from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options
-from ..output import print_json, print_lines
-from ..progress import show_progress
-from .migrate import announce_run, failures_told, report_start_lines, start_command
+from ..options import NOT_COMPARED, allow_root_option, common_options, open_state_directory
+from ..output import Column, Line, Table, print_json, print_styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...state.migration.report import MigrationReport
-    from ...state.savepoint.reader import Savepoint
+    from ...state.streaming.collecting import Collected
+
+_HOURS = 6.0
+_COLUMNS = (Column("folder"), Column("files", is_number=True), Column("bytes", is_number=True))
 
 
 @click.command(
-    "savepoint",
-    short_help="Write a savepoint of a streaming query, running or stopped.",
+    "gc",
+    short_help="Delete the files of a query's state directory that nothing needs.",
     epilog="""\b
 Examples:
-  stateshift savepoint /data/state /data/savepoints/sp-1
-  stateshift savepoint s3://bucket/state s3://bucket/sp-1 --json
+  stateshift gc /data/state --dry-run
+  stateshift gc /data/state
+  stateshift gc s3://bucket/state --older-than 48 --json
 
 \b
-STATE_DIR is the state directory of a StreamJob. All operators are cut at its last committed batch; the savepoint is
-canonical, and Flink restores it. The position of the sources at that batch is kept with it: `inspect` shows it.
-Files that are being copied are not deleted by the query. STATE_DIR must have its checkpoint where the query left it.
-Exit status 6: the run failed and nothing was published.""",
+A query deletes old files by itself. What attempts and starts that died have left is found only by this command.
+Needed is the state after each batch that Spark keeps (spark.sql.streaming.minBatchesToRetain), the savepoint that an
+epoch began with until all slots have gone on from it, and what a running `stateshift savepoint` copies.
+The query may run meanwhile. Files with names that stateshift does not give are never deleted.""",
 )
 @click.argument("state_dir", metavar="STATE_DIR")
-@click.argument("target_place", metavar="TARGET")
+@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    default=_HOURS,
+    show_default=True,
+    metavar="HOURS",
+    help="Keep files that were written within so many hours: more than the longest batch takes.",
+)
 @allow_root_option
-@spark_options
 @common_options
-def command(state_dir: str, *, target_place: str, master: str | None, py_files: list[str], with_json: bool) -> int:
-    """Write the state of the query in STATE_DIR after its last committed batch to TARGET, as a savepoint."""
-    from ...spark.streaming.savepoints import take_savepoint
-    from ...state.savepoint.reader import Savepoint
+def command(state_dir: str, *, dry_run: bool, older_than: float, with_json: bool) -> int:
+    """Delete the files in STATE_DIR, the state directory of a query, that no batch needs to which Spark may go back."""
+    from ...state.streaming.collecting import collect
 
-    with show_progress() as progress, failures_told(target_place):
-        report = take_savepoint(
-            state_dir,
-            target_place,
-            master=master,
-            py_files=py_files,
-            announce=announce_run,
-            progress=progress,
-            allow_roots=allowed_roots(),
-        )
-    written = Savepoint.open(target_place)
+    directory = open_state_directory(state_dir)
+    found = collect(directory, older_than_h=older_than, dry_run=dry_run)
     if with_json:
-        print_json(report.to_data() | {"start_command": start_command(report), "position": written.position})
+        told = fields_of(found, "oldest bytes=size_bytes young unknown unproven?") | {"deleted": plain(found.deleted)}
+        print_json({"state_dir": directory.folder.place, "dry_run": dry_run, **told})
     else:
-        print_lines(_lines(report, written))
+        print_styled(_blocks(directory.folder.place, found, older_than, dry_run=dry_run))
     return Status.DONE
 
 
-def _lines(report: MigrationReport, written: Savepoint) -> Iterator[str]:
-    entries = sum(count.written for count in report.states)
-    yield f"savepoint of batch {written.position['batch']}: {written.place}"
-    yield (
-        f"  {many(len(written.operators), 'operator')}, {many(entries, 'entry', 'entries')}, "
-        f"{size_text(report.bytes_written)} written in {report.seconds:.1f} s"
-    )
-    if report.unproven:
-        yield f"  {NOT_COMPARED}: {report.unproven}"
-    yield ""
-    place = shell_word(report.target)
-    yield f"the position of its sources is in it: stateshift inspect {place}"
-    yield f"prove it: stateshift verify {place}"
-    yield from report_start_lines(report)
+def _blocks(place: str, found: Collected, hours: float, *, dry_run: bool) -> Iterator[Line | Table]:
+    did = "would delete" if dry_run else "deleted"
+    what = f"{did} {many(len(found.deleted), 'file')}, {size_text(found.size_bytes)}" if found.deleted else "no garbage"
+    yield [(f"{what}, in {place}", "bold")]
+    rows: dict[str, list[int]] = {}
+    for one in found.deleted:
+        rows.setdefault(one.name.rpartition("/")[0] or ".", []).append(one.size)
+    if rows:
+        cells = ((folder, f"{len(sizes):,}", f"{sum(sizes):,}") for folder, sizes in sorted(rows.items()))
+        yield Table(_COLUMNS, [[[(cell, "")] for cell in row] for row in cells], indent=2)
+    yield [(f"  kept: the state after batch {found.oldest} and after each later one", "")]
+    if found.young:
+        yield [(f"  {many(found.young, 'file')} that nothing needs: newer than {hours:g} hours, and kept", "")]
+    if found.unproven:
+        yield [(f"  {NOT_COMPARED}: {found.unproven}", "yellow")]
+    if found.unknown:
+        names = some(found.unknown, most=FEW, whole="--json", between=" and ")
+        yield [(f"  not of stateshift, and left alone: {names}", "yellow")]
