@@ -9,7 +9,7 @@ from .checkpoint.migrating.migration import migrate_checkpoint as migrate_checkp
 from .checkpoint.migrating.verification import verify_checkpoint as verify_checkpoint
 from .checkpoint.query import describe as describe
 from .sessions import session as session
-from .source.registering import register as register
+from .source.savepoint_source import register as register
 from .streaming.job import BroadcastStream as BroadcastStream
 from .streaming.job import ConnectedStreams as ConnectedStreams
 from .streaming.job import DataStream as DataStream

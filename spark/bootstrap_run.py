@@ -39,8 +39,7 @@ from ..state.savepoint.new_streams import check_job
 from ..state.storage.files import Folder
 from .bootstrap import StateSource
 from .connect import refuse_connect
-from .frames import partitioned_by
-from .in_arrow import arrow_schema
+from .frames import arrow_schema, partitioned_by
 from .interrupts import interrupts_kept
 from .jobs import run_watched
 from .sessions import own_session

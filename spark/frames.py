@@ -1,16 +1,19 @@
-"""The placing of rows in numbered partitions."""
+"""DataFrames: their schemas in Arrow, and their rows in numbered partitions."""
 
 from __future__ import annotations
 
 import struct
 from functools import cache
+from inspect import signature
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mmh3
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 _SPARK_SEED = 42
 
@@ -40,3 +43,13 @@ def hashed_to(partitions: int) -> tuple[int, ...]:
         if len(found) == partitions:
             return tuple(found[partition] for partition in range(partitions))
     raise AssertionError("every remainder is found")
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema in which a DataFrame's batches arrive; times are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Before Spark 4.3 times are in UTC by default, and there is no such argument.
+    in_utc: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    converted: pa.Schema = to_arrow_schema(schema, **in_utc)
+    return converted

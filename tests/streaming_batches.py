@@ -17,9 +17,8 @@ from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.registry import registry
 from stateshift.spark.streaming import runs, slot_runs
-from stateshift.spark.streaming.blobs import Blob, Packing
+from stateshift.spark.streaming.blobs import Blob, Packing, slot_groups
 from stateshift.spark.streaming.elements import ElementReader, ResultWriter
-from stateshift.spark.streaming.grouping import slot_groups
 from stateshift.spark.streaming.query_plan import _side_serializers, key_serializer, output_hint
 from stateshift.spark.streaming.results import handed_rows
 from stateshift.spark.streaming.runs import RunFacts

@@ -8,8 +8,8 @@ import uuid
 from stateshift import ListCheckpointed, SourceFunction
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.registry import registry
+from stateshift.spark.streaming.blobs import slot_groups
 from stateshift.spark.streaming.elements import ResultWriter
-from stateshift.spark.streaming.grouping import slot_groups
 from stateshift.spark.streaming.runs import RunFacts
 from stateshift.spark.streaming.sources import SourceReader, SourceWork
 from stateshift.spark.worker import Settings, dumped

@@ -18,7 +18,6 @@ from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given, start_lines
-from ..on_spark import spark_failures_told, spark_options
 from ..options import (
     NOT_COMPARED,
     allowed_roots,
@@ -26,6 +25,8 @@ from ..options import (
     migration_options,
     open_savepoint,
     savepoint_argument,
+    spark_failures_told,
+    spark_options,
 )
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import show_progress

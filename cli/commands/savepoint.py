@@ -10,8 +10,7 @@ from ...serializers.escaping import shell_word
 from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status
-from ..on_spark import spark_options
-from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options
+from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options, spark_options
 from ..output import print_json, print_lines
 from ..progress import show_progress
 from .migrate import announce_run, failures_told, report_start_lines, start_command

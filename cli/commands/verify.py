@@ -12,8 +12,16 @@ from ...compat.structuring import fields_of, plain
 from ...serializers.errors import LibraryNotFound
 from ...serializers.wording import many
 from ..failures import Status
-from ..on_spark import spark_failures_told, spark_options
-from ..options import all_option, allowed_roots, common_options, import_option, open_savepoint, savepoint_argument
+from ..options import (
+    all_option,
+    allowed_roots,
+    common_options,
+    import_option,
+    open_savepoint,
+    savepoint_argument,
+    spark_failures_told,
+    spark_options,
+)
 from ..output import Block, Column, Line, Table, print_json, print_styled
 from ..progress import show_progress
 from ..spark_checkpoints import is_spark

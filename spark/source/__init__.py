@@ -4,7 +4,6 @@ stateshift.spark.register(session)
 session.read.format("savepoint").option("operator", "account-state").option("state", "account").load("/savepoint-1")
 """
 
-from .registering import register
-from .savepoint_source import SavepointDataSource
+from .savepoint_source import SavepointDataSource, register
 
 __all__ = ["SavepointDataSource", "register"]

@@ -1,29 +1,34 @@
-"""The data source `savepoint`: its options, its schema, and the choice of reader."""
+"""The data source `savepoint`: its registration, its options, its schema, and its readers."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.errors import PySparkTypeError
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ...serializers.errors import StateShiftError, located, redact_values
+from ...serializers.errors import StateShiftError, located, redact_values, values_are_redacted
 from ...serializers.registry import Additions, registry
-from ...state.columnar.listing import LISTING
+from ...state.columnar.listing import LISTING, listing
 from ...state.columnar.table import StateTable
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
+from ..user_modules import shipped
 from .options import bare, flag, number, refuse_unknown, roots
-from .readers import ListingReader, StateReader
 from .writer import StateWriter
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceWriter, Filter
     from pyspark.sql.types import StructType
 
+    from ...state.columnar.table import Slice
     from ...state.savepoint.reader import SavepointOperator
     from ...state.storage.files import Root
 
@@ -138,3 +143,129 @@ class SavepointDataSource(DataSource):
     def _resolved(self, place: str) -> str:
         """Return a path relative to the folder that was current at registration: Spark's process has another one."""
         return str(Path(self.home) / place) if Folder(place).is_local else place
+
+
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_TASKS_PER_CORE = 2
+
+
+def register(session: SparkSession) -> SparkSession:
+    """Register the format of `session.read.format("savepoint")`, and change the session's settings for it.
+
+    Spark pushes filters down to Python sources only if `spark.sql.python.filterPushdown.enabled` is set, which is done
+    here. Snapshot classes registered before (`register_snapshot`) are sent to the workers with the source, by value if
+    their module is not installed: call this again after registering more. The workers import stateshift, which must be
+    installed there.
+
+    Args:
+        session: Any session, including one of Spark Connect.
+
+    Returns:
+        The session.
+    """
+    # The class is sent to Spark's processes by value: it is created here, so that no module contains it.
+    registered = registry.additions()
+    facts = {
+        "tasks": _cores(session) * _TASKS_PER_CORE,
+        "registered": registered,
+        "redacted": values_are_redacted(),
+        "home": str(Path.cwd()),
+        "__doc__": SavepointDataSource.__doc__,
+    }
+    with shipped(session, registered):
+        session.dataSource.register(type("RegisteredSavepoints", (SavepointDataSource,), facts))
+    session.conf.set(_PUSHDOWN, "true")
+    return session
+
+
+def _cores(session: SparkSession) -> int:
+    """Return the number of tasks that the session runs at a time; with Spark Connect, which hides it, a constant."""
+    try:
+        return session.sparkContext.defaultParallelism
+    except Exception:  # noqa: BLE001 - the type of its error differs between releases
+        return 4
+
+
+class StatePartition(InputPartition):
+    """The part that one task reads."""
+
+    def __init__(self, piece: Slice) -> None:
+        super().__init__(piece)
+
+
+class StateReader(DataSourceReader):
+    """Reads a state in slices of its key groups.
+
+    Args:
+        table: The state.
+        tasks: The approximate number of slices.
+        registered: What was registered in the driver.
+        redacted: Whether messages leave out keys and values.
+    """
+
+    def __init__(self, table: StateTable, tasks: int, registered: Additions, redacted: bool) -> None:  # noqa: FBT001 - positional from the source
+        self._table = table
+        self._tasks = tasks
+        self._registered = registered
+        self._redacted = redacted
+        self._keys: list[Any] | None = None
+        self._key_groups: set[int] | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - as Spark calls it
+        """Use filters on one or several values of `key` and `key_group` to read only their key groups.
+
+        All filters are returned, since Spark has to apply them again. Spark 4.0 does not call this method.
+        """
+        from pyspark.sql.datasource import EqualNullSafe, EqualTo, In  # since Spark 4.1
+
+        for one in filters:
+            if isinstance(one, EqualTo | EqualNullSafe):
+                self._restrict(one.attribute, [one.value])
+            elif isinstance(one, In):
+                self._restrict(one.attribute, list(one.value))
+        return filters
+
+    def _restrict(self, column: tuple[str, ...], values: list[Any]) -> None:
+        values = [value for value in values if value is not None]
+        groups: set[int] | None = None
+        if column == ("key_group",) and "key_group" in self._table.schema.names:
+            groups = set(values)
+        elif column == ("key",):
+            try:
+                groups = self._table.groups_of(values)
+            except StateShiftError:  # a value that no key can have: Spark will find no row
+                return
+            if groups is not None:
+                self._keys = values if self._keys is None else [value for value in self._keys if value in values]
+        if groups is not None:
+            self._key_groups = groups if self._key_groups is None else self._key_groups & groups
+
+    def partitions(self) -> list[InputPartition]:
+        return [StatePartition(piece) for piece in self._table.slices(self._tasks, self._key_groups)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        registry.add(self._registered)
+        redact_values(self._redacted)
+        if isinstance(partition, StatePartition):  # Spark creates one of its own if there are none
+            yield from self._table.read(partition.value, keys=self._keys, key_groups=self._key_groups)
+
+
+class ListingReader(DataSourceReader):
+    """Lists the states of some operators, each in a task of its own.
+
+    Args:
+        operators: The operators; opened once, because the state of a query that runs changes from batch to batch.
+        registered: What was registered in the driver.
+    """
+
+    def __init__(self, operators: tuple[SavepointOperator, ...], registered: Additions) -> None:
+        self._operators = operators
+        self._registered = registered
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(operator) for operator in self._operators]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        registry.add(self._registered)
+        if partition.value is not None:
+            yield listing([partition.value])

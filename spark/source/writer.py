@@ -25,7 +25,7 @@ from ...state.migration.retry import may_be_mended
 from ...state.publication.lock_renewal import renew_apart
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from ..in_arrow import arrow_schema
+from ..frames import arrow_schema
 from ..user_modules import send_by_value
 from ..worker import begin_work
 from .options import bare, choice, number, refuse_unknown, required, roots

@@ -17,7 +17,7 @@ from ...state.runtime.output_tag import OutputTag
 from ...state.runtime.windows.windowed_stream import WindowOperation
 from ...state.streaming.failures import FailedElement, check_policy
 from ...state.streaming.slot import OperatorSpec
-from ..in_arrow import arrow_schema
+from ..frames import arrow_schema
 from ..user_modules import shipped
 from ..worker import Settings, dumped
 from .blobs import BLOBS, Packing

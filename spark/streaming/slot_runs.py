@@ -30,10 +30,8 @@ from ...state.streaming.manifest import Manifest
 from ...state.streaming.measured import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
-from .blobs import Blob, unpacked
-from .grouping import slot_of_lane
-from .lanes import keep, kept
-from .ordering import HELD_BYTES, in_order
+from .blobs import Blob, slot_of_lane, unpacked
+from .lanes import HELD_BYTES, in_order, keep, kept
 from .results import Results
 from .row_errors import tolerant
 

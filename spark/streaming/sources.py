@@ -26,7 +26,7 @@ from ...state.streaming.manifest import FILES
 from ...state.streaming.source import ROWS, SourceSpec, SourceTask
 from ...state.streaming.source_offsets import SourceOffset
 from ...state.task.subtask import StoredOperator
-from ..in_arrow import arrow_schema
+from ..frames import arrow_schema
 from ..user_modules import shipped
 from ..worker import Settings, dumped
 from .blobs import packed, unpacked

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.cli.folding import folded_text
-from stateshift.cli.output import print_styled
+from stateshift.cli.output import folded_text, print_styled
 from stateshift.serializers.wording import shell_word
 
 JOB = """

@@ -25,7 +25,7 @@ from stateshift import (
 from stateshift.serializers.registry import Additions
 from stateshift.spark import sessions as session
 from stateshift.spark import verify as verify_on_spark
-from stateshift.spark import verifying as verifying_on_spark
+from stateshift.spark import verify as verifying_on_spark
 from stateshift.spark.worker import Settings
 from stateshift.state.publication.lineage import LINEAGE, FileDigest
 from stateshift.state.savepoint import verify as verifying

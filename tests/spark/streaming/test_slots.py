@@ -33,7 +33,7 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.spark.streaming import slot_runs
 from stateshift.spark.streaming.blobs import milliseconds
 from stateshift.spark.streaming.elements import ElementReader
-from stateshift.spark.streaming.ordering import in_order
+from stateshift.spark.streaming.lanes import in_order
 from stateshift.spark.streaming.query_plan import Input, output_hint
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
 from stateshift.state.entry_keys import encode

@@ -12,8 +12,8 @@ from stateshift.serializers.errors import CorruptFile
 from stateshift.spark import register
 from stateshift.spark.streaming.carriers import CARRIERS
 from stateshift.spark.streaming.job import StreamJob
-from stateshift.spark.streaming.manifests import committed_manifests
 from stateshift.spark.streaming.savepoints import take_savepoint
+from stateshift.spark.streaming.stored_query import committed_manifests
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming import committed
 from stateshift.state.streaming.directory import StateDirectory
