@@ -13,7 +13,6 @@ import attrs
 
 from ...serializers.errors import CorruptFile, CorruptSavepoint, LibraryNotFound, SavepointNotFound, UnsupportedFormat
 from ..formats.spark.commit_log import last_committed
-from ..formats.spark.manifests import manifests_after
 from ..publication.lineage import FileDigest
 from .manifest import MANIFESTS, RUNS, Manifest
 from .stored_json import PUT_BACK
@@ -89,6 +88,8 @@ def engine_manifests(directory: StateDirectory, batch: int) -> list[tuple[Manife
     if not checkpoint.exists("state"):
         return f"the checkpoint {checkpoint} has no state of Spark"
     try:
+        from ..formats.spark.manifests import manifests_after  # it loads pyarrow, which savepoints do without
+
         found = manifests_after(checkpoint, batch)
         return [(Manifest.from_bytes(data), data) for data in found]
     except ModuleNotFoundError as error:  # also a library of an optional extra
