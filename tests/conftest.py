@@ -86,6 +86,39 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+MOST_S = 3.0
+"""How much processor time a test may take without the mark `slow`."""
+
+LARGE = {"numba", "pandas", "pyspark"}
+"""Libraries whose loading takes up to two seconds by itself."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Fail a test that takes long without its mark: it would make each run of `make test` longer.
+
+    Counted is the processor time of this process and of those that have ended in the test: another load on the machine
+    does not change it. Fixtures are not counted, nor is the session of Spark that all tests share: it works on after a
+    test what that began, and the first test of each kind pays for loading its classes. For the same reason the first
+    test of a process that loads a large library is not judged.
+    """
+    before, known = sum(os.times()[:4]), LARGE & set(sys.modules)
+    result = yield
+    taken = sum(os.times()[:4]) - before
+    if (
+        taken > MOST_S
+        and known == LARGE & set(sys.modules)
+        and not any(item.get_closest_marker(mark) for mark in ("slow", "faults", "interop"))
+    ):
+        pytest.fail(
+            f"{item.nodeid} takes {taken:.1f} s of processor time, and has no mark: a test of more than {MOST_S:g} s "
+            "is marked @pytest.mark.slow, and runs in `make slow`. Make it quicker, or mark it where `make test` keeps "
+            "a test of its kind.",
+            pytrace=False,
+        )
+    return result
+
+
 @pytest.fixture(autouse=True)
 def _forgotten_modules(tmp_path_factory):
     """Modules that a test loads from files of its own are forgotten after it: others write files of the same names."""

@@ -1,4 +1,4 @@
-"""How long the machine of evolutions runs: 100 examples, always the same; `make evolution` runs 5,000 new ones."""
+"""How long the machine of evolutions runs: 50 examples, always the same; `make evolution` runs 5,000 new ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 VARIABLE = "STATESHIFT_EVOLUTION"
 """The environment variable that says how many examples there are."""
 
-USUAL = 100
+USUAL = 50
 """In `make test`; so many come to every verdict, and to a third of the rules."""
 
 NIGHTLY = 5000
@@ -26,5 +26,5 @@ settings.register_profile(
     **({} if _always_the_same else {"database": None}),
 )
 profile = settings.get_profile("evolution")
-shorter = settings(profile, max_examples=50) if _always_the_same else profile
+shorter = settings(profile, max_examples=25) if _always_the_same else profile
 """For chains, of which each example has many runs."""
