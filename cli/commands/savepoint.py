@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...serializers.escaping import shell_word
-from ...serializers.wording import many
+from ...serializers.wording import many, shell_word
 from ...state.progress import size_text
 from ..failures import Status
 from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options, spark_options
