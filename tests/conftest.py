@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import attrs
@@ -98,18 +99,21 @@ def pytest_runtest_call(item):
     """Fail a test that takes long without its mark: it would make each run of `make test` longer.
 
     Counted is the processor time of this process and of those that have ended in the test: another load on the machine
-    does not change it. Fixtures are not counted, nor is the session of Spark that all tests share: it works on after a
-    test what that began, and the first test of each kind pays for loading its classes. For the same reason the first
-    test of a process that loads a large library is not judged.
+    does not change it. Not counted are fixtures, and the session of Spark that all tests share: it works on after a test
+    what that began. Not judged is the first test of a process that loads a large library, or compiles machine code:
+    `make test` compiles it before.
     """
     before, known = sum(os.times()[:4]), LARGE & set(sys.modules)
-    result = yield
+    with ExitStack() as until_end:
+        compiled = []
+        if "numba" in sys.modules:
+            from numba.core.event import install_recorder
+
+            compiled = until_end.enter_context(install_recorder("numba:compile")).buffer
+        result = yield
     taken = sum(os.times()[:4]) - before
-    if (
-        taken > MOST_S
-        and known == LARGE & set(sys.modules)
-        and not any(item.get_closest_marker(mark) for mark in ("slow", "faults", "interop"))
-    ):
+    is_first = bool(compiled) or known != LARGE & set(sys.modules)
+    if taken > MOST_S and not is_first and not any(map(item.get_closest_marker, ("slow", "faults", "interop"))):
         pytest.fail(
             f"{item.nodeid} takes {taken:.1f} s of processor time, and has no mark: a test of more than {MOST_S:g} s "
             "is marked @pytest.mark.slow, and runs in `make slow`. Make it quicker, or mark it where `make test` keeps "
