@@ -98,10 +98,10 @@ LARGE = {"numba", "pandas", "pyspark"}
 def pytest_runtest_call(item):
     """Fail a test that takes long without its mark: it would make each run of `make test` longer.
 
-    Counted is the processor time of this process and of those that have ended in the test: another load on the machine
-    does not change it. Not counted are fixtures, and the session of Spark that all tests share: after a
-    test it works on what that began. Not judged is the first test of a process that loads a large library, or compiles machine code:
-    `make test` compiles it before.
+    Counted is the processor time of this process and of those that have ended in the test: another load on the
+    machine does not change it. Not counted are fixtures, and the session of Spark that all tests share: after a
+    test it works on what that began. Not judged is the first test of a process that loads a large library, or
+    compiles machine code: `make test` compiles it before.
     """
     before, known = sum(os.times()[:4]), LARGE & set(sys.modules)
     with ExitStack() as until_end:
