@@ -105,12 +105,16 @@ def _later(way):
 
 
 def holds(query, random, migrated):
-    """Hold the law for a query; `migrated` returns what a case's migration makes of its entries, if it was told so.
+    """Hold the law for a drawn query; `migrated` as in `holds_for`."""
+    return holds_for(Case.of(query), random, migrated)
+
+
+def holds_for(case, random, migrated):
+    """Hold the law for a case; `migrated` migrates what it keeps, as it is said, and compares each value.
 
     Returns:
         The decision, and whether a migration ran.
     """
-    case = Case.of(query)
     decision = case.report.decision
     if decision is Decision.START:
         starts(case)
@@ -123,10 +127,10 @@ def holds(query, random, migrated):
             return decision, False
     said = case.said(random)
     found = list(map(str, case.problems(said)))
-    assert found == [], said
+    assert found == [], f"{found} after {said}"
     fates = {}
     for number, drawn, _ in case.pairs(said):
-        fates[number] = Fates.of(query, drawn, said.changes.get(number, FieldChanges()))
+        fates[number] = Fates.of(case.query, drawn, said.changes.get(number, FieldChanges()))
     migrated(case, said, fates, random)
     if decision is Decision.MIGRATE:
         for number, fate in fates.items():

@@ -321,22 +321,42 @@ def on_files(case, said, fates, random):
         stored = describe_stored(old)
         assert [one.stores for one in case.stored.operators] == [one.stores for one in stored.operators]
         side = NewSide(new, case.new, is_planned=True)
-        plan = plan_migration(old, side, Known(case.known), said)
-        expected = Expected(case, said, fates, entries)
-        if expected.unmergeable:
-            with pytest.raises(IncompatibleState, match="cannot be merged"):
-                Copy(plan, Folder.at(folder / "copy")).run()
-            return
-        Copy(plan, Folder.at(folder / "copy")).run()
-        copy = SparkCheckpoint.open(folder / "copy")
-        for number, operator in enumerate(query.new):
-            wanted, made = expected.entries(number), read(copy, number)
-            columns = {name: of for one in operator.kept for name, of in one.stores().items()}
-            for name in columns:
-                rows = wanted.get(name) or []
-                at = _places(operator, name, rows, columns).tolist()
-                right = Counter(as_key([place, *row]) for place, row in zip(at, rows, strict=True))
-                assert right == Counter(map(as_key, made[name])), name
+        migrates(case, said, fates, entries, old, side, folder / "copy")
+
+
+def migrates(case, said, fates, entries, old, side, target):
+    """Migrate a checkpoint with some entries, and compare each entry of the copy with what it should be."""
+    plan = plan_migration(old, side, Known(case.known), said)
+    expected = Expected(case, said, fates, entries)
+    if expected.unmergeable:
+        with pytest.raises(IncompatibleState, match="cannot be merged"):
+            Copy(plan, Folder.at(target)).run()
+        return
+    Copy(plan, Folder.at(target)).run()
+    copy = SparkCheckpoint.open(target)
+    for number, operator in enumerate(case.query.new):
+        wanted, made = expected.entries(number), read(copy, number)
+        columns = {name: of for one in operator.kept for name, of in one.stores().items()}
+        for name in columns:
+            rows = wanted.get(name) or []
+            at = _places(operator, name, rows, columns).tolist()
+            right = Counter(as_key([place, *row]) for place, row in zip(at, rows, strict=True))
+            assert right == Counter(map(as_key, made[name])), name
+
+
+def entries_in(checkpoint, operators):
+    """Return the entries of a checkpoint that Spark wrote, by operator and name."""
+    found = []
+    for number, operator in enumerate(operators):
+        rows = read(checkpoint, number)
+        found.append({one.name: [_entry(one, *row[1:]) for row in rows[one.name]] for one in operator.kept})
+    return found
+
+
+def _entry(kept, key, value):
+    deadline = value["ttlExpirationMs"] if kept.expires else None
+    value = value["value"] if kept.expires else value
+    return Entry((key["key"], key["userKey"], value) if kept.kind == "map" else (key, value), deadline)
 
 
 @attrs.frozen
