@@ -141,7 +141,7 @@ class ProcessorPlan:
 
 def empty_processor(now: SparkOperator, files: OperatorFiles) -> ProcessorPlan:
     """Return the plan of an operator that has no old one."""
-    types = _group_of(now.stores)
+    types = SparkType("struct")  # nothing of it is converted
     added = tuple(name for name in _variables(now) if not name.startswith("$"))
     return ProcessorPlan(now, now, Conversion(), (types, types), (), added, (), files, FieldChanges(), is_empty=True)
 
@@ -192,13 +192,16 @@ class _Plans:
 
     def run(self) -> ProcessorPlan:
         old, new = _variables(self.was), _variables(self.now)
+        groups = SparkType("struct"), SparkType("struct")  # without stores nothing of it is converted
         if self.pair.stores:
-            self.key = self._converted(self.pair.stores[0].parts[0])
+            group = self.pair.stores[0].parts[0]
+            assert group.old is not None  # noqa: S101 - a grouping key is never new
+            assert group.new is not None  # noqa: S101 - nor dropped
+            self.key, groups = self._converted(group), (group.old, group.new)
         variables = [self._variable(old[one.source], new[one.store], one) for one in self.pair.stores]
         used = {one.source for one in self.pair.stores}
         dropped = tuple(store for name, store in old.items() if name not in used)
         dropped += tuple(one for one in self.was.forgotten if not one.is_index)
-        groups = _group_of(self.was.stores), _group_of(self.now.stores)
         added = tuple(name for name in new if name not in {one.store for one in self.pair.stores} and name[0] != "$")
         return ProcessorPlan(
             self.was, self.now, self.key, groups, tuple(variables), added, dropped, self.files, self.changes
@@ -291,14 +294,3 @@ def _value_of(store: SparkStore, operator: SparkOperator) -> SparkType:
     """Return the type of values without their deadlines."""
     _, value = _schema(store)
     return value.fields[0].type if store.name in operator.facts.expiring else value
-
-
-def _group_of(stores: tuple[SparkStore, ...]) -> SparkType:
-    """Return the type of the grouping key."""
-    for store in stores:
-        key, _ = _schema(store)
-        if store.kind in {"value", "list"}:
-            return key
-        if store.kind in {"map", "timers"}:
-            return key.fields[0].type
-    return SparkType("struct")
