@@ -17,16 +17,20 @@ ARGUMENTS = "stateshift.arguments"
 _OF_THE_ANSWER = {"--json"}
 
 
-def options_given(other: click.Command, *, only: Iterable[str] = ()) -> str:
+def options_given(other: str, *, only: Iterable[str] = ()) -> str:
     """Return the options of the running command that another one has too, as they were typed, quoted for a shell.
 
     Args:
-        other: The command to run next.
+        other: The name of the command to run next.
         only: The options to include, if it gets the others from elsewhere.
     """
     context = click.get_current_context()
     given, _, _ = context.command.make_parser(context).parse_args(list(context.meta[ARGUMENTS]))
-    known = {name for option in other.params for name in option.opts} - _OF_THE_ANSWER
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)  # noqa: S101 - commands are run by it
+    following = root.command.get_command(root, other)
+    assert following is not None  # noqa: S101 - it is one of its commands
+    known = {name for option in following.params for name in option.opts} - _OF_THE_ANSWER
     wanted = known.intersection(only or known)
     words: list[str] = []
     for option in context.command.params:

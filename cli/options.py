@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from ..serializers.compatibility import Flag
-from ..serializers.errors import MigrationFailed, StateShiftError, redact_values
+from ..serializers.errors import MigrationFailed, StateShiftError, UnsupportedFormat, redact_values
 from .output import print_notice
-from .spark_checkpoints import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
     from ..compat.edits import Edits
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-_TAKES_SPARK = {"check", "inspect", "export", "migrate", "snapshot", "verify"}
+PREFIX = "spark:"
+"""What the place of a checkpoint of a Spark query begins with."""
+_TAKES_SPARK = {"check", "inspect", "export", "migrate", "plan", "snapshot", "verify"}
 """Commands that take checkpoints of Spark queries."""
 
 
@@ -44,6 +46,58 @@ def _folder(context: click.Context, _: click.Parameter, place: str | None) -> st
     if not place:
         raise click.BadParameter("the place is empty")
     return place.removesuffix("_metadata").rstrip("/") or "/" if place.endswith("/_metadata") else place
+
+
+def is_spark(place: str | None) -> bool:
+    """Whether an argument names a checkpoint of a Spark query."""
+    return place is not None and place.startswith(PREFIX)
+
+
+def spark_is_meant(*places: str | None) -> str:
+    """Return what to write instead of places that are checkpoints of Spark queries, as the end of a message, or ""."""
+    from ..state.savepoint.reader import looks_like_spark
+    from ..state.storage.files import Folder
+
+    meant = [one for one in places if one and not is_spark(one) and looks_like_spark(Folder.at(one))]
+    return "".join(f"; {one} is the checkpoint of a Spark query: write {PREFIX}{one}" for one in meant)
+
+
+def refuse(place: str | None, command: str) -> None:
+    """Refuse a checkpoint of Spark for a command that does not read them.
+
+    Raises:
+        UnsupportedFormat: It is one.
+    """
+    if is_spark(place):
+        raise UnsupportedFormat(
+            f"stateshift {command} does not take checkpoints of Spark queries yet",
+            advice="inspect, export, diff, snapshot, check, plan, migrate and verify do: stateshift inspect"
+            " spark:CHECKPOINT",
+            savepoint=place,
+            checkpoint=place,
+        )
+
+
+def refuse_options(told: str, *, names: Collection[str] = (), others_than: Collection[str] | None = None) -> None:
+    """Refuse options that are given and do not apply, instead of ignoring them.
+
+    Args:
+        told: What is said of them; their names stand for `{}`.
+        names: The names of the arguments of the command that do not apply.
+        others_than: Instead of them, those that do.
+
+    Raises:
+        UsageError: Such an option is given.
+    """
+    context = click.get_current_context()
+    wrong = [
+        one.opts[0] if isinstance(one, click.Option) else (one.name or "").upper()
+        for one in context.command.params
+        if context.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE
+        and (one.name in names if others_than is None else one.name not in others_than)
+    ]
+    if wrong:
+        raise click.UsageError(told.format(", ".join(sorted(wrong))))
 
 
 def savepoint_argument(name: str = "savepoint", *, required: bool = True) -> Callable[[F], F]:

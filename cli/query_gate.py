@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
-from click.core import ParameterSource
 
 from ..serializers.compatibility import Decision
 from ..serializers.wording import many
 from .failures import Status
+from .options import refuse_options
 from .output import Line, print_json, print_lines, print_notice, print_styled
-from .spark_queries import STYLES, operator_blocks, planning_session
+from .spark_queries import planning_session
 from .whole_files import OutputFile, says_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from ..compat.policy import Policy
     from ..spark.checkpoint.gate import QueryChecks, QueryGate
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 _OF_CHECK = {"queries", "against", "accept", "allow_migration", "allow_drift", "forbid", "with_json", "redact"}
 _OF_SNAPSHOT = {"queries", "folder", "with_json", "redact"}
+_REFUSED = "{} does not apply with --queries; leave it out"
 _HEADLINES = {
     Decision.START: "every query can go on from the state in production",
     Decision.MIGRATE: "the state of {} in production must be rewritten first",
@@ -40,27 +41,13 @@ def queries_option(help_text: str) -> Callable[[F], F]:
     return click.option("--queries", is_flag=True, help=help_text)
 
 
-def _refuse_others(allowed: Collection[str]) -> None:
-    """Refuse options that do not apply with `--queries`, instead of ignoring them.
-
-    Raises:
-        UsageError: Such an option is given.
-    """
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE and name not in allowed:
-            title = parameter.opts[0] if isinstance(parameter, click.Option) else "SAVEPOINT"
-            raise click.UsageError(f"{title} does not apply with --queries; leave it out")
-
-
 def check_queries(
     gate: GateOptions, accept: tuple[str, ...], policy: Policy, *, allow_migration: bool, with_json: bool
 ) -> int:
     """Check all listed queries, print the reports and return the exit status."""
-    _refuse_others(_OF_CHECK)
+    refuse_options(_REFUSED, others_than=_OF_CHECK)
+    from ..compat.report_data import to_data
     from ..spark.checkpoint.gate import QueryGate
-    from ..spark.checkpoint.judging import report_data
 
     queries = QueryGate.find(Path.cwd())
     queries.stored()  # what is missing is said before Spark, which takes seconds to start
@@ -69,10 +56,10 @@ def check_queries(
         found = queries.check(spark, earlier=earlier, accept=accept, policy=policy)
     status = _status(found, allow_migration=allow_migration, allow_drift=gate.allow_drift)
     if with_json:
-        data = [{"name": one.name, "drift": one.drift or None} | report_data(one.report) for one in found.checks]
+        data = [{"name": one.name, "drift": one.drift or None} | to_data(one.report) for one in found.checks]
         print_json({"decision": str(found.decision), "queries": data, "exit_status": int(status)})
         return status
-    print_styled(_blocks(found))
+    print_styled(_lines(found))
     if status is Status.DRIFT:
         print_notice(*(f"drift: query {one.name} {one.drift}" for one in found.checks if one.drift), f"  next: {_NEXT}")
     return status
@@ -111,25 +98,31 @@ def _status(found: QueryChecks, *, allow_migration: bool, allow_drift: bool) -> 
     return Status.DRIFT if any(one.drift for one in found.checks) and not allow_drift else Status.DONE
 
 
-def _blocks(found: QueryChecks) -> Iterator[Line]:
-    """Yield the reports as lines and tables."""
+def _lines(found: QueryChecks) -> Iterator[Line]:
+    """Yield the reports as lines."""
+    from ..compat.explain import STYLES, sides_of
+    from .render.check import report_lines
+
     concerned = sum(one.report.decision is found.decision for one in found.checks)
     queries = f"{concerned} of {many(len(found.checks), 'query', 'queries')}"
-    told = f": {_HEADLINES[found.decision].format(queries)}"
-    yield [(str(found.decision), STYLES[found.decision]), (told, "bold")]
+    yield [(str(found.decision), STYLES[found.decision]), (f": {_HEADLINES[found.decision].format(queries)}", "bold")]
     for one in found.checks:
         yield []
         yield [(f"{one.name}: ", "bold"), (str(one.report.decision), STYLES[one.report.decision])]
-        yield [(f"  from {one.report.checkpoint} to {one.report.query}", "dim")]
-        if any(operator.findings for operator in one.report.operators):
-            yield from operator_blocks(one.report)
+        has_more = any(True for _ in one.report.all_findings())
+        lines = report_lines(one.report) if has_more else iter([[(f"  {sides_of(one.report)}", "dim")]])
+        if has_more:
+            next(lines)
+        yield from lines
 
 
 def record_queries(folder: Path, *, with_json: bool) -> int:
     """Describe all listed queries, and write the descriptions that are new or differ."""
-    _refuse_others(_OF_SNAPSHOT)
+    refuse_options(_REFUSED, others_than=_OF_SNAPSHOT)
+    from ..compat.explain import obstacles
     from ..spark.checkpoint.gate import FORMAT, VERSION, QueryGate, same
     from ..spark.checkpoint.judging import judge
+    from ..spark.checkpoint.wording import for_people
 
     queries = attrs.evolve(QueryGate.find(Path.cwd()), history=folder.absolute())
     kept = {name: queries.read(name) for name in queries.places if queries.file(name).exists()}
@@ -145,8 +138,8 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
         if not written[name]:
             continue
         if name in kept:
-            report = judge(kept[name], described, known=kept[name], is_recorded=True)
-            for line in report.obstacles():
+            report = judge(kept[name], described, known=kept[name])
+            for line in obstacles(for_people(report)):
                 print_notice(f"{name}: {report.decision}: {line}")
         queries.file(name).parent.mkdir(parents=True, exist_ok=True)
         with files[name].opened() as stream:

@@ -10,8 +10,8 @@ import click
 
 from ..serializers.errors import located
 from ..state.storage.stores import is_uri
-from .options import load_job_here, open_savepoint
-from .spark_checkpoints import describe_checkpoint, is_spark
+from .options import is_spark, load_job_here, open_savepoint
+from .spark_checkpoints import describe_checkpoint
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription

@@ -11,8 +11,8 @@ import click
 from ..compat.structuring import fields_of
 from ..serializers.errors import StateNotFound, StateShiftError, UnsupportedFormat, unless_redacted
 from ..serializers.wording import json_text, many
-from .failures import Status, error_data, print_error, status_of
-from .output import print_json, print_notice, print_styled
+from .failures import Status, error_data
+from .output import print_json, print_notice
 from .progress import reading, spinning
 
 if TYPE_CHECKING:
@@ -22,40 +22,10 @@ if TYPE_CHECKING:
     from ..state.formats.spark.reader import PartitionSize, SparkCheckpoint, SparkOperator, SparkStore
     from .whole_files import OutputFile, TextStream
 
-PREFIX = "spark:"
 NOT_COMPARED = (
     "of checkpoints of Spark only types are compared: which column is aggregated, filters, lengths of windows and gaps,"
     " join keys and times to live do not show in them"
 )
-
-
-def is_spark(place: str | None) -> bool:
-    """Whether an argument names a checkpoint of a Spark query."""
-    return place is not None and place.startswith(PREFIX)
-
-
-def spark_is_meant(*places: str | None) -> str:
-    """Return what to write instead of places that are checkpoints of Spark queries, as the end of a message, or ""."""
-    from ..state.savepoint.reader import looks_like_spark
-    from ..state.storage.files import Folder
-
-    meant = [one for one in places if one and not is_spark(one) and looks_like_spark(Folder.at(one))]
-    return "".join(f"; {one} is the checkpoint of a Spark query: write {PREFIX}{one}" for one in meant)
-
-
-def refuse(place: str | None, command: str) -> None:
-    """Refuse a checkpoint of Spark for a command that does not read them.
-
-    Raises:
-        UnsupportedFormat: It is one.
-    """
-    if is_spark(place):
-        raise UnsupportedFormat(
-            f"stateshift {command} does not take checkpoints of Spark queries yet",
-            advice="inspect, export, diff, snapshot, migrate and verify do: stateshift inspect spark:CHECKPOINT",
-            savepoint=place,
-            checkpoint=place,
-        )
 
 
 def describe_checkpoint(place: str) -> JobDescription:
@@ -144,50 +114,17 @@ def _selected(
     return found
 
 
-@attrs.frozen
-class Inspection:
-    """What is to be shown, and how: the options of `inspect`."""
-
-    operator_name: str | None
-    state_name: str | None
-    is_full: bool
-    keys: int
-    with_skew: bool
-    with_json: bool
-
-    @property
-    def shows_full_types(self) -> bool:
-        """Whether types are shown in full: if that is asked for, or only one state is shown."""
-        return self.is_full or self.state_name is not None
-
-
-def inspect(place: str, asked: Inspection) -> int:
-    """Show a checkpoint: batches, sources, operators, stores with types and sizes; return the exit status.
-
-    Raises:
-        UsageError: An option is given that does not apply to checkpoints of Spark.
-    """
-    if asked.keys:
-        raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
+def look_at(place: str, operator_name: str | None, state_name: str | None) -> InspectedCheckpoint:
+    """Read and measure the requested stores; raises `StateNotFound`."""
     from ..state.formats.spark.reader import SparkCheckpoint
 
     checkpoint = SparkCheckpoint.open(place)
     views = []
     with spinning("reading") as show:
-        for operator, stores in _selected(checkpoint, asked.operator_name, asked.state_name):
+        for operator, stores in _selected(checkpoint, operator_name, state_name):
             show(operator.title)
             views.append(OperatorView(operator, tuple(map(StoreView.of, stores))))
-    inspected = InspectedCheckpoint(checkpoint, tuple(views))
-    errors = inspected.errors()
-    if asked.with_json:
-        print_json(to_data(inspected))
-    else:
-        from .render.spark_checkpoint import lines_of
-
-        print_styled(lines_of(inspected, is_full=asked.shows_full_types, with_skew=asked.with_skew))
-        for error in errors:
-            print_error(error, with_json=False, only_reads=True)
-    return max((status_of(error) for error in errors), default=Status.DONE)
+    return InspectedCheckpoint(checkpoint, tuple(views))
 
 
 def time_text(millis: int) -> str:

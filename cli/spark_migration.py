@@ -6,25 +6,27 @@ from typing import TYPE_CHECKING
 
 import attrs
 import click
-from click.core import ParameterSource
 
-from ..serializers.wording import many
+from ..compat.structuring import plain, structured
+from ..serializers.wording import many, shell_word
 from .failures import Status
-from .output import Column, Line, Table, print_json, print_styled
-from .spark_checkpoints import is_spark, spark_is_meant, time_text
-from .spark_queries import built
+from .options import is_spark, refuse_options
+from .output import Column, Line, Table, print_json, print_notice, print_styled
+from .spark_checkpoints import time_text
+from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, TypedOptions
+from .spark_queries import built, require_new_side
+from .whole_files import says_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from ..spark.checkpoint.migrating.plan_file import CheckpointPlanFile
     from ..spark.checkpoint.migrating.report import CheckpointReport, StoreReport
-    from .spark_options import QueryOptions, SparkChanges
+    from .whole_files import OutputFile
 
-_TAKEN = {"source", "target_place", "like", "dry_run", "with_json", "redact"}
-_OWN = {
-    "rename_field", "keep_field", "fill", "merge_field", "ttl", "convert_field", "drop_variable", "operator_map",
-    "drop_uncommitted", "new_query_id", "query", "was", "accept", "require_recording",
-}  # fmt: skip
+OF_PLANS = {"like"} | ONLY_OF_QUERIES | OF_CHANGES
+"""The arguments of which a plan says the values."""
 _COLUMNS = (
     Column("operator", is_name=True),
     Column("store", is_name=True),
@@ -35,63 +37,103 @@ _COLUMNS = (
 )
 
 
-def refuse_other_options(context: click.Context, source: str) -> None:
-    """Refuse options that the kind of source does not take.
-
-    Raises:
-        UsageError: There are some.
-    """
-    refused = (
-        context.command.params if is_spark(source) else [one for one in context.command.params if one.name in _OWN]
-    )
-    taken = _TAKEN | _OWN if is_spark(source) else set[str]()
-    wrong = [
-        one.opts[0]
-        for one in refused
-        if one.name is not None
-        and one.name not in taken
-        and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
-    ]
-    if wrong:
-        names = ", ".join(sorted(wrong))
-        kind = "of a Spark query's checkpoint" if is_spark(source) else "of a savepoint"
-        raise click.UsageError(f"a migration {kind} does not take {names}{spark_is_meant(source)}")
-
-
-def migrate_spark(
-    source: str,
-    target: str,
-    like: str,
-    of_query: QueryOptions,
-    changes: SparkChanges,
-    *,
-    dry_run: bool,
-    with_json: bool,
-) -> int:
+def migrate_spark(source: str, target: str, options: TypedOptions, plan: str, *, dry_run: bool, with_json: bool) -> int:
     """Migrate a checkpoint, and print what was done; return the exit status.
+
+    Args:
+        source: The checkpoint.
+        target: The place of the copy.
+        options: What is said of it; with a plan nothing is.
+        plan: The file of a plan, which the run follows; "": there is none.
+        dry_run: Whether to plan only.
+        with_json: Whether to print data.
 
     Raises:
         UsageError: The target or the probe is no checkpoint of Spark, or not one new side is given.
+        PlanChanged: The run would not do what the plan says.
     """
     if not is_spark(target):
         raise click.UsageError(f"the copy of a Spark query's checkpoint is one, too: write spark:{target}")
-    if bool(like) is bool(of_query.query) or (like and not is_spark(like)):
-        raise click.UsageError(
-            "specify the new query: either --query MODULE:FUNCTION, or --like spark:PROBE, a checkpoint that it wrote"
-            " on a little data"
-        )
-    if like and of_query:
-        raise click.UsageError("--was, --accept and --require-recording apply with --query: a probe shows types alone")
+    expected = _read_plan(plan) if plan else None
+    if expected is not None:
+        refuse_options("the plan has {}: leave it out, or make the plan again", names=OF_PLANS)
+        options = structured(TypedOptions, expected.options, "the options of the plan")
+        search = f"--query {options.query}" if options.query else f"--like {options.like}"
+        imported = [f"to import {one.rpartition('=')[2]}" for one in options.convert_field]
+        more = "".join(f"; it grants permission {one}" for one in imported)
+        print_notice(f"plan {plan}: {search}, made by stateshift {expected.stateshift}{more}")
+    report = _migrated(source, target, options, dry_run=dry_run, expected=expected)
+    if with_json:
+        print_json(attrs.asdict(report) | {"warnings": list(report.warnings), "going_back": report.going_back})
+    else:
+        print_styled(_lines(report))
+    return Status.DONE
+
+
+def plan_spark(source: str, options: TypedOptions, file: OutputFile | None, *, with_json: bool) -> int:
+    """Plan the migration of a checkpoint, show the plan, and write its file; return the exit status.
+
+    Raises:
+        UsageError: Not one new side is given.
+    """
+    from .. import __version__
+    from ..spark.checkpoint.migrating.plan_file import FORMAT, VERSION, CheckpointPlanFile
+
+    report = attrs.evolve(_migrated(source, "", options, dry_run=True), target="", seconds=0.0)
+    given = {name: value for name, value in attrs.asdict(options).items() if value}
+    plan = CheckpointPlanFile(__version__, given, report)
+    if file is not None:
+        with file.opened() as stream:
+            stream.write(plan.to_json())
+    if with_json:
+        print_json({"format": FORMAT, "version": VERSION, **plain(plan)})
+        return Status.DONE
+    lines: list[Line | Table] = [*_lines(report)]
+    if file is None or not file.path.is_file():  # it is a pipe, or a device
+        lines.append([("next: keep it for review, with -o plan.json", "")])
+    else:
+        command = f"stateshift migrate {shell_word(source)} spark:NEW --plan {shell_word(str(file))}"
+        lines += [[(f"written: {file}", "bold")], [(f"next: have it reviewed; then {command}", "")]]
+    print_styled(lines)
+    return Status.DONE
+
+
+def is_plan(file: Path) -> bool:
+    """Whether a file is a plan of a checkpoint's migration."""
+    from ..spark.checkpoint.migrating.plan_file import FORMAT, VERSION
+
+    return says_format(file, FORMAT, VERSION)
+
+
+def _read_plan(file: str) -> CheckpointPlanFile:
+    from ..compat.json_files import MOST_BYTES
+    from ..spark.checkpoint.migrating.plan_file import CheckpointPlanFile
+    from ..state.storage.files import read_file
+
+    return CheckpointPlanFile.from_json(read_file(file, most_bytes=MOST_BYTES), file=file)
+
+
+def _migrated(
+    source: str,
+    target: str,
+    options: TypedOptions,
+    *,
+    dry_run: bool,
+    expected: CheckpointPlanFile | None = None,
+) -> CheckpointReport:
+    """Migrate a checkpoint; errors name options of the command line."""
+    of_query, changes = options.of_query, options.changes
+    require_new_side(options.like, of_query)
     from ..spark.checkpoint.migrating.migration import migrate_checkpoint
     from ..state.formats.spark.reader import SparkCheckpoint
 
     last = SparkCheckpoint.open(source).log.last  # before Spark, which takes seconds to start
     with built(of_query, last) as (query, was):
-        report = migrate_checkpoint(
+        return migrate_checkpoint(
             source,
             target,
             query=query,
-            like=like or None,
+            like=options.like or None,
             was=was,
             changes=changes.of_fields(),
             operators=changes.operators,
@@ -100,12 +142,8 @@ def migrate_spark(
             new_query_id=changes.new_query_id,
             require_recording=of_query.require_recording,
             dry_run=dry_run,
+            expected=expected,
         )
-    if with_json:
-        print_json(attrs.asdict(report) | {"warnings": list(report.warnings), "going_back": report.going_back})
-    else:
-        print_styled(_lines(report))
-    return Status.DONE
 
 
 def _lines(report: CheckpointReport) -> Iterator[Line | Table]:

@@ -39,6 +39,10 @@ class QueryOptions:
         return bool(self.query or self.was or self.accept or self.require_recording)
 
 
+ONLY_OF_QUERIES = {"query", "was", "accept", "require_recording"}
+"""The names of these arguments."""
+
+
 def query_options(function: F) -> F:
     """Add the options of a check of a Spark query; the command receives them as one argument `of_query`."""
 
@@ -150,24 +154,74 @@ _SWITCHES = {
 }
 
 
+@attrs.frozen
+class TypedOptions:
+    """What the options of a migration of a checkpoint say, as it was typed: for plan files. Named as the arguments."""
+
+    query: str = ""
+    like: str = ""
+    was: str = ""
+    accept: tuple[str, ...] = ()
+    require_recording: bool = False
+    rename_field: tuple[str, ...] = ()
+    fill: tuple[str, ...] = ()
+    merge_field: tuple[str, ...] = ()
+    ttl: tuple[str, ...] = ()
+    convert_field: tuple[str, ...] = ()
+    keep_field: tuple[str, ...] = ()
+    drop_variable: tuple[str, ...] = ()
+    operator_map: tuple[str, ...] = ()
+    drop_uncommitted: bool = False
+    new_query_id: bool = False
+
+    @classmethod
+    def given(cls) -> TypedOptions:
+        """Return the options of the running command."""
+        parameters = click.get_current_context().params
+        return cls(**{field.name: parameters[field.name] for field in attrs.fields(cls)})
+
+    @property
+    def of_query(self) -> QueryOptions:
+        """The options of the query."""
+        return QueryOptions(self.query, self.was, self.accept, self.require_recording)
+
+    @property
+    def changes(self) -> SparkChanges:
+        """What is said of the state; raises `UsageError`."""
+        said = {kind: getattr(self, _argument(name)) for name, (kind, *_) in _OF_FIELDS.items()}
+        return SparkChanges(
+            _fields(said, self.keep_field),
+            _variables(self.drop_variable),
+            dict(map(_numbers, self.operator_map)),
+            self.drop_uncommitted,
+            self.new_query_id,
+        )
+
+
+def _argument(option: str) -> str:
+    """Return the argument that an option is received as: `map` is Python's."""
+    return "operator_map" if option == "--map" else option[2:].replace("-", "_")
+
+
+OF_CHANGES = {_argument(name) for name in (*_OF_FIELDS, *_OF_OPERATORS, *_SWITCHES)}
+"""The names of the arguments of these options."""
+
+
 def spark_change_options(function: F) -> F:
     """Add the options for a checkpoint of Spark; the command receives them as `spark_changes`."""
 
     @functools.wraps(function)
     def with_changes(*args: Any, **given: Any) -> Any:
-        said = {kind: given.pop(name[2:].replace("-", "_")) for name, (kind, *_) in _OF_FIELDS.items()}
-        kept, dropped, moved = (given.pop(name) for name in ("keep_field", "drop_variable", "operator_map"))
-        switches = (given.pop(name) for name in ("drop_uncommitted", "new_query_id"))
-        changes = SparkChanges(_fields(said, kept), _variables(dropped), dict(map(_numbers, moved)), *switches)
-        return function(*args, spark_changes=changes, **given)
+        said = {name: given.pop(name) for name in OF_CHANGES}
+        return function(*args, spark_changes=TypedOptions(**said).changes, **given)
 
     decorated: Any = with_changes
     of_fields = {name: (form, told) for name, (_, form, told) in _OF_FIELDS.items()}
     for name, told in reversed(_SWITCHES.items()):
         decorated = click.option(name, is_flag=True, help=f"spark: only. {told}")(decorated)
     for name, (form, told) in reversed((of_fields | _OF_OPERATORS).items()):
-        names = (name, "operator_map") if name == "--map" else (name,)  # `map` is Python's
-        decorated = click.option(*names, multiple=True, metavar=form, help=f"spark: only. {told}")(decorated)
+        option = click.option(name, _argument(name), multiple=True, metavar=form, help=f"spark: only. {told}")
+        decorated = option(decorated)
     return cast("F", decorated)
 
 

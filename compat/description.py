@@ -20,7 +20,7 @@ from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import require_readable, snapshot_to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import timedelta
 
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
@@ -297,6 +297,31 @@ class StateDescription:
 
 
 @attrs.frozen
+class Computation:
+    """What an operator computes, beyond the types of its state: a plan, a recording or old code says it.
+
+    Attributes:
+        number: The number of the operator in its query: Spark pairs operators by it.
+        kind: The kind of the operator, as the author of the query calls it.
+        fields: What each field is computed from, by the name of the state and the path of the field in an entry:
+            `key.k`, `value.sum`; empty where it is not known.
+        rows: What decides which rows come in and how long they are kept, by a name for people: filters, a time-out.
+        source: From where fields and rows are known, in words; "": they are not.
+    """
+
+    number: int
+    kind: str
+    fields: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    rows: Mapping[str, str] = attrs.field(factory=dict)
+    source: str = ""
+
+    @property
+    def title(self) -> str:
+        """The operator in messages."""
+        return f"{self.number} ({self.kind})"
+
+
+@attrs.frozen
 class OperatorDescription:
     """One operator of a job.
 
@@ -316,6 +341,7 @@ class OperatorDescription:
         bound: The reason why its keys have to stay in their key groups, or "".
         has_custom_raw_keyed_state: Whether it has raw keyed state of its own, which Flink restores only for operators
             that declare it.
+        computation: What it computes, and where it stands in its query; None for an operator of a job.
     """
 
     operator_id: str
@@ -331,6 +357,7 @@ class OperatorDescription:
     is_reframed: bool = False
     bound: str = ""
     has_custom_raw_keyed_state: bool = False
+    computation: Computation | None = None
 
     @property
     def declares_key_groups(self) -> bool:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import Finding
     from .description import JobDescription
-    from .report import CheckReport, OperatorReport, StateReport
+    from .report import CheckReport, OperatorReport, RoleReport, StateReport
     from .scanned import ScannedState
     from .targets import Target
     from .way_back import WayBack, WaysBack
 
 NOTHING_OLD, NOTHING_NEW = "(none)", "(gone)"
-_STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
+STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
 MUST_DECLARE = "Flink restores it only if the operator declares its raw keyed state"
 """Said of an operator with raw keyed state of its own, of which Flink knows all types."""
 _WAYS = {Decision.START: "as they are", Decision.MIGRATE: "after migrate --downgrade", Decision.REFUSE: "not at all"}
@@ -81,7 +81,7 @@ def _rows(findings: Iterable[Finding]) -> list[Row]:
             remarks.setdefault(_reason(finding), []).append(finding)
             continue
         decision = Decision.REFUSE if finding.forbidden else finding.verdict.decision
-        rows.append(Row(decision, finding.path, change(finding), _reason(finding), finding.ways_out, _STYLES[decision]))
+        rows.append(Row(decision, finding.path, change(finding), _reason(finding), finding.ways_out, STYLES[decision]))
     for reason, same in remarks.items():
         paths = ", ".join(finding.path for finding in same)
         rows.append(Row("note", paths, change(same[0]) if len(same) == 1 else "", reason, (), "dim"))
@@ -117,10 +117,11 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
         everything: Whether to list all states. Otherwise, in a report on very many states, those without changes are
             counted, and equal reports are combined.
     """
-    yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f"{_headline(report)}", "bold")))
-    yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
+    yield from _head(report)
     backs = None if report.decision is Decision.REFUSE else ways_back(report)
     yield from _renames_first(report)
+    if report.reads is not None:
+        yield from (Words(0, ()), *_whole("what it reads", report.reads, 0))
     subjects = [
         subject
         for at in range(len(report.operators))
@@ -156,6 +157,7 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
                 yield Words(4, ((others_too, "dim"),))
     if fine:
         yield from (Words(0, ()), Words(0, ((fine, "dim"),)))
+    yield from (Words(0, ((f"note: {line}", "dim"),)) for line in report.not_compared)
     if backs is not None and backs.states:
         yield Words(0, ())
         yield from _back_summary(backs, report.code)
@@ -163,23 +165,10 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
 
 def summary(report: CheckReport) -> Iterator[Words]:
     """Yield a report in about ten lines: the verdict, what answers it if one option does, and how often each rule."""
-    yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f"{_headline(report)}", "bold")))
-    yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
+    yield from _head(report)
     yield from list(_renames_first(report))[:_MOST_ALIKE]
-    yield from rule_counts(
-        (f"{operator.title}/{state.name}" if state is not None else f"the key of {operator.title}", finding)
-        for operator, state, finding in report.findings()
-    )
-
-
-def rule_counts(findings: Iterable[tuple[str, Finding]]) -> Iterator[Words]:
-    """Yield how many findings there are of each rule, the worst and most frequent first, with the place of the first.
-
-    Args:
-        findings: Findings, each with the operator and state that it is about, in words.
-    """
     groups: dict[tuple[int, str], list[tuple[str, Finding]]] = {}
-    for place, finding in findings:
+    for place, finding in _placed(report):
         worst = Verdict.INCOMPATIBLE if finding.forbidden else finding.verdict
         if worst.decision is not Decision.START or finding.flags:
             groups.setdefault((worst, finding.rule), []).append((place, finding))
@@ -188,9 +177,47 @@ def rule_counts(findings: Iterable[tuple[str, Finding]]) -> Iterator[Words]:
         (place, first), decision = found[0], Verdict(verdict).decision
         word = "note" if decision is Decision.START else decision
         told = f"{many(len(found), 'time')} [{rule}], as at {place} {first.path}: {first.reason}"
-        yield Words(2, ((f"{word:{_WORD}}", _STYLES[decision] if word != "note" else "dim"), (f"  {told}", "")))
+        yield Words(2, ((f"{word:{_WORD}}", STYLES[decision] if word != "note" else "dim"), (f"  {told}", "")))
     if others := sum(len(found) for _, found in ordered[_MOST_RULES:]):
         yield Words(2, ((f"and {many(others, 'other finding')}", "dim"),))
+
+
+def _head(report: CheckReport) -> Iterator[Words]:
+    """Yield the verdict, both sides, and of a query from where the old one is known."""
+    yield Words(0, ((str(report.decision), STYLES[report.decision]), (f"{_headline(report)}", "bold")))
+    yield Words(2, ((sides_of(report), "dim"),))
+    if report.is_of_query:
+        known = f"known from {report.known_from}" if report.known_from else "not known"
+        yield Words(2, ((f"what stood in it: {known}", "dim"),))
+
+
+def sides_of(report: CheckReport) -> str:
+    """Return both sides of a report in words."""
+    return f"from {report.old.origin} to {report.new.origin}"
+
+
+def _placed(report: CheckReport) -> Iterator[tuple[str, Finding]]:
+    """Yield all findings, each with what it is about, in words."""
+    yield from (("what it reads", finding) for finding in (report.reads.result.findings if report.reads else ()))
+    for operator, state, finding in report.findings():
+        is_whole = operator.whole is not None and finding in operator.whole.result.findings
+        of_operator = f"operator {operator.title}" if is_whole else f"the key of {operator.title}"
+        yield f"{operator.title}/{state.name}" if state is not None else of_operator, finding
+
+
+def obstacles(report: CheckReport) -> Iterator[str]:
+    """Yield what keeps a query from starting, a line each."""
+    reads = () if report.reads is None else report.reads.result.findings
+    of_operators = ((f"operator {operator.title}", finding) for operator, _, finding in report.findings())
+    for place, finding in (*(("what it reads", one) for one in reads), *of_operators):
+        if finding.forbidden or finding.verdict.decision is not Decision.START:
+            yield f"{place}: {finding_line(finding)}"
+
+
+def _whole(what: str, role: RoleReport, indent: int) -> Iterator[Words | Differences]:
+    """Yield what is found on no state."""
+    yield attrs.evolve(_subject(what, "", role.decision, role.result.verdict), indent=indent)
+    yield attrs.evolve(Differences.of(role.result.findings), indent=indent + 2)
 
 
 def _renames_first(report: CheckReport) -> Iterator[Words]:
@@ -213,9 +240,7 @@ def _subjects(
     """Yield the reports on the key and on each state of an operator."""
     operator = report.operators[at]
     if operator.key_groups is not None:
-        groups = operator.key_groups
-        title = _subject("max parallelism", "", groups.decision, groups.result.verdict)
-        body = (title, Differences.of(groups.result.findings))
+        body = tuple(_whole("max parallelism", operator.key_groups, 2))
         yield _made(at, f"the max parallelism of {operator.title}", body, is_fine=False)
     if operator.key is not None:
         key = operator.key
@@ -243,6 +268,8 @@ def _subjects(
         yield _made(
             at, f"{operator.title}/{state.name}", lines, is_fine=is_fine, status="" if is_taken else state.status
         )
+    if operator.whole is not None:
+        yield _made(at, operator.title, tuple(_whole("the operator", operator.whole, 2)), is_fine=False)
 
 
 def _of_all(operator: OperatorReport, states: tuple[StateReport, ...]) -> Iterator[Words | Differences]:
@@ -287,16 +314,18 @@ def _headline(report: CheckReport) -> str:
     if not concerned:
         worst = [operator for operator in report.operators if operator.decision is report.decision]
         is_key = any(operator.key is not None and operator.key.decision is report.decision for operator in worst)
-        states = many(len(worst), "key" if is_key else "operator")
+        states = many(len(worst), "key" if is_key else "operator") if worst else "what it reads"
+    what = "query" if report.is_of_query else "job"
     if report.scanned is not None and report.scanned.failing:
         entries = many(report.scanned.entries, "stored entry", "stored entries")
         return f": {report.scanned.failing:,} of {entries} would fail{_under_policy(report)}{left}"
     if report.decision is Decision.START:
         told = "every state that both sides have can be used as it is" if left else "every state can be used as it is"
     elif report.decision is Decision.MIGRATE:
-        told = f"{states} must be rewritten before the job can start"
+        told = f"{states} must be rewritten before the {what} can start"
     else:
-        told = f"{states} cannot be taken over by the new types{_under_policy(report)}"
+        taker = "query" if report.is_of_query else "types"
+        told = f"{states} cannot be taken over by the new {taker}{_under_policy(report)}"
     if report.scanned is not None and not report.scanned.states:
         told += "; there was nothing to scan"
     elif report.scanned is not None and not report.scanned.not_scanned:
@@ -316,7 +345,7 @@ def _one_sided(report: CheckReport) -> str:
 
 def _under_policy(report: CheckReport) -> str:
     """Return a remark if the policy refuses, and not only the types do."""
-    forbidden = dict.fromkeys(flag for _, _, finding in report.findings() for flag in finding.forbidden)
+    forbidden = dict.fromkeys(flag for finding in report.all_findings() for flag in finding.forbidden)
     if not forbidden:
         return ""
     told = "not accepted by default:" if report.policy.accepted_by else "the policy forbids"
@@ -324,12 +353,14 @@ def _under_policy(report: CheckReport) -> str:
 
 
 def _operator_line(operator: OperatorReport) -> Words:
-    title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
+    title = f"operator {operator.title}"
+    if operator.uid and not operator.computations:
+        title += f" ({operator.operator_id})"
     if operator.name and operator.name != operator.uid:
         title += f", {operator.name}"
-    if operator.status is not Status.MATCHED:
+    if operator.status is not Status.MATCHED and operator.whole is None:
         return Words(0, ((title, "bold"), (f": {operator.status.words}", "dim")))
-    return Words(0, ((f"{title}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])))
+    return Words(0, ((f"{title}: ", "bold"), (str(operator.decision), STYLES[operator.decision])))
 
 
 def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]:
@@ -364,14 +395,14 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]
 
 
 def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: str = "") -> Words:
-    pieces = [(what, "bold"), (f"  {words}: " if words else ": ", ""), (str(decision), _STYLES[decision])]
+    pieces = [(what, "bold"), (f"  {words}: " if words else ": ", ""), (str(decision), STYLES[decision])]
     return Words(2, (*pieces, (f" ({verdict.label}{more})", "dim")))
 
 
 def _state_blocks(state: StateReport) -> Iterator[Words | Differences]:
     what = f"{state.name}  {state.kind}"
     one_sided = {Status.ORPHANED, Status.NEW, Status.NOT_IN_PROBE, Status.DROPPED}
-    if state.status in one_sided and not state.result.findings:
+    if state.status in one_sided and state.decision is not Decision.REFUSE and not state.result.findings:
         yield Words(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (_presence(state), "dim")))
         if state.note:
             yield Words(4, ((state.note, ""),))

@@ -58,9 +58,11 @@ class Policy:
         """Refuse the key and the states of an operator with forbidden flags; their verdicts stay as they are."""
         if not self.forbid:
             return report
-        key = self._role(report.key) if report.key is not None else None
-        groups = self._role(report.key_groups) if report.key_groups is not None else None
-        return attrs.evolve(report, key=key, key_groups=groups, states=tuple(map(self._state, report.states)))
+        key = self.of_role(report.key) if report.key is not None else None
+        groups = self.of_role(report.key_groups) if report.key_groups is not None else None
+        whole = self.of_role(report.whole) if report.whole is not None else None
+        states = tuple(map(self._state, report.states))
+        return attrs.evolve(report, key=key, key_groups=groups, whole=whole, states=states)
 
     def before_scan(self) -> Policy:
         """Return the policy for a check that a scan follows: it does not refuse what the scan is to answer."""
@@ -78,12 +80,13 @@ class Policy:
         for operator in report.operators:
             key = operator.key
             if key is not None and not is_cleared(operator, None):
-                key = left._role(key)
+                key = left.of_role(key)
             states = tuple(one if is_cleared(operator, one) else left._state(one) for one in operator.states)
             operators.append(attrs.evolve(operator, key=key, states=states))
         return attrs.evolve(report, operators=tuple(operators), policy=self)
 
-    def _role(self, role: RoleReport) -> RoleReport:
+    def of_role(self, role: RoleReport) -> RoleReport:
+        """Refuse what is not of a state, if it has forbidden flags."""
         result = self._result(role.result)
         return role if result is role.result else attrs.evolve(role, result=result, decision=Decision.REFUSE)
 

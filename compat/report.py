@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import CompatibilityResult, Finding
     from ..serializers.serializer import TypeSerializer
-    from .description import JobDescription, OperatorDescription, StateDescription
+    from .description import Computation, JobDescription, OperatorDescription, StateDescription
     from .old_reader import OldReader
     from .parts import Part
     from .repartition import Merge, Repartition
@@ -193,6 +193,8 @@ class OperatorReport:
         max_parallelism: The new number of key groups, if it changes; else 0.
         key_groups: The check of the number of key groups, if there is anything to say of it (ROLE-6).
         likely_uid: The uid or id of the stored operator that this new one probably is (rule STATE-7), or "".
+        whole: What is found on the operator itself, and on no state of it: another number, other rows that come in,
+            another mode; None if nothing is (SPK-12 to SPK-21).
         merges: The merge functions for the values of colliding keys, by state.
     """
 
@@ -210,6 +212,7 @@ class OperatorReport:
     merges: tuple[tuple[str, Merge], ...] = ()
     key_groups: RoleReport | None = None
     likely_uid: str = ""
+    whole: RoleReport | None = None
 
     @property
     def is_rekeyed(self) -> bool:
@@ -220,12 +223,19 @@ class OperatorReport:
     @property
     def roles(self) -> tuple[RoleReport, ...]:
         """The checks that are of the operator, and not of one of its states."""
-        return tuple(role for role in (self.key, self.key_groups) if role is not None)
+        return tuple(role for role in (self.key, self.key_groups, self.whole) if role is not None)
 
     @property
     def title(self) -> str:
-        """The name for messages: the uid, else the id."""
-        return self.uid or self.operator_id
+        """The name for messages: its number and kind in a query; else the uid, else the id."""
+        (*_, computes) = (None, *self.computations)
+        return computes.title if computes is not None else self.uid or self.operator_id
+
+    @property
+    def computations(self) -> tuple[Computation, ...]:
+        """What it computed, and what it computes now, as far as the sides are of queries."""
+        sides = (self.was, self.becomes)
+        return tuple(one.computation for one in sides if one is not None and one.computation is not None)
 
     @property
     def started_by_mistake(self) -> tuple[StateReport, ...]:
@@ -266,6 +276,14 @@ class CheckReport:
             it.
         is_recorded: Whether the new side is recorded beside them: the way back then knows what it has renamed.
         scanned: The answers of a scan of the stored values; None if there was none.
+        reads: What is found on the sources and tables that both sides read, and on what is not known of the old side;
+            None if nothing is, or it is no query.
+        known_from: From where it is known what the old query computed, in words; "": it is not.
+        is_whole: Whether it is known of all that is stored.
+        not_compared: What was not compared, a line each.
+        next_command: The migration with the first way out of each finding; "": there is none, or something is to be
+            said first that nobody else knows. Only of queries.
+        next_asks: What a trial of that command asked for beyond it, a line each; then there is no such command.
     """
 
     old: JobDescription
@@ -277,17 +295,26 @@ class CheckReport:
     code: JobDescription | None = None
     is_recorded: bool = False
     scanned: ScanReport | None = None
+    reads: RoleReport | None = None
+    known_from: str = ""
+    is_whole: bool = False
+    not_compared: tuple[str, ...] = ()
+    next_command: str = ""
+    next_asks: tuple[str, ...] = ()
 
     @property
     def decision(self) -> Decision:
         """The worst decision of all operators; `refuse` if a scan found values that would fail."""
         if self.scanned is not None and self.scanned.failing:
             return Decision.REFUSE
-        return worst_decision(operator.decision for operator in self.operators)
+        whole = () if self.reads is None else (self.reads.decision,)
+        return worst_decision((*whole, *(operator.decision for operator in self.operators)))
 
     @property
     def condition(self) -> str:
-        """The condition under which no stored value fails, as far as no scan has answered it; "" if there is none."""
+        """The condition under which the answer holds, as far as no scan has answered it; "" if there is none."""
+        if self.scanned is None:
+            return condition(self.all_findings())
         found = ((finding, self.scan_of(operator, state)) for operator, state, finding in self.findings())
         return condition(finding for finding, answer in found if answer is None or not answer.is_fine)
 
@@ -300,7 +327,8 @@ class CheckReport:
         """The worst verdict of all keys and states."""
         results = (state.result.verdict for _, state in self.states())
         keys = (role.result.verdict for operator in self.operators for role in operator.roles)
-        return max([*results, *keys], default=Verdict.COMPATIBLE)
+        reads = () if self.reads is None else (self.reads.result.verdict,)
+        return max([*results, *keys, *reads], default=Verdict.COMPATIBLE)
 
     @property
     def counts(self) -> dict[Decision, int]:
@@ -310,19 +338,28 @@ class CheckReport:
             counts[state.decision] += 1
         return counts
 
+    @property
+    def is_of_query(self) -> bool:
+        """Whether the sides are of a query, whose operators compute what is known or not known of them."""
+        return self.reads is not None or any(operator.computations for operator in self.operators)
+
     def states(self) -> Iterator[tuple[OperatorReport, StateReport]]:
         """Return all states, each with its operator."""
         return ((operator, state) for operator in self.operators for state in operator.states)
 
+    def all_findings(self) -> Iterator[Finding]:
+        """Yield all findings: those on what a query reads, then those on its operators."""
+        if self.reads is not None:
+            yield from self.reads.result.findings
+        yield from (finding for *_, finding in self.findings())
+
     def findings(self) -> Iterator[tuple[OperatorReport, StateReport | None, Finding]]:
-        """Yield all findings with operator and state; those on a key, or on key groups, come without a state."""
+        """Yield the findings on operators, with operator and state; those on no state come without one."""
         for operator in self.operators:
-            for role in operator.roles:
-                for finding in role.result.findings:
-                    yield operator, None, finding
-            for state in operator.states:
-                for finding in state.result.findings:
-                    yield operator, state, finding
+            for role in (operator.key, operator.key_groups, *operator.states, operator.whole):
+                if role is not None:
+                    state = role if isinstance(role, StateReport) else None
+                    yield from ((operator, state, finding) for finding in role.result.findings)
 
     @property
     def not_taken(self) -> tuple[tuple[OperatorReport, StateReport], ...]:
@@ -336,15 +373,23 @@ class CheckReport:
         found = [(operator, state) for operator, state in self.states() if state.status is Status.NEW]
         return tuple(one for one in found if not self.policy.allows_empty(one[0], one[1].name))
 
-    def exit_status(self, *, allow_migration: bool, allow_non_restored_state: bool = False) -> int:
+    def exit_status(
+        self,
+        *,
+        allow_migration: bool = False,
+        allow_non_restored_state: bool = False,
+        require_recording: bool = False,
+    ) -> int:
         """Return the exit status of a check: 0 start, 1 refuse, 4 if something has to be done or reviewed first.
 
         Args:
             allow_migration: Whether a required, possible migration is accepted.
             allow_non_restored_state: Whether stored state that the job does not take is accepted.
+            require_recording: Whether it is to be known of all that is stored what the old query computed.
         """
         if self.decision is Decision.REFUSE:
             return _EXIT_REFUSE
         migrates = self.decision is Decision.MIGRATE and not allow_migration
         is_left = bool(self.not_taken) and not allow_non_restored_state
-        return _EXIT_MIGRATE if migrates or is_left or self.starting_empty else _EXIT_START
+        lacks = require_recording and not self.is_whole
+        return _EXIT_MIGRATE if migrates or is_left or lacks or self.starting_empty else _EXIT_START

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .scanned import ScanReport
     from .way_back import WaysBack
 
-_KEY_GROUPS = "decision verdict=result.verdict old new findings=result.findings"
+_ROLE = "decision verdict=result.verdict old new findings=result.findings"
 _KEY = "decision verdict=result.verdict old new reader=reader.source converter? findings=result.findings"
 _STATE = (
     "name kind status decision verdict=result.verdict old new reader? converter? transform? note? "
@@ -40,7 +40,13 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         new job writes: null if the check refuses it, or the old job does not have it; else a decision, and for a key
         and a state an object with `decision`, `note` and `findings`. `way_back_to` is the recorded revision of the old
         job; null if only stored types are known.
-        `condition` is the condition under which no stored value fails, or null. `scan` is null without a scan of the
+        `condition` is the condition under which the answer holds, or null.
+        Of a query, `reads` is what is found on its sources and tables, and `whole` of an operator what is found on no
+        state of it (null, or as `key_groups`); `computes` has for each side of an operator its `number`, its `kind`,
+        what `fields` are computed from, which `rows` come in, and the `source` of that. `known_from` says from where
+        the old query is known, or null, and `is_whole` whether it is known of all that is stored;
+        `not_compared` what was not compared; `next_command` the migration with the first way out of each finding, or
+        null, and `next_asks` what a trial of it asked for beyond it. `scan` is null without a scan of the
         values; else it has `entries`, `failing` and `not_scanned` (numbers), and `states`, each with `operator_id`,
         `operator`, `state` (empty for the key), `kind`, `entries`, `failing`, `not_scanned` (why, or null) and
         `places`: `path`, `count`, `keys`, `rule` and `reason` of the entries that fail at the same path.
@@ -50,8 +56,10 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         **fields_of(report, "decision verdict target forbid=policy.forbid old=old.origin new=new.origin counts"),
         "not_taken": [f"{operator.title}/{state.name}" for operator, state in report.not_taken],
         "starting_empty": [f"{operator.title}/{state.name}" for operator, state in report.starting_empty],
-        "way_back": None if report.decision is Decision.REFUSE else str(backs.worst),
+        "way_back": None if report.decision is Decision.REFUSE or report.is_of_query else str(backs.worst),
         **fields_of(report, "way_back_to=code.origin condition?"),
+        "reads": plain(report.reads, _ROLE),
+        **fields_of(report, "known_from? is_whole not_compared next_command? next_asks"),
         "scan": None if report.scanned is None else _scan_data(report.scanned),
         "operators": [_operator_data(operator, backs) for operator in report.operators],
     }
@@ -70,7 +78,9 @@ def _operator_data(operator: OperatorReport, backs: WaysBack) -> dict[str, Any]:
         "unreadable": operator.was.unreadable if operator.was else "",
         "keeps": list(operator.was.keeps) if operator.was else [],
         "max_parallelism": operator.max_parallelism or None,
-        "key_groups": fields_of(operator.key_groups, _KEY_GROUPS) if operator.key_groups else None,
+        "key_groups": plain(operator.key_groups, _ROLE),
+        "whole": plain(operator.whole, _ROLE),
+        "computes": [plain(one) for one in operator.computations],
         "key": fields_of(operator.key, _KEY) | {"way_back": key_back} if operator.key else None,
         "states": [
             fields_of(state, _STATE) | {"way_back": plain(backs.of(operator, state), _WAY_BACK)}

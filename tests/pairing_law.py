@@ -72,12 +72,12 @@ class Case:
     @property
     def is_answerable(self):
         """Whether a way out of each finding is a migration."""
-        return all(ways_of(one) for one in self.report.findings() if one.verdict is not Verdict.COMPATIBLE)
+        return all(ways_of(one) for one in self.report.all_findings() if one.verdict is not Verdict.COMPATIBLE)
 
     def said(self, random):
         """Return what one way out of each finding says."""
         words = []
-        for finding in self.report.findings():
+        for finding in self.report.all_findings():
             if finding.verdict is not Verdict.COMPATIBLE and (ways := ways_of(finding)):
                 words += shlex.split(random.choice(ways))
         changes, accept = _typed(words)
@@ -85,8 +85,11 @@ class Case:
 
     def findings(self, number):
         """Return the findings on an old operator."""
-        of = (one for one in self.report.operators if one.old is not None and one.old.number == number)
-        return [finding for one in of for finding in one.findings]
+        return [
+            finding
+            for operator, _, finding in self.report.findings()
+            if operator.was is not None and operator.was.computation.number == number
+        ]
 
 
 def ways_of(finding):
@@ -135,13 +138,13 @@ def holds_for(case, random, migrated):
     if decision is Decision.MIGRATE:
         for number, fate in fates.items():
             named(case, number, fate, said.changes.get(number, FieldChanges()))
-        assert all(one.verdict is not Verdict.INCOMPATIBLE for one in case.report.findings())
+        assert all(one.verdict is not Verdict.INCOMPATIBLE for one in case.report.all_findings())
     return decision, True
 
 
 def starts(case):
     """Spark starts only where what it reads by place is what the new query means."""
-    told = {one.rule for one in case.report.findings()}
+    told = {one.rule for one in case.report.all_findings()}
     for _, _, sides in case.pairs(Said()):
         pair = pair_stores(*sides)
         assert all(part.is_same for store in pair.stores for part in store.parts) or "SPK-18" in told

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
-from click.core import ParameterSource
 
 from ...serializers.wording import shell_word
 from ..new_side import new_side, new_side_options
@@ -17,26 +16,27 @@ from ..options import (
     all_option,
     common_options,
     edit_options,
+    is_spark,
     open_savepoint,
     policy_options,
+    refuse_options,
     repartition_options,
     savepoint_argument,
+    spark_is_meant,
     target_option,
     trust_option,
 )
-from ..output import Line, line_width, print_json, print_lines, print_notice, print_styled
+from ..output import Line, print_json, print_notice, print_styled
 from ..progress import show_progress
 from ..query_gate import check_queries, queries_option
-from ..spark_checkpoints import is_spark, spark_is_meant
-from ..spark_options import QueryOptions, query_options
-from ..spark_queries import check_query
+from ..spark_options import ONLY_OF_QUERIES, QueryOptions, query_options
+from ..spark_queries import query_report
 from .history_check import GateOptions, gate_options, hold_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.edits import Edits
-    from ...compat.explain import Differences, Words
     from ...compat.policy import Policy
     from ...compat.repartition import Repartition
     from ...compat.report import CheckReport
@@ -115,17 +115,12 @@ def command(
     is_short: bool,
     allow_migration: bool,
     allow_non_restored_state: bool,
-    scans: bool,
-    edits: Edits,
-    repartition: Repartition | None,
-    target: str,
     policy: Policy,
-    trust_stored_serializers: bool,
     gate: GateOptions,
     of_query: QueryOptions,
     queries: bool,
-    trust: tuple[str, ...],
     with_json: bool,
+    **of_job: Any,
 ) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
 
@@ -135,54 +130,94 @@ def command(
     all that the project lists are compared with their descriptions in it.
     No value is read, except with --scan, which also calls converters. Nothing is written.
     """
-    if scans and (savepoint is None or is_spark(savepoint)):
-        what = "a check of stored descriptions" if savepoint is None else f"{savepoint}, a checkpoint of Spark"
-        raise click.UsageError(f"--scan reads the values of a savepoint, which {what} does not give it; leave it out")
+    from ...compat.report_data import to_data
+    from ..render.check import next_lines, report_lines
+
     if is_short and (with_json or everything or queries or gate.against):
         raise click.UsageError("--summary is for the text of a check of stored state, without --all, --json, --against")
     if queries:
         return check_queries(gate, of_query.accept, policy, allow_migration=allow_migration, with_json=with_json)
-    if of_query or (is_spark(savepoint) and not (job_place or like)):
-        if savepoint is None or not is_spark(savepoint) or job_place or like or gate.against:
-            told = "--query, --was, --accept and --require-recording apply to spark:CHECKPOINT alone"
-            raise click.UsageError(told + spark_is_meant(savepoint))
-        return check_query(
-            savepoint, of_query, policy, allow_migration=allow_migration, with_json=with_json, is_short=is_short
-        )
-    from ...compat import explain
-    from ...compat.check import check
-    from ...compat.report_data import to_data
-    from ...compat.targets import Target
-    from ...compat.way_back import is_asked
-    from ..revisions import code_of, is_recorded
-
-    new = new_side(job_place, like)
-    if gate.against and savepoint is None:
-        _refuse_what_needs_a_savepoint()
-        options = attrs.evolve(gate, everything=everything)
-        return hold_against(new.describe(), options, edits, policy, trust=trust, with_json=with_json)
-    if gate.against or savepoint is None:
-        raise click.UsageError("specify what to check the job against: either SAVEPOINT or --against PLACE")
-    # The job is loaded first: its module registers the snapshots that are needed to read the savepoint.
-    description = new.describe()
-    stored = open_savepoint(savepoint)
-    old = stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust)
-    asked = policy.before_scan() if scans else policy
-    report = check(edits.apply(old), description, target=Target(target), policy=asked, repartition=repartition)
-    if scans:
-        report = _scanned(report, stored, policy)
-    if is_asked(report):
-        report = attrs.evolve(report, code=code_of(old), is_recorded=is_recorded(description))
-    if stored.missing_timers:
-        print_notice(stored.missing_timers)
-    status = report.exit_status(allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state)
+    asked = _Asked(job_place=job_place, like=like, policy=policy, **of_job)
+    if asked.scans and (savepoint is None or is_spark(savepoint)):
+        what = "a check of stored descriptions" if savepoint is None else f"{savepoint}, a checkpoint of Spark"
+        raise click.UsageError(f"--scan reads the values of a savepoint, which {what} does not give it; leave it out")
+    if savepoint is not None and is_spark(savepoint):
+        refuse_options("a check of a Spark query's checkpoint does not take {}", names=_NOT_OF_A_QUERY)
+        report = query_report(savepoint, like, of_query, policy)
+        following = list(next_lines(report, is_short=is_short))
+    else:
+        refuse_options(f"{{}}: apply to spark:CHECKPOINT alone{spark_is_meant(savepoint)}", names=ONLY_OF_QUERIES)
+        if gate.against and savepoint is None:
+            refuse_options("{} applies only to a savepoint; leave it out with --against", names=_OF_A_SAVEPOINT)
+            job = new_side(job_place, like).describe()
+            options = attrs.evolve(gate, everything=everything)
+            return hold_against(job, options, asked.edits, policy, trust=asked.trust, with_json=with_json)
+        if gate.against or savepoint is None:
+            new_side(job_place, like)
+            raise click.UsageError("specify what to check the job against: either SAVEPOINT or --against PLACE")
+        report, following = asked.report_on(savepoint)
+    status = report.exit_status(
+        allow_migration=allow_migration,
+        allow_non_restored_state=allow_non_restored_state,
+        require_recording=of_query.require_recording,
+    )
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
-    else:
-        blocks = explain.summary(report) if is_short else explain.blocks(report, everything=everything)
-        print_styled(line for block in blocks for line in _lines(block))
-        print_lines(["", *_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)])
+        return status
+    print_styled(report_lines(report, everything=everything, is_short=is_short))
+    if of_query.require_recording and not report.is_whole:
+        following.append([("no recording says which query wrote the whole state (--require-recording)", "")])
+    print_styled([[], *following] if following else [])
     return status
+
+
+_OF_A_SAVEPOINT = {
+    "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target",
+    "allow_empty", "trust_stored_serializers",
+}  # fmt: skip
+_NOT_OF_A_QUERY = {
+    "job_place", "drop", "rename_states", "rename_uids", "convert", "is_allowed", "max_parallelism", "merge", "target",
+    "trust_stored_serializers", "trust", "against", "level", "strict", "allow", "allow_drift", "form",
+}  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class _Asked:
+    """What is asked about a savepoint."""
+
+    job_place: str
+    like: str
+    policy: Policy
+    edits: Edits
+    repartition: Repartition | None
+    target: str
+    trust_stored_serializers: bool
+    trust: tuple[str, ...]
+    scans: bool
+
+    def report_on(self, savepoint: str) -> tuple[CheckReport, list[Line]]:
+        """Check a job against a savepoint; return the report and what to do next."""
+        from ...compat.check import check
+        from ...compat.targets import Target
+        from ...compat.way_back import is_asked
+        from ..revisions import code_of, is_recorded
+
+        # The job is loaded first: its module registers the snapshots that are needed to read the savepoint.
+        description = new_side(self.job_place, self.like).describe()
+        stored = open_savepoint(savepoint)
+        old = stored.describe(trust_stored_serializers=self.trust_stored_serializers, trust=self.trust)
+        policy = self.policy.before_scan() if self.scans else self.policy
+        report = check(
+            self.edits.apply(old), description, target=Target(self.target), policy=policy, repartition=self.repartition
+        )
+        if self.scans:
+            report = _scanned(report, stored, self.policy)
+        if is_asked(report):
+            report = attrs.evolve(report, code=code_of(old), is_recorded=is_recorded(description))
+        if stored.missing_timers:
+            print_notice(stored.missing_timers)
+        lines = [*_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)]
+        return report, [[(line, "")] for line in lines]
 
 
 def _scanned(report: CheckReport, stored: Savepoint, policy: Policy) -> CheckReport:
@@ -199,44 +234,14 @@ def _scan_lines(report: CheckReport, savepoint: str) -> list[str]:
 
     if not report.condition or report.scanned is not None or report.decision is not Decision.START:
         return []
-    given = options_given(command)
+    given = options_given("check")
     return [f"read the stored values first: stateshift check {shell_word(savepoint)} {given} --scan"]
-
-
-_OF_A_SAVEPOINT = {
-    "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target",
-    "allow_empty", "trust_stored_serializers",
-}  # fmt: skip
-
-
-def _refuse_what_needs_a_savepoint() -> None:
-    """Refuse options that need a savepoint when checking against a history, instead of ignoring them.
-
-    Raises:
-        UsageError: Such an option is given.
-    """
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if given and parameter.name in _OF_A_SAVEPOINT:
-            raise click.UsageError(f"{parameter.opts[0]} applies only to a savepoint; leave it out with --against")
-
-
-def _lines(block: Words | Differences) -> Iterator[Line]:
-    """Yield a block of a report for the terminal."""
-    from ...compat.explain import Words, difference_lines
-
-    if isinstance(block, Words):
-        yield [(" " * block.indent, ""), *block.pieces]
-    else:
-        yield from difference_lines(block, line_width())
 
 
 def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[str]:
     """Return the lines on what to do next."""
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
-    from .migrate import command as migrate
 
     if report.scanned is not None and report.scanned.failing:
         return [
@@ -245,7 +250,7 @@ def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[
         ]
     if report.decision is Decision.REFUSE:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
-    command = f"stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given(migrate)}"
+    command = f"stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given('migrate')}"
     if report.decision is Decision.MIGRATE and stored.query is not None:
         return [
             'next: start the query with StreamJob.start(…, on_incompatible="migrate")',

@@ -12,11 +12,11 @@ from ...compat.structuring import plain
 from ...serializers.errors import located
 from ...serializers.wording import many
 from ..failures import Status
-from ..options import all_option, allow_root_option, common_options, import_option, open_savepoint
+from ..options import all_option, allow_root_option, common_options, import_option, is_spark, open_savepoint
 from ..output import Line, print_json, print_styled
 from ..progress import spinning
 from ..sides import describe_sides, is_savepoint
-from ..spark_checkpoints import NOT_COMPARED, is_spark
+from ..spark_checkpoints import NOT_COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,10 +22,16 @@ from ...serializers.errors import (
 from ...serializers.wording import json_text, many
 from ...state.progress import count_bytes
 from ..failures import Status
-from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
+from ..options import (
+    class_trust_option,
+    common_options,
+    import_option,
+    is_spark,
+    open_savepoint,
+    savepoint_argument,
+)
 from ..output import print_json, print_notice, write_json
 from ..progress import reading
-from ..spark_checkpoints import is_spark
 from ..whole_files import output_option
 
 if TYPE_CHECKING:

@@ -119,7 +119,6 @@ def hold_against(
     from ..project import Project
     from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
-    from .migrate import command as migrate
 
     project = Project.find(Path.cwd())
     place = Path(options.against)
@@ -140,7 +139,7 @@ def hold_against(
     )
     drift = _drift(report, kept)
     status = _status(report, options, drift)
-    closing = closing_line(report, f"stateshift migrate SAVEPOINT NEW_SAVEPOINT {options_given(migrate)}")
+    closing = closing_line(report, f"stateshift migrate SAVEPOINT NEW_SAVEPOINT {options_given('migrate')}")
     if with_json:
         print_json(to_data(report) | {"closing": closing, "drift": drift or None, "exit_status": int(status)})
         return status

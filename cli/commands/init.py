@@ -39,7 +39,6 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
     """
     from ...state.savepoint.job_source import job_source
-    from .check import command as checking
 
     source = job_source(open_savepoint(savepoint))
     if file is None:
@@ -48,7 +47,7 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     with file.opened() as stream:
         stream.write(source)
     name, folder = f"{file.path.stem}:job", file.path.parent
-    given = options_given(checking, only={"--allow-root", "--checkpoint-root"})
+    given = options_given("check", only={"--allow-root", "--checkpoint-root"})
     check = " ".join(filter(None, (f"stateshift check {shell_word(savepoint)} --job {shell_word(name)}", given)))
     if with_json:
         print_json({"savepoint": savepoint, "file": str(file), "job": name, "check_command": check})

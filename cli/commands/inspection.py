@@ -5,20 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from ...serializers.errors import StateNotFound
 from ...state.progress import size_text
 from ..failures import Status, print_error, status_of
-from ..options import common_options, import_option, open_savepoint, savepoint_argument
+from ..options import common_options, import_option, is_spark, open_savepoint, savepoint_argument
 from ..output import print_json, print_styled
 from ..progress import spinning
-from ..spark_checkpoints import Inspection, is_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..inspect_data import Inspected
+    from ..spark_checkpoints import InspectedCheckpoint
 
 
 @click.command(
@@ -55,25 +56,51 @@ def command(savepoint: str, **options: Any) -> int:
 
     spark:PLACE is the checkpoint of a query of Spark's own operators: its batches, sources, operators and state stores.
     """
-    asked = Inspection(**options)
+    asked = _Asked(**options)
+    inspected: Inspected | InspectedCheckpoint
     if is_spark(savepoint):
-        from ..spark_checkpoints import inspect
+        from ..render.spark_checkpoint import lines_of as lines_of_checkpoint
+        from ..spark_checkpoints import look_at
+        from ..spark_checkpoints import to_data as data_of_checkpoint
 
-        return inspect(savepoint, asked)
-    inspected = _look_at(savepoint, asked.operator_name, asked.state_name, asked.keys)
-    if asked.with_json:
-        from ..inspect_data import to_data
-
-        print_json(to_data(inspected, with_skew=asked.with_skew))
+        if asked.keys:
+            raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
+        inspected = look_at(savepoint, asked.operator_name, asked.state_name)
+        if asked.with_json:
+            print_json(data_of_checkpoint(inspected))
+        else:
+            print_styled(lines_of_checkpoint(inspected, is_full=asked.shows_full_types, with_skew=asked.with_skew))
     else:
+        from ..inspect_data import to_data
         from ..render.inspection import lines_of
 
-        print_styled(lines_of(inspected, is_full=asked.shows_full_types, with_skew=asked.with_skew))
+        inspected = _look_at(savepoint, asked.operator_name, asked.state_name, asked.keys)
+        if asked.with_json:
+            print_json(to_data(inspected, with_skew=asked.with_skew))
+        else:
+            print_styled(lines_of(inspected, is_full=asked.shows_full_types, with_skew=asked.with_skew))
     errors = inspected.errors()
     if not asked.with_json:
         for error in errors:
             print_error(error, with_json=False, only_reads=True)
     return max((status_of(error) for error in errors), default=Status.DONE)
+
+
+@attrs.frozen
+class _Asked:
+    """What is to be shown, and how."""
+
+    operator_name: str | None
+    state_name: str | None
+    is_full: bool
+    keys: int
+    with_skew: bool
+    with_json: bool
+
+    @property
+    def shows_full_types(self) -> bool:
+        """Whether types are shown in full: if that is asked for, or only one state is shown."""
+        return self.is_full or self.state_name is not None
 
 
 def _look_at(savepoint: str, operator_name: str | None, state_name: str | None, keys: int) -> Inspected:

@@ -22,18 +22,20 @@ from ..options import (
     NOT_COMPARED,
     allowed_roots,
     common_options,
+    is_spark,
     migration_options,
     open_savepoint,
+    refuse_options,
     savepoint_argument,
     spark_failures_told,
     spark_options,
+    spark_is_meant,
 )
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import show_progress
 from ..revisions import recorded_job
-from ..spark_checkpoints import is_spark
-from ..spark_migration import migrate_spark, refuse_other_options
-from ..spark_options import query_options, spark_change_options
+from ..spark_migration import OF_PLANS, migrate_spark
+from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, TypedOptions, query_options, spark_change_options
 from .planned_runs import planned_run
 
 if TYPE_CHECKING:
@@ -44,13 +46,14 @@ if TYPE_CHECKING:
     from ...state.migration.estimate import Estimate
     from ...state.migration.options import MigrationOptions
     from ...state.migration.report import MigrationReport
-    from ..spark_options import QueryOptions, SparkChanges
 
 _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
             Column("read", is_number=True), Column("written", is_number=True),
             Column("dropped", is_number=True))  # fmt: skip
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
          "convert": "converted", "drop": "dropped"}  # fmt: skip
+_ONLY_OF_A_QUERY = ONLY_OF_QUERIES | OF_CHANGES
+_OF_A_QUERY = {"source", "target_place", "plan_file", "dry_run", "with_json", "redact"} | OF_PLANS
 _SLOWER = f"about {TIMES_SLOWER} times slower without numba (pip install 'stateshift[spark]')"
 
 
@@ -122,9 +125,8 @@ def command(
     py_files: list[str],
     target_exists: str,
     options: MigrationOptions,
-    spark_changes: SparkChanges,
-    of_query: QueryOptions,
     with_json: bool,
+    **_: Any,
 ) -> int:
     r"""Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint.
 
@@ -133,9 +135,11 @@ def command(
     the new query, which is planned and not started. Instead of it, --like spark:PROBE names a checkpoint that the new
     query wrote on a little data. Spark does not start a query on NEW before it is complete.
     """
-    refuse_other_options(click.get_current_context(), source)
     if is_spark(source):
-        return migrate_spark(source, target_place, like, of_query, spark_changes, dry_run=dry_run, with_json=with_json)
+        refuse_options("a migration of a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
+        typed = TypedOptions.given()
+        return migrate_spark(source, target_place, typed, plan_file or "", dry_run=dry_run, with_json=with_json)
+    refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
     from ...spark.migrate import migrate
     from ...state.publication.publish import IfTargetExists
 
@@ -348,9 +352,7 @@ def _unread_lines(report: MigrationReport) -> Iterator[str]:
     if not report.condition:
         return
     yield f"the new job can read all of it, {report.condition}: this run did not read these values"
-    from .check import command as check
-
-    given = options_given(check)
+    given = options_given("check")
     if "--job" in given or "--like" in given:
         yield f"  look before it starts: stateshift check {shell_word(report.source)} {given} --scan"
 
@@ -411,10 +413,8 @@ def _ending(report: MigrationReport) -> Iterator[str]:
     yield f"rollback: possible; {report.rollback}"
     yield f"prove it: stateshift verify {shell_word(report.target)}"
     if _is_comparable(report):
-        from .diff import command as diff
-
         places = f"{shell_word(report.source)} {shell_word(report.target)}"
-        options = options_given(diff, only=("--allow-root", "--checkpoint-root"))
+        options = options_given("diff", only=("--allow-root", "--checkpoint-root"))
         yield f"  and that nothing is missing: stateshift diff {places} {options}".rstrip()
     yield from report_start_lines(report)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,9 +11,19 @@ from ...serializers.wording import shell_word
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
 from ..next_steps import options_given
-from ..options import common_options, migration_options, open_savepoint, savepoint_argument
+from ..options import (
+    common_options,
+    is_spark,
+    migration_options,
+    open_savepoint,
+    refuse_options,
+    savepoint_argument,
+    spark_is_meant,
+)
 from ..output import print_json, print_notice, print_styled
 from ..progress import spinning
+from ..spark_migration import OF_PLANS, is_plan, plan_spark
+from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, TypedOptions, query_options, spark_change_options
 from ..whole_files import output_option, says_format
 
 if TYPE_CHECKING:
@@ -25,10 +35,13 @@ if TYPE_CHECKING:
 _NOT_IN_A_PLAN = ("--allow-root", "--checkpoint-root", "--redact")
 
 
+_OF_A_QUERY = {"savepoint", "file", "force", "with_json", "redact"} | OF_PLANS
+
+
 def _is_plan(file: Path) -> bool:
     from ...state.migration.plan_file import FORMAT, VERSION
 
-    return says_format(file, FORMAT, VERSION)
+    return says_format(file, FORMAT, VERSION) or is_plan(file)
 
 
 @click.command(
@@ -41,6 +54,7 @@ Examples:
   stateshift plan /data/sp-1 --like build/probe --target flink -o plan.json
   stateshift plan /data/sp-1 --parallelism 8 --compression snappy --json
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
+  stateshift plan spark:/data/checkpoints/clicks --query clicks:build_query -o plan.json
 
 \b
 The file is JSON, always the same for the same savepoint and types, and contains no keys or values. A run that is given
@@ -59,6 +73,8 @@ Exit status 0: there is a plan, even if nothing has to change; 1: the check refu
     help="Do not count entries and bytes, which requires reading all keyed state once.",
 )
 @migration_options
+@spark_change_options
+@query_options
 @common_options
 def command(
     savepoint: str,
@@ -69,11 +85,18 @@ def command(
     counted: bool,
     options: MigrationOptions,
     with_json: bool,
+    **_: Any,
 ) -> int:
     """Plan the migration of SAVEPOINT to the types of a job: what reads, converts and writes each state, and how much.
 
     One entry of each state that changes is converted as a trial. Needs no Spark; the savepoint is only read.
+    With spark:CHECKPOINT and --query, the new query is planned by Spark, and the plan says what becomes of each store.
     """
+    if is_spark(savepoint):
+        refuse_options("a plan for a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
+        return plan_spark(savepoint, TypedOptions.given(), file, with_json=with_json)
+    told = f"a plan for a savepoint does not take {{}}{spark_is_meant(savepoint)}"
+    refuse_options(told, names=ONLY_OF_QUERIES | OF_CHANGES)
     from ...state.migration.plan_file import FORMAT, VERSION
     from ...state.migration.planning import make_plan
 
@@ -125,8 +148,6 @@ def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str,
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
     if file is None or not Path(str(file)).is_file():  # it is a pipe, or a device
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
-    from .migrate import command as migrate
-
     command = f"stateshift migrate {place} NEW_SAVEPOINT --plan {shell_word(str(file))}"
-    others = options_given(migrate, only=_NOT_IN_A_PLAN)
+    others = options_given("migrate", only=_NOT_IN_A_PLAN)
     return [*lines, [(f"next: have it reviewed; then {command} {others}".rstrip(), "")]]

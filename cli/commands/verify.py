@@ -17,6 +17,7 @@ from ..options import (
     allowed_roots,
     common_options,
     import_option,
+    is_spark,
     open_savepoint,
     savepoint_argument,
     spark_failures_told,
@@ -24,7 +25,6 @@ from ..options import (
 )
 from ..output import Block, Column, Line, Table, print_json, print_styled
 from ..progress import show_progress
-from ..spark_checkpoints import is_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

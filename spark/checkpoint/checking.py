@@ -23,7 +23,7 @@ from ...serializers.wording import shell_word
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.job import import_user_module, told_of, users_code
 from ..connect import is_connect
-from .judging import QueryReport, difference, judge
+from .judging import difference, judge
 from .planning import UnstartedQuery
 from .query import QueryDescription, describe_stored, describe_under
 from .recording import find_recording
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from ...compat.report import CheckReport
 
 _STARTED = "the function started the query, which a check must not do"
 
@@ -46,7 +48,7 @@ def check_query(
     accept: tuple[str, ...] = (),
     policy: Policy = ACCEPT_ALL,
     origin: str = "the query",
-) -> QueryReport:
+) -> CheckReport:
     """Compare a streaming query with the checkpoint that it would go on from.
 
     What stands in the columns of the state is known from `was`, else from a recording (`stateshift.spark.start`), else
@@ -61,7 +63,7 @@ def check_query(
         origin: The new query in messages.
 
     Returns:
-        A verdict for each stateful operator.
+        The report, as of any check.
 
     Raises:
         SavepointNotFound: There is no checkpoint.
@@ -85,7 +87,7 @@ def compare(
     accept: tuple[str, ...] = (),
     policy: Policy = ACCEPT_ALL,
     said: str = "--query MODULE:FUNCTION",
-) -> QueryReport:
+) -> CheckReport:
     """Compare a query that is already described with a checkpoint; see `check_query`.
 
     `said` are the options that name both queries, for commands in ways out; `known` is what `what_is_known` returned,
@@ -97,7 +99,7 @@ def compare(
     known = known or what_is_known(checkpoint, stored, was)
     places = (shell_word(f"spark:{checkpoint.place}{end}") for end in ("", "-migrated"))
     return judge(
-        stored, new, known=known.query, accept=accept, policy=policy, is_recorded=known.is_recorded, gap=known.gap,
+        stored, new, known=known.query, accept=accept, policy=policy, gap=known.gap,
         command=f"stateshift migrate {' '.join(places)} {said}",
     )  # fmt: skip
 
@@ -108,13 +110,16 @@ class Known:
 
     Attributes:
         query: The query; None: nothing is known.
-        is_recorded: Whether a recording says it of all batches.
         gap: What is not known of it, in a sentence, or "".
     """
 
     query: QueryDescription | None = None
-    is_recorded: bool = False
     gap: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is known of all that is stored."""
+        return self.query is not None and not self.gap
 
 
 def what_is_known(
@@ -129,7 +134,7 @@ def what_is_known(
     if recording is None or difference(stored, recording.query):  # a checkpoint that was rewritten since
         return Known()
     gap = "" if recording.is_whole else f"{recording.query.origin} ends there, and it is not known what ran since"
-    return Known(recording.query, recording.is_whole, gap)
+    return Known(recording.query, gap)
 
 
 def load_query(place: str, spark: SparkSession) -> DataFrame | DataStreamWriter:

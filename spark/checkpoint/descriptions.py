@@ -1,29 +1,60 @@
-"""What a checkpoint of Spark describes for `compat`: its operators, and the types of their stores."""
+"""What a checkpoint of Spark, and a query, describe for `compat`: operators, their stores, and what they compute."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...compat.description import (
+    Computation,
     JobDescription,
     OperatorDescription,
     SerializerDescription,
     StateDescription,
     StateKind,
 )
+from ...compat.queries.kinds import OF_VARIABLES
 from ...serializers.spark_rows.spark_types import SparkField, SparkType
 from ...state.formats.flink.metadata import operator_id_of_uid
 from ...state.formats.spark.schema_files import StoreSchema
 from .serializers import SparkRowSerializer
+from .store_pairs import Variable
 
 if TYPE_CHECKING:
     from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
+    from .query import QueryOperator
 
 
 def describe(checkpoint: SparkCheckpoint) -> JobDescription:
     """Return the description of a checkpoint. An operator is known by its kind and number, as Spark counts them."""
-    operators = tuple(map(_operator, checkpoint.operators))
+    operators = tuple(map(_stored, checkpoint.operators))
     return JobDescription(f"Spark checkpoint {checkpoint.place}", operators)
+
+
+def describe_operator(operator: QueryOperator, source: str) -> OperatorDescription:
+    """Return the description of an operator of a query, with what it computes as far as that is known.
+
+    Args:
+        operator: The operator.
+        source: From where that is known, in words.
+    """
+    is_of_variables = operator.kind in OF_VARIABLES
+    states = tuple(
+        _state(name, Variable.of(name, operator.stores).kind if is_of_variables else "value", schema)
+        for name, schema in operator.stores.items()
+        if not (is_of_variables and name.startswith("$"))  # they follow from the others
+    )
+    is_known = operator.is_planned
+    computation = Computation(
+        operator.number, operator.kind, operator.columns, operator.facts, source if is_known else ""
+    )
+    uid = f"{operator.kind} {operator.number}"
+    operator_id = operator_id_of_uid(uid).hex()
+    return OperatorDescription(operator_id, uid, states=states, unreadable=operator.unreadable, computation=computation)
+
+
+def _state(name: str, kind: str, schema: StoreSchema) -> StateDescription:
+    snapshot = SparkRowSerializer.of_entries(_whole(kind, schema)).snapshot_configuration()
+    return StateDescription(name, StateKind.VALUE, SerializerDescription(snapshot))
 
 
 def _whole(kind: str, schema: StoreSchema) -> StoreSchema:
@@ -40,7 +71,7 @@ def _whole(kind: str, schema: StoreSchema) -> StoreSchema:
     return schema
 
 
-def _operator(operator: SparkOperator) -> OperatorDescription:
+def _stored(operator: SparkOperator) -> OperatorDescription:
     uid = f"{operator.kind} {operator.number}"
     states, unreadable = [], ""
     for store in operator.stores:
@@ -49,8 +80,7 @@ def _operator(operator: SparkOperator) -> OperatorDescription:
         if store.schema is None:
             unreadable = f"{store.name}: {store.unsupported}"
             continue
-        snapshot = SparkRowSerializer.of_entries(_whole(store.kind, store.schema)).snapshot_configuration()
-        states.append(StateDescription(store.name, StateKind.VALUE, SerializerDescription(snapshot)))
+        states.append(_state(store.name, store.kind, store.schema))
     return OperatorDescription(
         operator_id=operator_id_of_uid(uid).hex(),
         uid=uid,

@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.explain import obstacles
 from ...compat.json_files import parse_document, print_sealed
 from ...compat.policy import ACCEPT_ALL, Policy
+from ...compat.report import worst_decision
 from ...serializers.compatibility import Decision
 from ...serializers.errors import CorruptFile, DeclarationError, cause_text, located
 from ...serializers.wording import shell_word
 from ...state.project_settings import FILE, HISTORY, find_settings
 from .checking import load_query
-from .judging import QueryReport, judge
+from .judging import judge
 from .planning import UnstartedQuery, planned
 from .query import QueryDescription, describe_planned, from_data, to_data
+from .wording import for_people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from ...compat.report import CheckReport
     from .plan_text import Detail
     from .query import QueryOperator
 
@@ -55,7 +59,7 @@ class QueryCheck:
     """
 
     name: str
-    report: QueryReport
+    report: CheckReport
     drift: str = ""
 
 
@@ -70,15 +74,14 @@ class QueryChecks:
     checks: tuple[QueryCheck, ...]
 
     @property
-    def reports(self) -> dict[str, QueryReport]:
+    def reports(self) -> dict[str, CheckReport]:
         """The reports by the name of the query."""
         return {one.name: one.report for one in self.checks}
 
     @property
     def decision(self) -> Decision:
         """The worst decision of all."""
-        order = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
-        return max((one.report.decision for one in self.checks), key=order.index, default=Decision.START)
+        return worst_decision(one.report.decision for one in self.checks)
 
     def assert_start(self) -> None:
         """Assert that each query can go on from the state of the query that its description says.
@@ -88,7 +91,7 @@ class QueryChecks:
         """
         __tracebackhide__ = True
         found = [
-            f"{one.name}: {one.report.decision}: " + ("; ".join(one.report.obstacles()) or one.drift)
+            f"{one.name}: {one.report.decision}: " + ("; ".join(obstacles(for_people(one.report))) or one.drift)
             for one in self.checks
             if one.report.decision is not Decision.START or one.drift
         ]
@@ -243,7 +246,7 @@ class QueryGate:
             old = (earlier or {}).get(name, described)
             new = self.describe(name, spark, old.settings)
             command = f"stateshift migrate spark:OLD spark:NEW --query {shell_word(self.places[name])}"
-            report = judge(old, new, known=old, accept=accept, policy=policy, is_recorded=True, command=command)
+            report = judge(old, new, known=old, accept=accept, policy=policy, command=command)
             drift = "" if same(new, described) else f"differs from {described.origin}"
             checks.append(QueryCheck(name, report, drift))
         return QueryChecks(tuple(checks))

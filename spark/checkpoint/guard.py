@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ...compat.explain import obstacles
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
@@ -17,12 +18,13 @@ from .checking import compare
 from .planning import UnstartedQuery
 from .query import describe_under
 from .recording import Recorder
+from .wording import for_people
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from .judging import QueryReport
+    from ...compat.report import CheckReport
 
 
 def start(
@@ -74,23 +76,23 @@ def start(
     return started
 
 
-def _require_start(report: QueryReport, *, needs_recording: bool) -> None:
+def _require_start(report: CheckReport, *, needs_recording: bool) -> None:
     """Refuse to start.
 
     Raises:
         IncompatibleState: The verdict is not `start`, or a recording is missing.
     """
-    place = report.checkpoint.removeprefix("Spark checkpoint ")
+    place = report.old.origin.removeprefix("Spark checkpoint ")
     if report.decision is not Decision.START:
         raise IncompatibleState(
             f"the query cannot go on from its checkpoint: {report.decision}",
-            details=[f"  {obstacle}" for obstacle in report.obstacles()],
+            details=[f"  {obstacle}" for obstacle in obstacles(for_people(report))],
             advice=f"see the ways out: stateshift check {shell_word(f'spark:{place}')} --query MODULE:FUNCTION",
             savepoint=place,
             checkpoint=place,
             written="Nothing was started.",
         )
-    if needs_recording and not (report.is_recorded or report.source):
+    if needs_recording and not report.is_whole:
         raise IncompatibleState(
             "the checkpoint has no recording of the query that wrote it",
             advice="name the old code (was=…), or start once without require_recording",

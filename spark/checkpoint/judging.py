@@ -6,17 +6,21 @@ from a recording, or from the old code (SPK-10 to SPK-18).
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.explain import finding_line
+from ...compat.description import JobDescription, StateKind
 from ...compat.policy import ACCEPT_ALL, Policy
-from ...compat.queries.kinds import KNOWN
-from ...compat.structuring import fields_of
-from ...serializers.compatibility import Decision, Finding, Flag, Verdict
+from ...compat.queries.kinds import KNOWN, OF_VARIABLES
+from ...compat.report import CheckReport, OperatorReport, RoleReport, StateReport, Status
+from ...compat.targets import Target
+from ...serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict, worst
 from ...serializers.errors import DeclarationError
 from ...serializers.ways_out import Does, Option, Told, WayOut
+from .columns import path_of_values
+from .descriptions import describe_operator
 from .facts import CODE, OF_CODE, details_of, facts_changed, hidden_types, of_type
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
@@ -24,18 +28,18 @@ from .operator_pairs import match_operators
 from .processors import TIME_TO_LIVE
 from .rules import COMMAND, COPY, NEW, by_copy, with_command
 from .store_pairs import pair_stores
-from .wording import for_people
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from ...compat.description import OperatorDescription
     from .operator_pairs import Match
     from .query import QueryDescription, QueryOperator
 
 ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15", "SPK-21")
 """The rules whose findings a caller may accept: Spark starts, and goes on as the new code says, with the old state."""
 _OF_INPUTS = {"SPK-13", "SPK-15"}
-_ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
+_KEY = "key"
 _REFUSED, _MIGRATE, _FINE = Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.COMPATIBLE
 _EARLIER = "of an earlier release; the next start records it"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -48,110 +52,7 @@ _HIDDEN = {
     "dropDuplicatesWithinWatermark": "what the columns are computed from, how long a row counts as seen",
     "limit": "the limit",
 }
-_CONDITIONS = {
-    "SPK-13": "static tables have the same rows",
-    "SPK-15": "sources have the same rows",
-    "SPK-17": "what the checkpoint does not show is unchanged",
-    "SPK-18": "only names of fields changed",
-    "SPK-21": "functions that changed compute the same",
-    "SPK-22": "summaries of the old type count for the new one",
-}
-"""What has to hold where a finding of a rule has a flag."""
 _HIDDEN_OF_FUNCTIONS = "what the keys are computed from, the code of the function, times to live and time-outs"
-
-
-@attrs.frozen
-class OperatorVerdict:
-    """The verdict on an operator.
-
-    Attributes:
-        old: The operator of the checkpoint; None: it has none.
-        new: The operator of the query; None: it has none.
-        findings: Every difference.
-        source: From where it is known what stands in the stored columns, in words; "": it is not.
-    """
-
-    old: QueryOperator | None
-    new: QueryOperator | None
-    findings: tuple[Finding, ...]
-    source: str = ""
-
-    @property
-    def title(self) -> str:
-        """The operator in messages."""
-        operator = self.new or self.old
-        return operator.title if operator is not None else "the query"
-
-    @property
-    def shown(self) -> tuple[Finding, ...]:
-        """The findings in the words of the query's author; `findings` have the stored names."""
-        return tuple(for_people(one, self.old, self.new) for one in self.findings)
-
-    @property
-    def decision(self) -> Decision:
-        """The worst decision of its findings."""
-        return _worst(Decision.REFUSE if one.forbidden else one.verdict.decision for one in self.findings)
-
-
-@attrs.frozen
-class QueryReport:
-    """The verdict on a query.
-
-    Attributes:
-        checkpoint: The place of the checkpoint.
-        query: The new query, in words.
-        operators: The verdicts on its operators; the first is on the query as a whole if there is something to say.
-        source: From where the old query is known beyond the checkpoint, in words; "": it is not.
-        is_recorded: Whether a recording says which query wrote all of the state.
-        not_compared: What was not compared, a line each.
-        next_command: The migration with the first option that each finding names; "": there is none, or something is to
-            be said first that nobody else knows.
-        next_asks: What a trial of that command asked for beyond it, a line each; then there is no such command.
-    """
-
-    checkpoint: str
-    query: str
-    operators: tuple[OperatorVerdict, ...]
-    source: str = ""
-    is_recorded: bool = False
-    not_compared: tuple[str, ...] = ()
-    next_command: str = ""
-    next_asks: tuple[str, ...] = ()
-
-    @property
-    def decision(self) -> Decision:
-        """The worst decision of all operators."""
-        return _worst(one.decision for one in self.operators)
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield all findings."""
-        for operator in self.operators:
-            yield from operator.findings
-
-    def conditions(self) -> tuple[str, ...]:
-        """Return what has to hold for a start to be right, and was not compared; empty: nothing, or it is no start."""
-        if self.decision is not Decision.START:
-            return ()
-        flagged = (one for one in self.findings() if one.flags)
-        return tuple(dict.fromkeys(_CONDITIONS.get(one.rule, "what is flagged changes nothing") for one in flagged))
-
-    def obstacles(self) -> Iterator[str]:
-        """Yield what keeps the query from starting, a line each."""
-        for operator in self.operators:
-            for finding in operator.shown:
-                if finding.forbidden or finding.verdict.decision is not Decision.START:
-                    yield f"operator {operator.title}: {finding_line(finding)}"
-
-    def exit_status(self, *, allow_migration: bool = False, require_recording: bool = False) -> int:
-        """Return the exit status of a check: 0 start, 1 refuse, 4 migrate, or a missing recording that is required."""
-        if self.decision is Decision.REFUSE:
-            return 1
-        needs = self.decision is Decision.MIGRATE and not allow_migration
-        return 4 if needs or (require_recording and not self.is_recorded) else 0
-
-
-def _worst(decisions: Iterable[Decision]) -> Decision:
-    return max(decisions, key=_ORDER.index, default=Decision.START)
 
 
 def judge(
@@ -161,10 +62,9 @@ def judge(
     known: QueryDescription | None = None,
     accept: tuple[str, ...] = (),
     policy: Policy = ACCEPT_ALL,
-    is_recorded: bool = False,
     gap: str = "",
     command: str = COMMAND,
-) -> QueryReport:
+) -> CheckReport:
     """Compare a query with a checkpoint.
 
     Args:
@@ -173,7 +73,6 @@ def judge(
         known: The query that wrote it, if it is known: from a recording, or from the old code.
         accept: The rules whose findings are accepted, of `ACCEPTABLE`.
         policy: Flags that are refused.
-        is_recorded: Whether `known` is a recording that reaches to the last batch.
         gap: What is not known of the query that wrote it, in a sentence, or "".
         command: The command that migrates a copy, for ways out.
 
@@ -196,29 +95,94 @@ def judge(
         whole.append(Finding("$", "SPK-17", _FINE, "", "", gap, flags=(Flag.UNVERIFIED,)))
     matches = match_operators(stored, new.operators)
 
-    def decided(*, starts: bool) -> tuple[list[OperatorVerdict], tuple[OperatorVerdict, ...]]:
-        verdicts = [OperatorVerdict(None, None, tuple(whole), origin)]
-        for one in matches:
-            findings = tuple(_operator(one, is_by_name=is_by_name, starts=starts))
-            is_known = one.was is not None and one.was.is_planned
-            verdicts.append(OperatorVerdict(one.was, one.becomes, findings, origin if is_known else ""))
-        done = (
-            attrs.evolve(
-                one, findings=tuple(_decided(with_command(each, command), accept, policy) for each in one.findings)
-            )
-            for one in verdicts
-            if one.findings or one.new is not None or one.old is not None
-        )
-        return verdicts, tuple(done)
+    def found(*, starts: bool) -> list[tuple[Finding, ...]]:
+        of_operators = (_operator(one, is_by_name=is_by_name, starts=starts) for one in matches)
+        return [tuple(_accepted(each, accept) for each in of) for of in (whole, *of_operators)]
 
-    verdicts, done = decided(starts=True)
-    if any(each.verdict is _MIGRATE for one in done for each in one.findings):  # then nothing of it is read by Spark
-        verdicts, done = decided(starts=False)
-    following = _next_command(verdicts, command)
+    findings = found(starts=True)
+    if any(each.verdict is _MIGRATE for of in findings for each in of):  # then nothing of it is read by Spark
+        findings = found(starts=False)
+    reads, *told = ([with_command(each, command) for each in of] for of in findings)
+    before, after = (
+        JobDescription(side.origin, tuple(describe_operator(one, name) for one in operators))
+        for side, operators, name in ((old, stored, origin), (new, new.operators, new.origin))
+    )
+    reports = (_report(one, of, before, after) for one, of in zip(matches, told, strict=True))
     unseen = (what for operator in new.operators for what in operator.unseen)
-    lines = (f"{what} is not compared" for what in dict.fromkeys((*unseen, *nobody_compared(new, known))))
-    following = following if _worst(one.decision for one in done) is Decision.MIGRATE else ""
-    return QueryReport(old.origin, new.origin, done, origin, is_recorded, tuple(lines), following)
+    report = CheckReport(
+        before,
+        after,
+        Target.AUTO,
+        tuple(map(policy.applied, reports)),
+        policy,
+        reads=policy.of_role(_role(reads)) if reads else None,
+        known_from=origin,
+        is_whole=known is not None and not gap,
+        not_compared=tuple(
+            f"{what} is not compared" for what in dict.fromkeys((*unseen, *nobody_compared(new, known)))
+        ),
+    )
+    is_possible = report.decision is Decision.MIGRATE
+    return attrs.evolve(report, next_command=_next_command(chain(*findings), command) if is_possible else "")
+
+
+def _report(match: Match, findings: Sequence[Finding], old: JobDescription, new: JobDescription) -> OperatorReport:
+    """Return the report on an operator: each finding with the key, or with the state that it is about."""
+    was, becomes = (
+        None if one is None else next(of for of in side.operators if _number(of) == one.number)
+        for one, side in ((match.was, old), (match.becomes, new))
+    )
+    side = becomes or was
+    assert side is not None  # noqa: S101 - a pair has one
+    status = Status.MATCHED if was and becomes else Status.NEW if becomes else Status.ORPHANED
+    names = {state.name for of in (was, becomes) if of is not None for state in of.states}
+    placed: dict[str, list[Finding]] = {}
+    for finding in findings:
+        placed.setdefault(_place(finding.path, names, side), []).append(finding)
+    before, after = ({} if of is None else {state.name: state for state in of.states} for of in (was, becomes))
+    states = []
+    for name in sorted(names):
+        found = placed.get(name, ())
+        both = before.get(name), after.get(name)
+        of = Status.MATCHED if all(both) else Status.NEW if both[1] else Status.ORPHANED
+        result = _result(found)
+        is_lost = of is Status.ORPHANED and not found  # its operator is gone
+        decision = Decision.REFUSE if is_lost else result.verdict.decision
+        states.append(StateReport(name, StateKind.VALUE, of, result, decision, was=both[0], becomes=both[1]))
+    of_key, of_whole = (_role(placed[name]) if name in placed else None for name in (_KEY, ""))
+    return OperatorReport(
+        side.operator_id, side.uid, "", status, of_key, tuple(states), was=was, becomes=becomes, whole=of_whole
+    )
+
+
+def _number(operator: OperatorDescription) -> int:
+    assert operator.computation is not None  # noqa: S101 - it is of a query
+    return operator.computation.number
+
+
+def _role(findings: Sequence[Finding]) -> RoleReport:
+    result = _result(findings)
+    return RoleReport(result, result.verdict.decision, "", "")
+
+
+def _result(findings: Sequence[Finding]) -> CompatibilityResult[Any]:
+    return CompatibilityResult(worst([one.verdict for one in findings]), tuple(findings))
+
+
+def _place(path: str, states: Collection[str], operator: OperatorDescription) -> str:
+    """Return the state that a finding is about, `_KEY` for the key of all of them, or "" for the operator itself."""
+    name = path[2:].removeprefix("<").removesuffix(">").removeprefix(TIME_TO_LIVE)
+    if name in states:
+        return name
+    if path.startswith(f"$.{_KEY}."):
+        return _KEY
+    assert operator.computation is not None  # noqa: S101 - it is of a query
+    kind = operator.computation.kind
+    for state in sorted(states, key=len, reverse=True):
+        root = f"$.{state if kind in OF_VARIABLES else path_of_values(state, kind)}"
+        if path.startswith(root) and path[len(root) : len(root) + 1] in {"", ".", "[", "{"}:
+            return state
+    return ""
 
 
 def nobody_compared(new: QueryDescription, known: QueryDescription | None) -> Iterator[str]:
@@ -257,30 +221,28 @@ def _not_recorded(new: QueryDescription, known: QueryDescription) -> Iterator[st
             yield from (f"what {path} is computed from" for path in paths if texts and path not in texts)
 
 
-def _next_command(verdicts: Iterable[OperatorVerdict], command: str) -> str:
+def _next_command(findings: Iterable[Finding], command: str) -> str:
     """Return the migration with the first option that each finding names; "": one of them is for its author to say."""
     options: list[Told] = []
-    for operator in verdicts:
-        for finding in operator.findings:
-            if finding.verdict is not _MIGRATE:
-                continue
-            ways = [one for one in finding.ways_out if one.does is Does.MIGRATE and one.is_ready]
-            is_of_new_key = finding.rule == "SPK-11"  # one value for all stored keys
-            if not ways or is_of_new_key or any(one.startswith(Flag.POSSIBLE_RENAME) for one in finding.flags):
-                return ""
-            options += ways[0].told
+    for finding in findings:
+        if finding.verdict is not _MIGRATE:
+            continue
+        ways = [one for one in finding.ways_out if one.does is Does.MIGRATE and one.is_ready]
+        is_of_new_key = finding.rule == "SPK-11"  # one value for all stored keys
+        if not ways or is_of_new_key or any(one.startswith(Flag.POSSIBLE_RENAME) for one in finding.flags):
+            return ""
+        options += ways[0].told
     return " ".join((command, *map(str, dict.fromkeys(options))))
 
 
-def _decided(finding: Finding, accept: tuple[str, ...], policy: Policy) -> Finding:
+def _accepted(finding: Finding, accept: tuple[str, ...]) -> Finding:
     if finding.rule == OF_CODE:
         is_accepted = f"{finding.rule}:{finding.path[2:-1].removeprefix(CODE)}" in accept
     else:
         is_accepted = finding.rule in accept and (finding.verdict is not _FINE or finding.rule in _OF_INPUTS)
-    if is_accepted:
-        reason = f"accepted: {finding.reason}"
-        finding = attrs.evolve(finding, verdict=_FINE, reason=reason, ways_out=(), flags=())
-    return policy.forbidden(finding)
+    if not is_accepted:
+        return finding
+    return attrs.evolve(finding, verdict=_FINE, reason=f"accepted: {finding.reason}", ways_out=(), flags=())
 
 
 def difference(old: QueryDescription, known: QueryDescription) -> str:
@@ -429,27 +391,3 @@ def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Find
         " others"
     )
     return Finding("$", "SPK-14", _MIGRATE, "", becomes.kind, reason, (COPY, keep, NEW))
-
-
-def report_data(report: QueryReport) -> dict[str, Any]:
-    """Return a report as plain data; its field names are stable."""
-    return {
-        **fields_of(report, "decision checkpoint query"),
-        "source": report.source or None,
-        "is_recorded": report.is_recorded,
-        "conditions": list(report.conditions()),
-        "not_compared": list(report.not_compared),
-        "next_command": report.next_command or None,
-        "next_asks": list(report.next_asks),
-        "operators": [
-            {
-                "kind": (one.new or one.old).kind if one.new or one.old else None,  # type: ignore[union-attr]
-                "old": one.old.number if one.old else None,
-                "new": one.new.number if one.new else None,
-                "decision": str(one.decision),
-                "source": one.source or None,
-                **fields_of(one, "findings"),
-            }
-            for one in report.operators
-        ],
-    }

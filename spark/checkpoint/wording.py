@@ -7,7 +7,7 @@ names stand in what is compared and recorded, so that they are replaced only whe
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -17,8 +17,10 @@ from .plan_text import duration
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...serializers.compatibility import Finding
-    from .query import QueryOperator
+    from ...compat.description import Computation
+    from ...compat.report import CheckReport, RoleReport, StateReport
+
+R = TypeVar("R", "RoleReport", "StateReport")
 
 _LONGEST = 20_000
 _CONVERSION = re.compile(r"\b(?:precisetimestampconversion|knownnullable)\(")
@@ -60,29 +62,40 @@ def as_written(text: str) -> str:
     return _TIME.sub(r"window_time(\1)", text)
 
 
-def as_named(path: str, operators: Iterable[QueryOperator | None]) -> str:
+def as_named(path: str, sides: Iterable[Computation]) -> str:
     """Return the path of a finding with the expression in place of a name that Spark made for it."""
     found = _UNNAMED.search(path) or _OF_JOIN.search(path)
     if found is None:
         return as_written(path)
     name = found[1] if found.re is _OF_JOIN else found[0]
-    texts = (
-        columns[f"key.{name}"]
-        for one in operators
-        if one is not None
-        for columns in one.columns.values()
-        if f"key.{name}" in columns
-    )
+    texts = (of[f"key.{name}"] for one in sides for of in one.fields.values() if f"key.{name}" in of)
     text = as_written(next(texts, ""))
     return f"{path} ({text})" if found.re is _OF_JOIN and text else path.replace(name, text) if text else path
 
 
-def for_people(finding: Finding, was: QueryOperator | None, becomes: QueryOperator | None) -> Finding:
-    """Return a finding as messages show it; its ways out name what is stored, as options need it."""
-    return attrs.evolve(
-        finding,
-        path=as_named(finding.path, (becomes, was)),
-        old=as_written(finding.old),
-        new=as_written(finding.new),
-        reason=as_written(finding.reason),
+def for_people(report: CheckReport) -> CheckReport:
+    """Return a report as messages show it; ways out name what is stored, as options need it."""
+    reads = None if report.reads is None else _shown(report.reads, ())
+    operators = []
+    for one in report.operators:
+        sides = one.computations[::-1]
+        key, whole = (None if role is None else _shown(role, sides) for role in (one.key, one.whole))
+        states = tuple(_shown(state, sides) for state in one.states)
+        operators.append(attrs.evolve(one, key=key, whole=whole, states=states))
+    lines = tuple(map(as_written, report.not_compared))
+    return attrs.evolve(report, reads=reads, operators=tuple(operators), not_compared=lines)
+
+
+def _shown(of: R, sides: Iterable[Computation]) -> R:
+    """Return a part of a report with its findings in the words of the query's author."""
+    findings = tuple(
+        attrs.evolve(
+            one,
+            path=as_named(one.path, sides),
+            old=as_written(one.old),
+            new=as_written(one.new),
+            reason=as_written(one.reason),
+        )
+        for one in of.result.findings
     )
+    return attrs.evolve(of, result=attrs.evolve(of.result, findings=findings))

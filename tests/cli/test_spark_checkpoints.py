@@ -125,8 +125,6 @@ def test_an_option_that_does_not_apply_is_refused(run):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["check", "--job", "accounts_v1:job"],
-        ["plan", "--job", "accounts_v1:job"],
         ["init"],
         ["quarantine"],
     ],
@@ -241,3 +239,36 @@ def test_a_migration_that_is_called_wrongly_says_how(run, arguments, said):
 
     assert ran.status == 2
     assert said in ran.stderr
+
+
+def test_a_plan_is_followed_as_it_stands_and_refused_where_it_would_do_something_else(run, tmp_path):
+    plan, new = tmp_path / "plan.json", f"spark:{tmp_path / 'new'}"
+    checkpoint = shutil.copytree(place("checksums"), tmp_path / "old")
+    likewise = ["--like", spark("aggregation"), *CHANGES]
+
+    planned = run("plan", f"spark:{checkpoint}", *likewise, "-o", plan)
+    again = run("plan", f"spark:{checkpoint}", *likewise, "-o", "-").data
+    text = plan.read_text()
+    refused = run("migrate", f"spark:{checkpoint}", new, "--plan", plan, "--fill", "0:value.count=1")
+    plan.write_text(text.replace('"0:value.count=0"', '"0:value.count=1"'))
+    edited = run("migrate", f"spark:{checkpoint}", new, "--plan", plan)
+    plan.write_text(text)
+    elsewhere = run("migrate", spark("checksums"), new, "--plan", plan)
+    for_savepoints = run("migrate", "savepoint", "new", "--plan", plan)
+
+    assert (planned.status, refused.status, edited.status) == (0, 2, 3), edited.stderr
+    assert f"next: have it reviewed; then stateshift migrate spark:{checkpoint} spark:NEW --plan {plan}" in (
+        " ".join(planned.stdout.split())
+    )
+    assert again["report"] == json.loads(text)["report"]
+    assert "the plan has --fill" in refused.stderr
+    assert "it was edited after it was written" in " ".join(edited.stderr.split())
+    assert "source: " in elsewhere.stderr
+    assert for_savepoints.status == 3
+    assert not (tmp_path / "new").exists()
+    assert (
+        run("migrate", f"spark:{checkpoint}", new, "--plan", plan, "--json").data["plan_sha256"]
+        == (again["report"]["plan_sha256"])
+    )
+    assert run("export", new).stdout.count('"count": 0, "sum#2": 0.0') == 4
+    assert run("verify", new).status == 0

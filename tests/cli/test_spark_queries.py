@@ -73,8 +73,8 @@ def test_a_check_ends_with_the_status_of_its_decision(check):
     certain = check("--query", "queries:same", "--was", "queries:same")
 
     assert [one.status for one in (unchanged, changed, known, accepted, certain)] == [0, 4, 4, 0, 0]
-    assert "start: the query can go on from the state in the checkpoint" in certain.stdout
-    assert "start, if what the checkpoint does not show is unchanged\n" in unchanged.stdout
+    assert "start: every state can be used as it is" in certain.stdout
+    assert "start, if what the checkpoint does not show is unchanged: " in unchanged.stdout
     assert "--was MODULE:FUNCTION, which builds the old query, makes it certain" in unchanged.stdout
     assert "$.value.sum  bigint -> (gone)" in changed.stdout
     assert re.search(r"migrate +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", known.stdout)
@@ -131,10 +131,13 @@ def test_json_has_the_documented_keys(check, root):
 
     data = check("--query", "queries:largest", "--json").data
 
-    assert (data["decision"], data["exit_status"], data["source"], data["is_recorded"]) == ("migrate", 4, None, False)
+    assert (data["decision"], data["exit_status"], data["known_from"], data["is_whole"]) == ("migrate", 4, None, False)
     told = set(re.findall(r"`([^`\s]+)`", page.split("## stateshift check")[1].split("\n## ")[0]))
-    found = [finding for one in data["operators"] for finding in one["findings"]]
-    assert {key for one in (data, *data["operators"], *found) for key in one} - told == set()
+    states = [state for one in data["operators"] for state in one["states"]]
+    found = [finding for one in states for finding in one["findings"]]
+    computes = [side for one in data["operators"] for side in one["computes"]]
+    assert {"SPK-3", "SPK-4"} == {one["rule"] for one in found}
+    assert {key for one in (data, *data["operators"], *states, *computes, *found) for key in one} - told == set()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import attrs
+
 from ....serializers.errors import IncompatibleState, located
 from ....serializers.ways_out import Option, Told, WayOut
 from ....state.formats.spark.reader import PREFIX, SparkCheckpoint
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from ..changes import FieldChanges
     from ..query import QueryDescription
+    from .plan_file import CheckpointPlanFile
 
 
 def migrate_checkpoint(
@@ -50,6 +53,7 @@ def migrate_checkpoint(
     new_query_id: bool = False,
     require_recording: bool = False,
     dry_run: bool = False,
+    expected: CheckpointPlanFile | None = None,
 ) -> CheckpointReport:
     """Copy a checkpoint, with the state of its last committed batch under the types of a new query.
 
@@ -73,12 +77,14 @@ def migrate_checkpoint(
         new_query_id: Whether the copy gets a query id of its own; else it keeps that of the source.
         require_recording: Whether it is an error that neither `was` nor a recording says what the old query computed.
         dry_run: Whether to plan only.
+        expected: The plan that it has to follow; None: any.
 
     Raises:
         DeclarationError: Neither `query` nor `like` is given, or both are; or `was` did not write the checkpoint.
         IncompatibleState: The new query cannot take over the state, or changes are missing.
         UnsupportedFormat: The checkpoint is of a kind that this release does not migrate.
         TargetExists: The target is not empty.
+        PlanChanged: The run would not do what the expected plan says.
         SourceChanged: The query has gone on in the meantime.
         MigrationFailed: Entries were lost, or a batch is not committed.
     """
@@ -89,7 +95,7 @@ def migrate_checkpoint(
     with new_side(old, like, query) as new:
         with located(savepoint=old.place, checkpoint=old.place):
             known = what_is_known(old, describe_stored(old), was) if new.is_planned else Known()
-            if require_recording and not (known.is_recorded or was is not None):
+            if require_recording and not known.is_whole:
                 raise IncompatibleState(
                     "nothing says what the query computed that wrote the whole state",
                     advice=(
@@ -99,22 +105,26 @@ def migrate_checkpoint(
                     written="Nothing was written.",
                 )
             plan = plan_migration(old, new, known, said)
-        copy = Copy(plan, folder)
-        reports = planned_reports(plan) if dry_run else copy.run()
-    own_id = "" if dry_run else copy.new_id
-    return CheckpointReport(
-        old.place,
-        folder.place,
-        own_id if new_query_id else old.log.query_id,
-        new_query_id,
-        plan.batch,
-        old.log.watermark_ms,
-        plan.dropped_batch,
-        reports,
-        plan.dropped_operators,
-        plan.known_from,
-        plan.not_compared,
-        tuple(not_shown(old)),
-        dry_run,
-        time.perf_counter() - start,
-    )
+        report = CheckpointReport(
+            old.place,
+            folder.place,
+            "" if new_query_id else old.log.query_id,
+            new_query_id,
+            plan.batch,
+            old.log.watermark_ms,
+            plan.dropped_batch,
+            planned_reports(plan),
+            plan.dropped_operators,
+            plan.known_from,
+            plan.not_compared,
+            tuple(not_shown(old)),
+            dry_run=True,
+            plan_sha256=plan.digest(),
+        )
+        if expected is not None:
+            expected.require_same(report)
+        if not dry_run:
+            copy = Copy(plan, folder)
+            own_id = copy.new_id if new_query_id else old.log.query_id
+            report = attrs.evolve(report, stores=copy.run(), query_id=own_id, dry_run=False)
+    return attrs.evolve(report, seconds=time.perf_counter() - start)

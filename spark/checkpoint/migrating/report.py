@@ -113,6 +113,7 @@ class CheckpointReport:
         not_compared: What was not compared, a line each.
         not_shown: Which damage to the source its files could not show, a line each.
         dry_run: Whether nothing was written.
+        plan_sha256: The digest of what the copy contains: a run of a plan file has the same one.
         seconds: The duration.
     """
 
@@ -129,6 +130,7 @@ class CheckpointReport:
     not_compared: tuple[str, ...] = ()
     not_shown: tuple[str, ...] = ()
     dry_run: bool = False
+    plan_sha256: str = ""
     seconds: float = 0.0
 
     @property

@@ -85,4 +85,4 @@ def test_spark_starts_with_another_processor_and_the_check_says_why_it_should_no
             (check_query(saved, now(stream), was=was(stream)), known),
             (check_query(saved, was(stream), was=was(stream)), ("start", [])),
         ):
-            assert (str(report.decision), [finding.rule for finding in report.findings()]) == expected
+            assert (str(report.decision), [finding.rule for finding in report.all_findings()]) == expected

@@ -8,12 +8,13 @@ import attrs
 import pytest
 
 from stateshift.compat.policy import Policy
+from stateshift.compat.report_data import to_data as report_data
 from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.spark_rows.spark_types import parse_struct
 from stateshift.spark.checkpoint.gate import same
 from stateshift.spark.checkpoint.inputs import Input
-from stateshift.spark.checkpoint.judging import judge, report_data
+from stateshift.spark.checkpoint.judging import judge
 from stateshift.spark.checkpoint.options import Options
 from stateshift.spark.checkpoint.plan_text import Detail
 from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator, from_data, to_data
@@ -43,7 +44,7 @@ def stored(description):
 
 def judged(was, now, *, is_known=True, **more):
     report = judge(stored(was), now, known=was if is_known else None, **more)
-    return str(report.decision), [(finding.rule, finding.path) for finding in report.findings()]
+    return str(report.decision), [(finding.rule, finding.path) for finding in report.all_findings()]
 
 
 SUM = operator()
@@ -185,7 +186,7 @@ def test_a_field_of_users_own_state_with_another_name_is_a_possible_rename_spk_1
     )  # fmt: skip
     report = judge(stored(query(was)), query(now), known=query(was))
 
-    (finding,) = report.findings()
+    (finding,) = report.all_findings()
 
     assert (str(report.decision), finding.rule, finding.flags) == ("start", "SPK-18", ("possible_rename:first->given",))
     assert judged(query(was), query(now), policy=Policy(forbid=["possible_rename"]))[0] == "refuse"
@@ -242,7 +243,7 @@ def test_ways_out_are_commands_with_the_option_that_a_finding_needs():
     command = "stateshift migrate spark:a spark:b --query m:f"
 
     report = judge(stored(was), more, command=command)
-    (of_names, *_) = judge(stored(two), exchanged, command=command).findings()
+    (of_names, *_) = judge(stored(two), exchanged, command=command).all_findings()
 
     assert report.next_command == f"{command} --fill 0:value.count=0"
     assert [f"{command} {options}" for options in (
@@ -261,7 +262,7 @@ def test_what_may_be_a_rename_is_for_its_author_to_say_unless_the_old_code_does(
 
     was, now = join(amount="double"), join(price="double", more="string")
     report = judge(stored(was), now, known=was if is_known else None, command="migrate")
-    gone = next(one for one in report.findings() if one.rule == "SPK-4")
+    gone = next(one for one in report.all_findings() if one.rule == "SPK-4")
     renames = [way for way in map(str, gone.ways_out) if "--rename-field 0:left.value.amount=left.value.price" in way]
 
     assert is_known is not any(one.startswith("possible_rename:") for one in gone.flags)
@@ -285,7 +286,7 @@ def test_what_may_be_a_rename_is_for_its_author_to_say_unless_the_old_code_does(
 def test_a_type_that_nobody_else_converts_may_be_converted_by_a_function_spk_6(kind, of, expected):
     was, now = (query(operator(kind=kind, **{of: {"c": type_}}, columns={})) for type_ in ("integer", "string"))
 
-    (found,) = (one for one in judge(stored(was), now, command="migrate").findings() if one.rule == "SPK-6")
+    (found,) = (one for one in judge(stored(was), now, command="migrate").all_findings() if one.rule == "SPK-6")
 
     assert "neither Spark nor stateshift converts this by itself, only a function of yours" == found.reason
     ways = [f"convert it with a function of yours: migrate --convert-field {expected}=module:function"]
@@ -298,7 +299,7 @@ def test_no_value_for_all_stored_keys_is_proposed():
     report = judge(stored(was), now)
 
     assert ("migrate", "") == (str(report.decision), report.next_command)
-    assert any("only rows that have this value too" in one.reason for one in report.findings())
+    assert any("only rows that have this value too" in one.reason for one in report.all_findings())
 
 
 def test_paths_are_those_of_the_options_of_a_migration():
@@ -311,7 +312,7 @@ def test_paths_are_those_of_the_options_of_a_migration():
         ("transformWithState", "count"), ("transformWithState", "log"), ("stream-stream join", "left-keyWithIndex"),
     ):  # fmt: skip
         report = judge(of(kind, store, {"n": "integer"}), of(kind, store, {"n": "long"}))
-        found += [finding.path for finding in report.findings() if finding.rule == "SPK-5"]
+        found += [finding.path for finding in report.all_findings() if finding.rule == "SPK-5"]
 
     assert {"$.count.n", "$.log[].n", "$.left.value.n"} <= {*found}
 
@@ -463,7 +464,7 @@ def test_what_a_recording_of_an_earlier_release_lacks_of_types_and_keys_is_told_
 
     report = judge(stored(now), now, known=was, policy=Policy(forbid=Flag))
 
-    assert (0, []) == (report.exit_status(), list(report.findings()))
+    assert (0, []) == (report.exit_status(), list(report.all_findings()))
     assert [line.partition(" (")[0] for line in report.not_compared] == [
         "the type of what sum(n) keeps", "what key._groupingexpression#2 is computed from",
     ]  # fmt: skip
@@ -492,9 +493,13 @@ def test_a_report_is_plain_data():
     data = json.loads(json.dumps(report_data(report)))
 
     assert data["not_compared"] == ["the code of f is not compared"]
-    assert data["operators"] == [
-        {"kind": "aggregation", "old": 0, "new": 0, "decision": "start", "source": "the query", "findings": []}
-    ]
+    assert (data["decision"], data["known_from"], data["reads"]) == ("start", "the query", None)
+    (one,) = data["operators"]
+    assert (one["uid"], one["decision"], one["whole"], one["key"]) == ("aggregation 0", "start", None, None)
+    assert [(state["name"], state["findings"]) for state in one["states"]] == [("default", [])]
+    of = {"default": {"key.k": "k", "value.sum": "sum(n)"}}
+    computes = {"number": 0, "kind": "aggregation", "fields": of, "rows": {}, "source": "the query"}
+    assert one["computes"] == [computes, computes]
 
 
 def reading(kind="json", *, name="s", is_stream=True, used=("k", "n"), unread="", rows="", schema=None, **options):
@@ -535,10 +540,10 @@ BEHIND = {"k": "string", "n": "integer", "unused": "string"}
 def test_what_a_query_reads_is_compared_by_what_reaches_the_state_spk_13_spk_15(was, now, expected):
     report = judge(stored(query(SUM)), query(SUM, inputs=(now,)), known=query(SUM, inputs=(was,)))
 
-    found = list(report.findings())
+    found = list(report.all_findings())
     assert expected == (str(report.decision), [one.rule for one in found])
     assert all(one.flags == (Flag.UNVERIFIED,) for one in found if report.decision == "start")
-    assert bool(report.conditions()) is (report.decision == "start" and bool(found))
+    assert bool(report.condition) is (report.decision == "start" and bool(found))
     assert judged(query(SUM, inputs=(was,)), query(SUM, inputs=(now,)), accept=("SPK-13", "SPK-15"))[0] == "start"
 
 
@@ -601,7 +606,7 @@ def test_what_a_recording_of_an_earlier_release_lacks_is_told_and_refuses_nothin
 
     report = judge(checkpoint, twice, known=was, policy=Policy(forbid=Flag))
 
-    assert (report.exit_status(), list(report.findings())) == (0, [])
+    assert (report.exit_status(), list(report.all_findings())) == (0, [])
     assert any("the recording is of an earlier release" in line for line in report.not_compared)
     assert same(twice, was)
     assert not same(twice, from_data({**earlier, "sources": ["t"]}, "the recording"))
@@ -615,7 +620,7 @@ def test_the_contents_of_a_table_are_named_and_no_flag():
     report = judge(stored(query(SUM)), query(SUM, inputs=(table,)), known=query(SUM, inputs=(table,)))
 
     assert report.not_compared == ("the contents of table 1 (parquet /data/users) is not compared",)
-    assert (list(report.findings()), report.conditions()) == ([], ())
+    assert (list(report.all_findings()), report.condition) == ([], "")
 
 
 def test_the_old_code_is_not_advised_where_it_was_given():
@@ -627,7 +632,9 @@ def test_the_old_code_is_not_advised_where_it_was_given():
         advised = {
             is_known: [
                 way
-                for finding in judge(stored(query(one)), query(now), known=query(one) if is_known else None).findings()
+                for finding in judge(
+                    stored(query(one)), query(now), known=query(one) if is_known else None
+                ).all_findings()
                 for way in map(str, finding.ways_out)
                 if "--was" in way
             ]

@@ -73,10 +73,10 @@ def test_an_unchanged_query_starts_and_another_column_is_found(recorded, project
 
     assert (same.name, same.report.decision, same.drift) == ("clicks", Decision.START, "")
     assert (renamed.report.decision, renamed.drift) == (Decision.START, "")
-    assert [(one.rule, one.old, one.new) for one in changed.report.findings()] == [("SPK-10", "sum(n)", "sum(w)")]
+    assert [(one.rule, one.old, one.new) for one in changed.report.all_findings()] == [("SPK-10", "sum(n)", "sum(w)")]
     assert changed.drift == "differs from state_history/queries/clicks.json"
-    assert changed.report.is_recorded
-    assert list(same.report.findings()) == []
+    assert changed.report.is_whole
+    assert list(same.report.all_findings()) == []
 
 
 def test_rules_may_be_accepted_and_the_query_then_differs_from_its_description(recorded, project, stateshift_spark):

@@ -104,7 +104,7 @@ def outcome(pair, spark, folder, number):
         refusal = str(error)
     assert sorted(history) == list(range(FILES)), pair
     result = "refused" if refusal else judged(alone, history)
-    rules = dict.fromkeys(finding.rule for finding in report.findings())
+    rules = dict.fromkeys(finding.rule for finding in report.all_findings())
     migrated = after_migration(pair, spark, folder, number, history)
     return Outcome(pair, result, str(report.decision), migrated, tuple(rules))
 

@@ -257,7 +257,7 @@ def stream(stateshift_spark, tmp_path):
 
 
 def told(report):
-    return str(report.decision), [finding.rule for finding in report.findings()]
+    return str(report.decision), [finding.rule for finding in report.all_findings()]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_spark_starts_and_the_check_says_why_it_should_not_spk_10_and_13_and_17(
     decision, rules = change.known
     assert told(known) == (decision, rules if rules is not None else told(known)[1])
     assert told(unchanged) == ("start", [])
-    assert [finding.flags for finding in seen.findings() if finding.rule == "SPK-17"] == [("unverified",)] * len(
+    assert [finding.flags for finding in seen.all_findings() if finding.rule == "SPK-17"] == [("unverified",)] * len(
         seen.operators
     )
     assert {one.source for one in known.operators} == {"the old code"}
@@ -293,7 +293,7 @@ def test_spark_starts_and_the_check_says_why_it_should_not_spk_10_and_13_and_17(
     assert {one.source for one in recorded.operators} == {
         f"the recording of batches {log.committed} to {log.committed}"
     }
-    assert (seen.is_recorded, recorded.is_recorded) == (False, True)
+    assert (seen.is_whole, recorded.is_whole) == (False, True)
 
 
 REFUSED = {
@@ -377,7 +377,7 @@ def test_each_release_of_spark_knows_the_times_to_live_and_the_code_of_a_process
         ("time to live of kept", "SPK-12", "1000 ms", "2000 ms"),
     ] == [
         (one.path[2:-1], one.rule, one.old, one.new)
-        for one in judge(as_stored(was), now, known=was).findings()
+        for one in judge(as_stored(was), now, known=was).all_findings()
         if one.rule == "SPK-12"
     ]
     assert ["Keep"] == [one.name for one in was.operators[0].details["function"]]

@@ -77,9 +77,9 @@ def outcome(pair, spark, folder, number):
     else:
         last = FILES - 1
         result = "right" if alone.get(last) == history.get(last) else "wrong"
-    is_flagged = any(finding.flags for finding in report.findings())
+    is_flagged = any(finding.flags for finding in report.all_findings())
     decision = "flagged" if is_flagged and report.decision == "start" else str(report.decision)
-    return Outcome(pair, result, decision, tuple(dict.fromkeys(one.rule for one in report.findings())))
+    return Outcome(pair, result, decision, tuple(dict.fromkeys(one.rule for one in report.all_findings())))
 
 
 def outcomes_of(seed, spark, folder, changes):

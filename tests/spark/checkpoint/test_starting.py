@@ -39,7 +39,7 @@ def recorded(stream, query):
 
 
 def rules(report):
-    return [finding.rule for finding in report.findings()]
+    return [finding.rule for finding in report.all_findings()]
 
 
 def test_a_query_is_recorded_and_another_one_is_not_started(stream):

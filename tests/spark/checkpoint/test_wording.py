@@ -2,9 +2,12 @@
 
 import pytest
 
-from stateshift.serializers.compatibility import Finding, Verdict
-from stateshift.spark.checkpoint.query import QueryOperator
+from stateshift.compat.description import Computation
+from stateshift.serializers.spark_rows.spark_types import parse_struct
+from stateshift.spark.checkpoint.judging import judge
+from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator
 from stateshift.spark.checkpoint.wording import as_named, as_written, for_people
+from stateshift.state.formats.spark.schema_files import StoreSchema
 
 LONG = "fromType=timestamp, toType=long"
 TIME = "fromType=long, toType=timestamp"
@@ -37,27 +40,46 @@ def test_a_text_of_a_plan_is_shown_as_it_was_written(stored, shown):
     assert shown == as_written(stored)
 
 
+TYPE, NAMES = '{"type": "struct", "fields": [{"name": "NAME", "type": "TYPE", "nullable": true}]}', ("integer", "long")
+
+
 def operator(**columns):
-    return QueryOperator(0, "aggregation", {}, columns={"default": columns})
+    return Computation(0, "aggregation", {"default": columns})
 
 
 def test_an_expression_stands_for_the_name_that_spark_made_for_it():
     now = operator(**{"key._groupingexpression": "upper(name)"})
 
-    assert "$.key.upper(name)" == as_named("$.key._groupingexpression", (now, None))
-    assert "$.key._groupingexpression" == as_named("$.key._groupingexpression", (None, operator()))
-    assert "$.key.name" == as_named("$.key.name", (now, None))
+    assert "$.key.upper(name)" == as_named("$.key._groupingexpression", (now,))
+    assert "$.key._groupingexpression" == as_named("$.key._groupingexpression", (operator(),))
+    assert "$.key.name" == as_named("$.key.name", (now,))
 
 
 def test_a_column_of_a_join_is_shown_with_what_it_is():
     now = operator(**{"key.field0": f"upper(name) = {AT}"})
 
-    assert "$.key.field0 (upper(name) = ts)" == as_named("$.key.field0", (now, None))
+    assert "$.key.field0 (upper(name) = ts)" == as_named("$.key.field0", (now,))
 
 
 def test_ways_out_keep_the_stored_name():
-    ways = ("begin anew: stateshift migrate … --fill 0:key._groupingexpression=null",)
-    finding = Finding("$.key._groupingexpression", "SPK-5", Verdict.REQUIRES_MIGRATION, "int", "long", "wider", ways)
-    shown = for_people(finding, None, operator(**{"key._groupingexpression": "abs(n)"}))
+    key = {name: parse_struct(TYPE.replace("NAME", "_groupingexpression").replace("TYPE", name)) for name in NAMES}
+    value = parse_struct(TYPE.replace("NAME", "sum").replace("TYPE", "long"))
+    columns = {"default": {"key._groupingexpression": "abs(n)", "value.sum": "sum(n)"}}
+    was, now = (
+        QueryDescription(
+            "a query",
+            (
+                QueryOperator(
+                    0, "aggregation", {"default": StoreSchema(key[name], value)}, columns=columns, is_planned=True
+                ),
+            ),
+            inputs=(),
+        )
+        for name in NAMES
+    )
 
-    assert ("$.key.abs(n)", ways) == (shown.path, tuple(map(str, shown.ways_out)))
+    report = judge(was, now, known=was)
+    (stored, shown) = (next(of.all_findings()) for of in (report, for_people(report)))
+
+    assert ("$.key._groupingexpression", "$.key.abs(n)") == (stored.path, shown.path)
+    assert stored.ways_out == shown.ways_out
