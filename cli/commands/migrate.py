@@ -28,8 +28,8 @@ from ..options import (
     refuse_options,
     savepoint_argument,
     spark_failures_told,
-    spark_options,
     spark_is_meant,
+    spark_options,
 )
 from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import show_progress
