@@ -21,7 +21,6 @@ MOST = 2
 KINDS = "list, map and time-stamped state is stored as values of these types"
 SPACES = "windows, the void namespace and timers are parts of entries"
 ALLOWED = {
-    "serializers/merging.py": "subtasks that met different subclasses have different POJO snapshots",
     "compat/parts.py": KINDS,
     "compat/testing/values.py": "the values that the harness writes before and behind those of a serializer",
     "compat/testing/strategies/hints.py": "the types without parts that the harness draws",

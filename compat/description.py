@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.declared import Facts, declared_facts, with_facts
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import require_readable, snapshot_to_bytes
+from .declared import Facts, declared_facts, with_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

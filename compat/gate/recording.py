@@ -34,8 +34,8 @@ from ..type_difference import type_text
 from .recorded_text import RecordedText, print_recorded
 
 if TYPE_CHECKING:
-    from ...serializers.declared import Facts
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..declared import Facts
 
 FORMAT = "stateshift snapshot"
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
 from stateshift.serializers.containers.wrappers import NullableSerializerSnapshot
-from stateshift.serializers.merging import merge_snapshots
 from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializerSnapshot
+from stateshift.serializers.records.merging import merge_snapshots
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 

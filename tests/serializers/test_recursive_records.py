@@ -26,9 +26,9 @@ from stateshift import (
     record,
     serializer_for,
 )
+from stateshift.compat.declared import declared_facts, with_facts
 from stateshift.compat.type_difference import type_text
 from stateshift.serializers.containers.lists import ListSerializer
-from stateshift.serializers.declared import declared_facts, with_facts
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.records.classes import RecordField

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ....serializers.errors import CorruptSavepoint, StateShiftError, UnsupportedFormat, add_step, located
-from ....serializers.merging import merge_snapshots
+from ....serializers.records.merging import merge_snapshots
 from ....serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from .containers.wrappers import LazyMigrationSnapshot
-from .records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
-from .snapshot import CompositeTypeSerializerSnapshot, snapshot_to_bytes
+from ..containers.wrappers import LazyMigrationSnapshot
+from ..snapshot import CompositeTypeSerializerSnapshot, snapshot_to_bytes
+from .pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .snapshot import TypeSerializerConfigSnapshot
+    from ..snapshot import TypeSerializerConfigSnapshot
 
 P = TypeVar("P", PojoField, PojoSubclass)
 

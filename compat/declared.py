@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
-from .defaults import Default
-from .errors import CorruptFile, OldReaderUnavailable, StateShiftError
-from .rows.serializers import RowSerializer
-from .serializer import DECLARED, IDENTITY, RESTORED, TypeSerializer
-from .views import DataInputView, DataOutputView
+from ..serializers.defaults import Default
+from ..serializers.errors import CorruptFile, OldReaderUnavailable, StateShiftError
+from ..serializers.rows.serializers import RowSerializer
+from ..serializers.serializer import DECLARED, IDENTITY, RESTORED, TypeSerializer
+from ..serializers.views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
