@@ -307,7 +307,7 @@ def compose(
     *,
     rebuild: Callable[[list[TypeSerializer[Any]]], TypeSerializer[T]],
     convert: Callable[[list[Callable[[Any], Any] | None]], Callable[[Any], Any] | None],
-    read_with: Callable[[list[TypeDeserializer[Any]]], TypeDeserializer[Any]],
+    read_with: Callable[[list[Any]], TypeDeserializer[Any]],
 ) -> CompatibilityResult[T]:
     """Combine a composite's own result with those of its matched parts: the worst verdict, all findings.
 

@@ -266,34 +266,29 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-@attrs.frozen
-class _RecordInAvro(RecordSerializer[Any]):
-    """A record that is identified by its name without the namespace (AV-2)."""
+class _InAvro:
+    """A type that is identified by its name without the namespace (AV-2)."""
 
     advice: ClassVar[Advice] = _ADVICE
+    name: str
 
     def is_named(self, stored_name: str) -> bool:
         return _short(stored_name) == _short(self.name)
 
 
 @attrs.frozen
-class _RecursiveInAvro(RecursiveRecordSerializer[Any]):
-    """A record that contains itself, identified by its name without the namespace (AV-2)."""
-
-    advice: ClassVar[Advice] = _ADVICE
-
-    def is_named(self, stored_name: str) -> bool:
-        return _short(stored_name) == _short(self.name)
+class _RecordInAvro(_InAvro, RecordSerializer[Any]):
+    """A record."""
 
 
 @attrs.frozen
-class _EnumInAvro(EnumSerializer):
-    """An enum that is identified by its name without the namespace (AV-2)."""
+class _RecursiveInAvro(_InAvro, RecursiveRecordSerializer[Any]):
+    """A record that contains itself."""
 
-    advice: ClassVar[Advice] = _ADVICE
 
-    def is_named(self, stored_name: str) -> bool:
-        return _short(stored_name) == _short(self.name)
+@attrs.frozen
+class _EnumInAvro(_InAvro, EnumSerializer):
+    """An enum."""
 
 
 _ONLY_ASKED = "a counterpart is asked about stored types; the Avro type itself is what reads and writes"

@@ -178,13 +178,8 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
             ],
             rebuild=lambda nested: attrs.evolve(self, key=nested[0], value=nested[1]),
             convert=lambda parts: None if parts == [None, None] else MapConversion(*parts),
-            read_with=_read_map_with,
+            read_with=lambda readers: MapSerializer(*readers, nullable_values=True),
         )
-
-
-def _read_map_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
-    key, value = (cast("TypeSerializer[Any]", reader) for reader in readers)
-    return MapSerializer(key, value, nullable_values=True)
 
 
 @register_snapshot
@@ -382,12 +377,8 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
             [Child(_STEP, element, result, stored.restore_serializer)],
             rebuild=lambda nested: attrs.evolve(self, element=nested[0]),
             convert=lambda conversions: None if conversions[0] is None else SetConversion(conversions[0]),
-            read_with=_read_set_with,
+            read_with=lambda readers: SetSerializer(readers[0], nullable_elements=True, frozen=True),
         )
-
-
-def _read_set_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
-    return SetSerializer(cast("TypeSerializer[Any]", readers[0]), nullable_elements=True, frozen=True)
 
 
 def _may_merge(result: CompatibilityResult[Any]) -> bool:

@@ -31,7 +31,6 @@ from .wrappers import OptionalSerializer, without_ttl_awareness
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..serializer import TypeDeserializer
     from ..snapshot import Speller
     from ..views import DataInputView
 
@@ -178,7 +177,7 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
             [Child("", self.value, self.value.ensure_compatibility(stored), stored.restore_serializer)],
             rebuild=lambda nested: TtlSerializer(nested[0]),
             convert=lambda conversions: None if conversions[0] is None else TtlConversion(conversions[0]),
-            read_with=_read_ttl_with,
+            read_with=lambda readers: TtlSerializer(readers[0]),
         )
 
     def _switched_on(self, stored: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[TtlValue[T]]:
@@ -220,7 +219,7 @@ def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapsho
         [Child("", value, value.ensure_compatibility(stored), stored.restore_serializer)],
         rebuild=lambda nested: nested[0],
         convert=lambda conversions: Stripped(_but_nulls(conversions[0])),
-        read_with=_read_ttl_with,
+        read_with=lambda readers: TtlSerializer(readers[0]),
     )
 
 
@@ -237,10 +236,6 @@ class ButNulls:
 def _but_nulls(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
     """Return a conversion that leaves nulls to the new serializer."""
     return None if convert is None else ButNulls(convert)
-
-
-def _read_ttl_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
-    return TtlSerializer(cast("TypeSerializer[Any]", readers[0]))
 
 
 @register_snapshot

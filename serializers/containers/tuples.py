@@ -17,7 +17,7 @@ tuple.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
 
@@ -34,7 +34,6 @@ from .pieces import outer_result
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
 MAX_ARITY = 25
@@ -161,12 +160,8 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
             ],
             rebuild=lambda nested: TupleSerializer(tuple(nested), old_class),
             convert=lambda parts: None if not any(parts) else TupleConversion(tuple(parts)),
-            read_with=_read_tuple_with,
+            read_with=lambda readers: TupleSerializer(tuple(readers)),
         )
-
-
-def _read_tuple_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
-    return TupleSerializer(tuple(cast("TypeSerializer[Any]", reader) for reader in readers))
 
 
 @register_snapshot
@@ -296,7 +291,7 @@ class EitherSerializer(TypeSerializer[Either[Any, Any]]):
             [Child(step, side, side.ensure_compatibility(old), old.restore_serializer) for step, side, old in sides],
             rebuild=lambda nested: EitherSerializer(*nested),
             convert=lambda parts: None if parts == [None, None] else EitherConversion(*parts),
-            read_with=_read_with,
+            read_with=lambda readers: EitherSerializer(*readers),
         )
 
 
@@ -318,11 +313,6 @@ class EitherConversion:
         except StateShiftError as error:
             add_step(error, _STEPS[not is_left])
             raise
-
-
-def _read_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
-    left, right = (cast("TypeSerializer[Any]", reader) for reader in readers)
-    return EitherSerializer(left, right)
 
 
 @register_snapshot

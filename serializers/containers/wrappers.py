@@ -22,7 +22,7 @@ Source: format notes 6.1 and 7; compatibility rules 4.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
@@ -251,7 +251,7 @@ class OptionalSerializer(TypeSerializer[T | None]):
             findings,
             snapshot.nested[0],
             rebuild=lambda nested: OptionalSerializer(nested[0], snapshot.padding),
-            read_with=lambda readers: OptionalSerializer(cast("TypeSerializer[Any]", readers[0]), snapshot.padding),
+            read_with=lambda readers: OptionalSerializer(readers[0], snapshot.padding),
         )
 
     def _from_required(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T | None]:
@@ -273,7 +273,7 @@ class OptionalSerializer(TypeSerializer[T | None]):
         old: TypeSerializerConfigSnapshot[Any],
         *,
         rebuild: Callable[[list[TypeSerializer[Any]]], TypeSerializer[Any]],
-        read_with: Callable[[list[TypeDeserializer[Any]]], TypeDeserializer[Any]],
+        read_with: Callable[[list[Any]], TypeDeserializer[Any]],
     ) -> CompatibilityResult[T | None]:
         result = self.value.ensure_compatibility(old)
         verdict = max((finding.verdict for finding in findings), default=Verdict.COMPATIBLE)

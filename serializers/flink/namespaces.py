@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
+W = TypeVar("W")
+S = TypeVar("S", bound="type[NamespaceSnapshot]")
+
 _WINDOWS = "org.apache.flink.streaming.api.windowing.windows."
 
 
@@ -94,21 +97,55 @@ def expect_zero(source: DataInputView, what: str) -> None:
         raise CorruptSavepoint(f"{what} must be one byte 0, not {found:#04x}", offset=source.position - 1)
 
 
-@attrs.frozen
-class VoidNamespaceSerializer(TypeSerializer[VoidNamespace]):
-    """Flink's VoidNamespace: declares length 0 and writes one byte, as Flink does."""
+class NamespaceSerializer(TypeSerializer[W]):
+    """Base of the serializers of namespaces, whose values all have one length."""
+
+    size: ClassVar[int]
+    snapshot: ClassVar[type[NamespaceSnapshot]]
+    """The class of the snapshot, which `_snapshot_of` sets."""
 
     @property
     def length(self) -> int:
-        return 0
-
-    @property
-    def layout(self) -> layout.Layout:
-        return layout.Fixed(1)
+        return self.size
 
     @property
     def is_immutable_type(self) -> bool:
         return True
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[W]:
+        return self.snapshot()
+
+
+class NamespaceSnapshot(FlinkSnapshot[Any]):
+    """Base of the snapshots of namespaces."""
+
+    kind: ClassVar[str] = "namespace"
+    serializer: ClassVar[type[NamespaceSerializer[Any]]]
+
+    def describe(self) -> str:
+        return self.serializer.__name__.removesuffix("Serializer")
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self.serializer()
+
+
+def _snapshot_of(serializer: type[NamespaceSerializer[Any]], snapshot_id: str) -> Callable[[S], S]:
+    def complete(cls: S) -> S:
+        cls.serializer, serializer.snapshot, cls.snapshot_id = serializer, cls, snapshot_id
+        return register_snapshot(cls)
+
+    return complete
+
+
+@attrs.frozen
+class VoidNamespaceSerializer(NamespaceSerializer[VoidNamespace]):
+    """Flink's VoidNamespace: declares length 0 and writes one byte, as Flink does."""
+
+    size = 0
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Fixed(1)
 
     def serialize(self, value: VoidNamespace, target: DataOutputView) -> None:
         if not isinstance(value, VoidNamespace):
@@ -119,37 +156,19 @@ class VoidNamespaceSerializer(TypeSerializer[VoidNamespace]):
         expect_zero(source, "the void namespace")
         return VOID_NAMESPACE
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[VoidNamespace]:
-        return VoidNamespaceSerializerSnapshot()
 
-
-@register_snapshot
-class VoidNamespaceSerializerSnapshot(FlinkSnapshot[VoidNamespace]):
+@_snapshot_of(
+    VoidNamespaceSerializer, "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
+)
+class VoidNamespaceSerializerSnapshot(NamespaceSnapshot):
     """Snapshot of `VoidNamespaceSerializer`."""
-
-    snapshot_id: ClassVar[str] = (
-        "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
-    )
-    kind: ClassVar[str] = "namespace"
-
-    def describe(self) -> str:
-        return "VoidNamespace"
-
-    def restore_serializer(self) -> TypeSerializer[VoidNamespace]:
-        return VoidNamespaceSerializer()
 
 
 @attrs.frozen
-class TimeWindowSerializer(TypeSerializer[TimeWindow]):
+class TimeWindowSerializer(NamespaceSerializer[TimeWindow]):
     """Flink's TimeWindow."""
 
-    @property
-    def length(self) -> int:
-        return 16
-
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    size = 16
 
     def serialize(self, value: TimeWindow, target: DataOutputView) -> None:
         if not isinstance(value, TimeWindow):
@@ -160,35 +179,17 @@ class TimeWindowSerializer(TypeSerializer[TimeWindow]):
     def deserialize(self, source: DataInputView) -> TimeWindow:
         return TimeWindow(source.read_long(), source.read_long())
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[TimeWindow]:
-        return TimeWindowSerializerSnapshot()
 
-
-@register_snapshot
-class TimeWindowSerializerSnapshot(FlinkSnapshot[TimeWindow]):
+@_snapshot_of(TimeWindowSerializer, _WINDOWS + "TimeWindow$Serializer$TimeWindowSerializerSnapshot")
+class TimeWindowSerializerSnapshot(NamespaceSnapshot):
     """Snapshot of `TimeWindowSerializer`."""
-
-    snapshot_id: ClassVar[str] = _WINDOWS + "TimeWindow$Serializer$TimeWindowSerializerSnapshot"
-    kind: ClassVar[str] = "namespace"
-
-    def describe(self) -> str:
-        return "TimeWindow"
-
-    def restore_serializer(self) -> TypeSerializer[TimeWindow]:
-        return TimeWindowSerializer()
 
 
 @attrs.frozen
-class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
+class GlobalWindowSerializer(NamespaceSerializer[GlobalWindow]):
     """Flink's GlobalWindow."""
 
-    @property
-    def length(self) -> int:
-        return 1
-
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    size = 1
 
     def serialize(self, value: GlobalWindow, target: DataOutputView) -> None:
         if not isinstance(value, GlobalWindow):
@@ -199,22 +200,10 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
         expect_zero(source, "the global window")
         return GLOBAL_WINDOW
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[GlobalWindow]:
-        return GlobalWindowSerializerSnapshot()
 
-
-@register_snapshot
-class GlobalWindowSerializerSnapshot(FlinkSnapshot[GlobalWindow]):
+@_snapshot_of(GlobalWindowSerializer, _WINDOWS + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot")
+class GlobalWindowSerializerSnapshot(NamespaceSnapshot):
     """Snapshot of `GlobalWindowSerializer`."""
-
-    snapshot_id: ClassVar[str] = _WINDOWS + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot"
-    kind: ClassVar[str] = "namespace"
-
-    def describe(self) -> str:
-        return "GlobalWindow"
-
-    def restore_serializer(self) -> TypeSerializer[GlobalWindow]:
-        return GlobalWindowSerializer()
 
 
 class VoidSerializer(ScalarSerializer[None]):
