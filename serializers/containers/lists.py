@@ -199,19 +199,6 @@ class MapSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
         return MapSerializer(self.restore_nested(0), self.restore_nested(1), nullable_values=True)
 
 
-__all__ = [
-    "ArrayListSerializer",
-    "ArrayListSerializerSnapshot",
-    "ListSerializer",
-    "ListSerializerSnapshot",
-    "MapSerializer",
-    "MapSerializerSnapshot",
-    "SetSerializer",
-    "SetSerializerSnapshot",
-    "TupleSerializer",
-    "TupleSerializerSnapshot",
-]
-
 E = TypeVar("E")
 
 _STEP = "[]"
