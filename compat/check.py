@@ -22,9 +22,8 @@ from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy
 from .rekeying import RekeyingOptions, rekeyed
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
-from .roles import KEY, NAMESPACE, judge_role
+from .roles import KEY, NAMESPACE, along_with_key, judge_role, judge_timers
 from .targets import Target, refused_by, unlike_flinks
-from .timers import along_with_key, judge_timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

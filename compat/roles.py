@@ -1,4 +1,7 @@
-"""Keys and namespaces: they decide the position of an entry, and so never migrate in place (rules 8.1 and 8.2)."""
+"""Keys and namespaces: they decide the position of an entry, and so never migrate in place (rules 8.1 and 8.2).
+
+A queue of timers stores keys and namespaces, so their rules decide about it, too (rule 8.3).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict
+from ..serializers.errors import OldReaderUnavailable
+from ..serializers.flink.namespaces import TimerSerializer, TimerSerializerSnapshot
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ways_out import Does, Option, Told, WayOut
+from .description import SerializerDescription
 from .done_once import about_converter
 from .old_reader import find_old_reader
-from .parts import ask
+from .parts import Judgement, ask
 from .report import RoleReport
 
 if TYPE_CHECKING:
-    from .description import SerializerDescription
+    from .description import StateDescription
 
 KEY, NAMESPACE = "<key>", "<namespace>"
 
@@ -112,3 +118,51 @@ def address_only(
 def _without_rewriting(finding: Finding) -> Finding:
     """Remove the ways out that only values have."""
     return attrs.evolve(finding, ways_out=[way for way in finding.ways_out if way.does is Does.CHANGE])
+
+
+def judge_timers(old: StateDescription, new: StateDescription, *, rekeyed: bool = False) -> Judgement:
+    """Judge a queue of timers; what the ordinary check would migrate is refused.
+
+    Args:
+        old: The stored queue.
+        new: The queue that takes it over.
+        rekeyed: Whether all keys of the operator are rewritten (ROLE-4): then only the namespace has to stay.
+    """
+    if new.value.repeats(old.value):
+        return Judgement(CompatibilityResult.compatible())
+    result = ask(new.value.new_side(), old.value.snapshot, "$")
+    changed = [child.step for child in result.children if child.result.verdict >= Verdict.REQUIRES_MIGRATION]
+    if rekeyed and changed == [KEY]:
+        finding = Finding(
+            "$" + KEY, "ROLE-4", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
+            "the key of a timer is that of its operator, and is rewritten with it", (KEEP,),
+        )  # fmt: skip
+        return Judgement(CompatibilityResult.requires_migration(finding))
+    role = NAMESPACE if NAMESPACE in changed and (rekeyed or changed == [NAMESPACE]) else KEY
+    return Judgement(address_only(result, role, old.describe(), new.describe(), step=""))
+
+
+def along_with_key(
+    old: StateDescription, key: SerializerDescription, result: CompatibilityResult[Any]
+) -> StateDescription | None:
+    """Describe a stored queue that the job does not declare after the change: with the job's key and its own namespace.
+
+    Args:
+        old: The stored queue.
+        key: The job's key.
+        result: The answer of that key about the stored key.
+
+    Returns:
+        The new side for a check; None if the key's snapshot stays, and so does the queue's.
+    """
+    stored = old.value.snapshot
+    if old.is_dropped or not isinstance(stored, TimerSerializerSnapshot):
+        return None
+    if not result.is_compatible_after_reconfiguration() and not result.is_migration_required():
+        return None
+    try:
+        namespace: Any = stored.nested[1].restore_serializer()
+    except OldReaderUnavailable:
+        return None
+    timers = TimerSerializer(key.new_side(), namespace)
+    return attrs.evolve(old, value=SerializerDescription.of(timers), stored_name="")

@@ -11,10 +11,10 @@ from stateshift.compat.description import SerializerDescription, StateKind
 from stateshift.compat.plan import StateAction
 from stateshift.compat.planner import plan
 from stateshift.serializers.containers.arrays import PrimitiveArraySerializer
-from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
-from stateshift.serializers.containers.tuples import EitherSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer, TupleSerializer
 from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.primitives.numeric import (

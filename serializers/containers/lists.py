@@ -45,7 +45,6 @@ from .pieces import (
     unique,
     unique_as_stored,
 )
-from .tuples import TupleSerializer, TupleSerializerSnapshot
 from .wrappers import OptionalSerializer, without_ttl_awareness
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ import pytest
 
 from stateshift import CompatibilityResult, DeclarationError, Finding, OldReaderUnavailable, Verdict
 from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses, Unrestorable
-from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
+from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.primitives.numeric import BooleanSerializer, LongSerializer
 from stateshift.serializers.snapshot import snapshot_to_bytes

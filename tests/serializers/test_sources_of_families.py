@@ -31,9 +31,9 @@ from stateshift import (
     Verdict,
     serializer_for,
 )
-from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
-from stateshift.serializers.containers.tuples import EitherSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer, TupleSerializer
 from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
 from stateshift.serializers.families import families

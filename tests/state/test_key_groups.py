@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import DeclarationError, ValueNotConvertible
-from stateshift.serializers.containers.lists import ListSerializer, TupleSerializer
+from stateshift.serializers.containers.lists import ListSerializer
+from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,

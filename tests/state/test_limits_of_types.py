@@ -21,9 +21,9 @@ from stateshift import (
 from stateshift.compat import json_files
 from stateshift.compat.json_files import parse_document, parse_json, print_document
 from stateshift.serializers import limits
-from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
-from stateshift.serializers.containers.tuples import EitherSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer, TupleSerializer
 from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.limits import MAX_NESTING
 from stateshift.serializers.primitives.numeric import IntSerializer

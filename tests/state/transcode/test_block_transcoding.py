@@ -9,8 +9,9 @@ from transcoding import block, transcoder, written
 from stateshift import AvroSerializer, DeclarationError, Record, StateShiftError
 from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
-from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer
+from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.enums.serializers import EnumSerializer

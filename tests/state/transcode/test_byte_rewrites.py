@@ -13,8 +13,8 @@ from transcoding import block, planned, transcoder, written
 from stateshift import AvroSerializer, JavaDate, Left, Right, Row, RowKind, SqlDate, StateShiftError, Symbol
 from stateshift.compat.description import StateKind
 from stateshift.serializers.containers.arrays import BytesSerializer
-from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
-from stateshift.serializers.containers.tuples import EitherSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
+from stateshift.serializers.containers.tuples import EitherSerializer, TupleSerializer
 from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.defaults import Default
 from stateshift.serializers.enums.serializers import EnumSerializer
