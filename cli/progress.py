@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..serializers.wording import many
-from ..state.progress import Meter, count_bytes, report_progress, size_text
+from ..state.progress import ProgressMeter, count_bytes, report_progress, size_text
 from .output import is_terminal, print_notice, status_line
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def reading(phase: str, parts: int, size_bytes: int = 0, *, to_stdout: bool) -> 
         yield lambda: None
         return
     with show_progress() as show:
-        meter = Meter(show, phase, parts, size_bytes)
+        meter = ProgressMeter(show, phase, parts, size_bytes)
         with count_bytes.heard_by(meter.take):
             yield meter.add
 

@@ -108,7 +108,7 @@ class OutputFile:
     def _opened(self, mode: str, encoding: str | None) -> Iterator[Any]:
         self.check()
         if _is_stream(_mode(self.path)):
-            with _told(self.path), self.path.open(mode, encoding=encoding) as stream:
+            with _file_errors(self.path), self.path.open(mode, encoding=encoding) as stream:
                 yield stream
             return
         place = Path(os.path.realpath(self.path))  # a link stays a link
@@ -120,7 +120,7 @@ class OutputFile:
             raise click.UsageError(f"{self.path} cannot be written: {error.strerror}") from error
         attempt = Path(name)
         try:
-            with _told(self.path):
+            with _file_errors(self.path):
                 with os.fdopen(number, mode, encoding=encoding) as stream:
                     yield stream
                 attempt.chmod(_permissions(place))
@@ -197,7 +197,7 @@ def _permissions(file: Path) -> int:
 
 
 @contextmanager
-def _told(file: Path) -> Iterator[None]:
+def _file_errors(file: Path) -> Iterator[None]:
     """Turn errors of the operating system while writing a file into errors of stateshift."""
     try:
         yield

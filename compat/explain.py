@@ -53,10 +53,10 @@ def finding_line(finding: Finding) -> str:
 
 
 def _reason(finding: Finding) -> str:
-    return f"{finding.reason}  [{finding.rule}]" + "".join(f" {_told(flag, finding)}" for flag in finding.flags)
+    return f"{finding.reason}  [{finding.rule}]" + "".join(f" {_flag_text(flag, finding)}" for flag in finding.flags)
 
 
-def _told(flag: str, finding: Finding) -> str:
+def _flag_text(flag: str, finding: Finding) -> str:
     return f"{flag} (forbidden)" if flag.partition(":")[0] in finding.forbidden else flag
 
 

@@ -64,7 +64,7 @@ def find_old_reader(
         if not reasons:
             return OldReader(reader, ReaderSource.SNAPSHOT)
     except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way; the next source is tried
-        reasons.append(f"snapshot: {_told(error)}")
+        reasons.append(f"snapshot: {_error_line(error)}")
         ways += [_RESTORE] if is_gone(snapshot) else []
     if stored is None:
         reasons.append("stored serializer: the savepoint has none")
@@ -72,14 +72,14 @@ def find_old_reader(
         try:
             return OldReader(stored(), ReaderSource.STORED, tuple(reasons))
         except Exception as error:  # noqa: BLE001 - unpickling may fail in any way; the next source is tried
-            reasons.append(f"stored serializer: {_told(error)}")
+            reasons.append(f"stored serializer: {_error_line(error)}")
             ways += [_TRUST] if isinstance(error, UntrustedCode) else []
     given = [fallback for fallback in fallbacks if fallback is not None]
     for fallback in given:
         try:
             return OldReader(made_reader(fallback), ReaderSource.FALLBACK, tuple(reasons))
         except Exception as error:  # noqa: BLE001 - its nested readers may fail in any way
-            reasons.append(f"fallback: {_told(error)}")
+            reasons.append(f"fallback: {_error_line(error)}")
     if not given:
         reasons.append("fallback: the job has none")
     raise OldReaderUnavailable(
@@ -108,7 +108,7 @@ def is_gone(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
     return isinstance(snapshot, SkippedSnapshot) or any(map(is_gone, snapshot.children()))
 
 
-def _told(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """Return an error in one line, with the part of the value that it is about."""
     if isinstance(error, StateShiftError):
         path = error.where.get("path", "$")

@@ -120,7 +120,7 @@ def unlike_flinks(
         for field in new.stored_fields():
             was, below = stored.get(field.name), f"{path}.{field.name}"
             if _is_odd(field.snapshot, major) and not (was is not None and _is_odd(was, major)):
-                yield _told(field.snapshot, major, below)
+                yield _form_finding(field.snapshot, major, below)
             yield from unlike_flinks(was, field.snapshot, major, below)
         return
     parts = old.children() if old is not None and old.kind == new.kind else ()
@@ -141,7 +141,7 @@ def _without_null(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer
     return snapshot.nested[0] if isinstance(snapshot, NullableSerializerSnapshot) else snapshot
 
 
-def _told(snapshot: TypeSerializerConfigSnapshot[Any], major: str, path: str) -> Finding:
+def _form_finding(snapshot: TypeSerializerConfigSnapshot[Any], major: str, path: str) -> Finding:
     java, form, hint = _FORMS[_without_null(snapshot).kind]
     reason, ways = f"Flink 2 by itself describes a {java} as {form}", (f"declare the field as {hint}",)
     if major == "1":

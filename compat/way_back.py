@@ -206,9 +206,9 @@ def _answers(
         why = error.what if isinstance(error, StateShiftError) else cause_text(error)
         untold = WayBack(Decision.REFUSE, note=f"it is not known: {why}")
         return {_place(operator, state): untold for state in asked}, None
-    key = _told(answer.key.decision, answer.key.result.findings) if answer.key and key_differs else None
+    key = _way_back(answer.key.decision, answer.key.result.findings) if answer.key and key_differs else None
     found = {
-        (operator.operator_id, state.was.kind.scope, state.name): _told(
+        (operator.operator_id, state.was.kind.scope, state.name): _way_back(
             state.decision, state.result.findings, state.note
         )
         for state in answer.states
@@ -243,7 +243,7 @@ def _with_states(
     return attrs.evolve(side, operators=(of_one,), is_probe=False)
 
 
-def _told(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> WayBack:
+def _way_back(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> WayBack:
     """Return the way back with the findings that prevent reading the bytes as they are, and those with a flag."""
     if decision is Decision.REFUSE:
         against = tuple(one for one in findings if one.verdict is Verdict.INCOMPATIBLE)
@@ -355,4 +355,4 @@ def _in_result(operator: OperatorPlan, state: StatePlan, answer: StateReport | N
     note = answer.note if answer.decision is Decision.REFUSE else ""
     if answer.decision is Decision.START and operator.max_parallelism and state.kind.is_keyed:
         note = _with_key_groups(operator.max_parallelism)
-    return _told(answer.decision, answer.result.findings, note)
+    return _way_back(answer.decision, answer.result.findings, note)

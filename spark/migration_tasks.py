@@ -19,7 +19,7 @@ import attrs
 
 from ..serializers.errors import StateShiftError
 from ..serializers.wording import many
-from ..state.migration.progress import Meter
+from ..state.migration.progress import RunMeter
 from ..state.migration.run import name_of
 from ..state.migration.run_task import perform
 from ..state.migration.tasks import KeyedTask, OperatorTask
@@ -76,7 +76,7 @@ def carry_out(
         remote = is_connect(spark)
         bundles = bundled(tasks, slots if remote else slots * _bundles_per_core(tasks, slots))
         titles = [" or ".join(sorted({tasks[index].title for index in bundle})) for bundle in bundles]
-        meter = Meter("migrating", tasks, journal, tell if remote else counted(spark.sparkContext, tell))
+        meter = RunMeter("migrating", tasks, journal, tell if remote else counted(spark.sparkContext, tell))
 
         def look(_: int) -> None:
             settings.refuse_failures()

@@ -78,7 +78,7 @@ count_bytes = Listened[int]()
 
 
 @attrs.define
-class Meter:
+class ProgressMeter:
     """Reports the progress of a reading after each part, and within it now and then.
 
     Attributes:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from streaming_batches import Batches
 
-from stateshift.spark.streaming.upgrade import UPGRADING, Judgement, write_base
+from stateshift.spark.streaming.upgrade import UPGRADING, UpgradeJudgement, write_base
 from stateshift.state.savepoint.reader import Savepoint
 
 
@@ -41,7 +41,7 @@ class Life:
                 key_converters={},
             )
             ran = {manifest.slot for manifest in before.manifests if manifest.epoch == epoch.number}
-            judged = Judgement(job, options, how, savepoint, epoch, may_end=len(ran) == epoch.slots)
+            judged = UpgradeJudgement(job, options, how, savepoint, epoch, may_end=len(ran) == epoch.slots)
             if judged.changes or more:
                 savepoint = Savepoint.of(directory.savepoint(before.manifests, epoch, after))
                 base = str(directory.next_epoch)

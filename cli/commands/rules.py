@@ -84,18 +84,18 @@ def _rule_lines(rule: Rule) -> Iterator[str]:
     """Yield a rule as a block of plain lines."""
     yield f"{rule.identifier}  {rule.section}"
     for name, title in _TITLES.items():
-        yield from _told(title, getattr(rule, name))
+        yield from _paragraph(title, getattr(rule, name))
 
 
 def _flag_lines(flag: FlagMeaning) -> Iterator[str]:
     """Yield a flag as a block of plain lines."""
     yield f"{flag.name}  a flag"
-    yield from _told("means", flag.means)
-    yield from _told("rules", ", ".join(flag.rules))
-    yield from _told("to refuse it", f"--forbid {flag.name}")
+    yield from _paragraph("means", flag.means)
+    yield from _paragraph("rules", ", ".join(flag.rules))
+    yield from _paragraph("to refuse it", f"--forbid {flag.name}")
 
 
-def _told(title: str, text: str) -> Iterator[str]:
+def _paragraph(title: str, text: str) -> Iterator[str]:
     if text:
         first, *others = textwrap.wrap(text, max(text_width() - _WIDTH - 2, 40), break_long_words=False)
         yield f"  {title:<{_WIDTH}}{first}"

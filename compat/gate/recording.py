@@ -117,16 +117,16 @@ def _sorted(states: tuple[StateDescription, ...]) -> list[StateDescription]:
 def _operator_data(operator: OperatorDescription, types: dict[str, Any]) -> dict[str, Any]:
     return {
         **fields_of(operator, "operator_id uid name parallelism? max_parallelism? unreadable? keeps"),
-        "key": _told(operator.key, types),
+        "key": _type_name(operator.key, types),
         "states": [
             fields_of(state, "name kind")
-            | {part: _told(getattr(state, part), types) for part in ("namespace", "key", "value")}
+            | {part: _type_name(getattr(state, part), types) for part in ("namespace", "key", "value")}
             for state in _sorted(operator.states)
         ],
     }
 
 
-def _told(part: SerializerDescription | None, types: dict[str, Any]) -> str | None:
+def _type_name(part: SerializerDescription | None, types: dict[str, Any]) -> str | None:
     """Add a type to the table, and return its name there; None for no type."""
     if part is None:
         return None

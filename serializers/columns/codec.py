@@ -282,10 +282,10 @@ class ColumnCodec(ABC):
         Raises:
             ValueNotConvertible: The column cannot represent the value.
         """
-        return None if value is None else self._told(value)
+        return None if value is None else self._arrow_value(value)
 
     @abstractmethod
-    def _told(self, value: Any) -> Any: ...
+    def _arrow_value(self, value: Any) -> Any: ...
 
     def decode(self, cells: Cells) -> Decoded:
         """Decode the values of many rows."""
@@ -453,5 +453,5 @@ class CounterpartCodec(ColumnCodec):
     def kind(self) -> pa.DataType:
         return self.own.kind
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return self.own.tell(self.to_own(value))

@@ -50,7 +50,7 @@ class OptionalCodec(ColumnCodec):
     def kind(self) -> pa.DataType:
         return self.value.kind
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return self.value.tell(value)
 
     def decode(self, cells: Cells) -> Decoded:

@@ -53,7 +53,7 @@ class NumberCodec(ColumnCodec):
     def size(self) -> int:
         return np.dtype(self.form).itemsize
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return value
 
     def decode(self, cells: Cells) -> Decoded:
@@ -115,7 +115,7 @@ class BooleanCodec(ColumnCodec):
     kind = pa.bool_()
     size = 1
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return value
 
     def decode(self, cells: Cells) -> Decoded:
@@ -139,7 +139,7 @@ class NothingCodec(ColumnCodec):
     kind = pa.null()
     size = 1
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return None
 
     def decode(self, cells: Cells) -> Decoded:
@@ -153,7 +153,7 @@ class TextCodec(ColumnCodec):
 
     kind = pa.string()
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         text = str(value)
         try:
             text.encode()
@@ -239,5 +239,5 @@ class FramedBytesCodec(ColumnCodec):
 
     kind = pa.binary()
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return bytes(value.data)

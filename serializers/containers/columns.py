@@ -59,7 +59,7 @@ _NO_STAMP = (
 class TupleCodec(StructCodec):
     """Tuples: the fields, without bytes between them."""
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         pairs = enumerate(zip(self.parts, value, strict=True))
         return {part.name: told_at(part.codec, item, f"({index})") for index, (part, item) in pairs}
 
@@ -83,7 +83,7 @@ class TupleCodec(StructCodec):
 class TtlCodec(StructCodec):
     """Values with the time of their last access."""
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return {STAMPED[0]: value.last_access_ms, STAMPED[1]: self.parts[1].codec.tell(value.value)}
 
     def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
@@ -117,7 +117,7 @@ class EitherCodec(ColumnCodec):
     def kind(self) -> pa.DataType:
         return pa.struct([("is_left", pa.bool_()), ("left", self.left.kind), ("right", self.right.kind)])
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         if isinstance(value, Left):
             return {"is_left": True, "left": told_at(self.left, value.value, "<left>")}
         return {"is_left": False, "right": told_at(self.right, value.value, "<right>")}
@@ -163,7 +163,7 @@ class BinaryCodec(ColumnCodec):
 
     kind = pa.binary()
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return bytes(value)
 
     def decode(self, cells: Cells) -> Decoded:
@@ -203,7 +203,7 @@ class ListCodec(ColumnCodec):
     def kind(self) -> pa.DataType:
         return pa.list_(pa.field("element", self.element.kind))
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return [told_at(self.element, item, "[]") for item in value]
 
     def decode(self, cells: Cells) -> Decoded:
@@ -238,7 +238,7 @@ class SetCodec(ListCodec):
 class PairCodec(StructCodec):
     """Decoded entries of a map: key and value."""
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         key, item = value
         return {"key": self.parts[0].codec.tell(key), "value": self.parts[1].codec.tell(item)}
 
@@ -261,7 +261,7 @@ class MapCodec(ColumnCodec):
     def kind(self) -> pa.DataType:
         return pa.map_(pa.field("key", self.key.kind, nullable=False), pa.field("value", self.value.kind))
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         pairs = []
         for name, item in value.items():
             key = told_at(self.key, name, "<key>")

@@ -22,7 +22,7 @@ class EnumCodec(TextCodec):
 
     size = 4
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return value.name
 
     def decode(self, cells: Cells) -> Decoded:

@@ -36,7 +36,7 @@ _WINDOW = ("start", "end")
 class WindowCodec(StructCodec):
     """Time windows."""
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return {"start": value.start, "end": value.end}
 
     def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:

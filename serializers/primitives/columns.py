@@ -75,7 +75,7 @@ class BigIntCodec(ColumnCodec):
 
     kind = pa.decimal128(_DIGITS, 0)
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         if abs(value) >= 10**_DIGITS:
             raise not_in_column(value, f"has more than {_DIGITS} digits, more than a Spark decimal can have", EXACT)
         return decimal.Decimal(value)
@@ -97,7 +97,7 @@ class DecimalCodec(ColumnCodec):
 
     kind = pa.decimal128(_DIGITS, _SCALE)
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         try:
             return value.quantize(decimal.Decimal((0, (1,), -_SCALE)), context=_EXACTLY)
         except decimal.DecimalException:
@@ -166,7 +166,7 @@ def _number_of(value: Any, form: re.Pattern[str] = _NUMBER) -> Any:
 class ExactNumberCodec(TextCodec):
     """Big numbers as text: all digits, with the stored scale."""
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         unscaled, scale = split_decimal(value) if isinstance(value, decimal.Decimal) else (value, 0)
         return format(decimal.Decimal(unscaled).scaleb(-scale, _WIDE), "f" if scale >= 0 else "")
 

@@ -54,7 +54,7 @@ class RecordCodec(ColumnCodec):
         more = {column: part.codec.kind for _, parts in self.others for column, part in parts if column not in known}
         return pa.struct([pa.field("class", pa.string()), *fields, *(pa.field(*item) for item in more.items())])
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         name, items = value._type_name, value._asdict()  # noqa: SLF001 - public despite the underscore
         parts = dict(self.others).get(name) or tuple((part.name, part) for part in self.parts)
         told = {column: told_at(part.codec, items[part.name], f".{part.name}") for column, part in parts}

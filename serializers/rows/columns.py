@@ -45,7 +45,7 @@ class RowCodec(ColumnCodec):
         fields = list(struct_of(self.parts))
         return pa.struct([*fields, pa.field("row_kind", pa.string())] if self.tells_kind else fields)
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         pairs = enumerate(zip(self.parts, value, strict=True))
         told = {part.name: told_at(part.codec, item, f"({index})") for index, (part, item) in pairs}
         kind: RowKind = value._kind  # noqa: SLF001 - public despite the underscore

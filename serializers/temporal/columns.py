@@ -177,7 +177,7 @@ def exact_of(serializer: Any, value: Any) -> TemporalValue:
 class ExactTimeCodec(TextCodec):
     """Times as text in ISO 8601, to the nanosecond."""
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return str(exact_of(self.serializer, value))
 
 
@@ -211,7 +211,7 @@ class MomentCodec(TimesCodec):
 
     kind = pa.timestamp("us", "UTC")
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         exact: Any = exact_of(self.serializer, value)
         return _micros(exact, *exact.moment)
 
@@ -256,7 +256,7 @@ class DateCodec(TimesCodec):
 
     kind = pa.date32()
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         exact = exact_of(self.serializer, value)
         return _days_of(exact, *exact.parts)
 
@@ -299,7 +299,7 @@ class TimeCodec(TimesCodec):
 
     kind = pa.time64("ns")
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         exact = exact_of(self.serializer, value)
         hour, minute, second, nanos = exact.parts
         return _micros(exact, (hour * 60 + minute) * 60 + second, nanos) * 1000
@@ -335,7 +335,7 @@ class DateTimeCodec(TimesCodec):
 
     kind = pa.timestamp("us")
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         exact = exact_of(self.serializer, value)
         year, month, day, hour, minute, second, nanos = exact.parts
         days = _days_of(exact, year, month, day)
@@ -365,7 +365,7 @@ class MillisCodec(ColumnCodec):
     kind = pa.int64()
     size = 8
 
-    def _told(self, value: Any) -> Any:
+    def _arrow_value(self, value: Any) -> Any:
         return value.parts[0]
 
     def decode(self, cells: Cells) -> Decoded:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...compat.description import JobDescription, OperatorDescription
     from ...state.formats.flink.roots import AllowedRoot
-    from .upgrade import Judgement
+    from .upgrade import UpgradeJudgement
 
 _NOTHING = "Nothing was written."
 
@@ -38,7 +38,7 @@ class Beginning:
     """
 
     begun: Begun
-    judgement: Judgement
+    judgement: UpgradeJudgement
     max_parallelism: int | None
     allow_roots: tuple[AllowedRoot, ...] = ()
 

@@ -54,13 +54,13 @@ def progress_lines(progress: StreamingQueryProgress) -> list[str]:
     """Return a line for each operator that ran in a batch."""
     whole_s = progress.batchDuration / 1000
     return [
-        f"batch {progress.batchId} in {whole_s:.1f} s  {uid}: {_told(row)}"
+        f"batch {progress.batchId} in {whole_s:.1f} s  {uid}: {_operator_line(row)}"
         for uid, row in sorted(progress.observedMetrics.items())
         if {"slots", "state_bytes"} <= set(row.asDict()) and row["process_ms"]  # a batch in which no slot ran has none
     ]
 
 
-def _told(row: Row) -> str:
+def _operator_line(row: Row) -> str:
     late = f" ({row['late_rows']:,} late)" if row["late_rows"] else ""
     timers = f" and {row['timers']:,} timers" if row["timers"] else ""
     errors = f", {row['errors']:,} errors passed over" if row["errors"] else ""

@@ -24,7 +24,7 @@ from .ownership import await_release, owned, release_at_end, require_key_groups,
 from .query_plan import DEFAULT_KEY_GROUPS
 from .stored_query import Stored
 from .taken_offsets import TakenOffsets, source_kinds
-from .upgrade import HOW, Judgement, require_openable, write_base, write_beginning
+from .upgrade import HOW, UpgradeJudgement, require_openable, write_base, write_beginning
 from .writers import QueryWriter, changed_settings
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Start:
 
         Raises:
             DeclarationError: The query has begun in another way; or it cannot begin with this savepoint.
-            RestoreRefused: As `Judgement`.
+            RestoreRefused: As `UpgradeJudgement`.
         """
         wanted = self._begins
         if wanted is None:
@@ -243,7 +243,7 @@ class Start:
                 self._options = attrs.evolve(self._options, edits=Edits())
             return None
         savepoint, uids = wanted.opened(), [*self._job.operators, *self._job.sources]
-        judgement = Judgement(self._job, self._options, self._how, savepoint)
+        judgement = UpgradeJudgement(self._job, self._options, self._how, savepoint)
         described = judgement.before
         begun = wanted.begun(savepoint, described, uids, self._sources, (self._checkpoint, self._folder))
         key_groups = wanted.key_groups(described, uids, self._job.max_parallelism)
@@ -309,7 +309,7 @@ class EpochChoice:
             beginning: What the query begins with; None: with no state, or it has begun.
 
         Raises:
-            RestoreRefused: As `Judgement`.
+            RestoreRefused: As `UpgradeJudgement`.
             DeclarationError: Sources or operators are not those of the query, or it cannot be drained.
         """
         stored = self.stored
@@ -320,7 +320,7 @@ class EpochChoice:
         before = stored.state_epoch
         self._require_drainable(before)
         savepoint = stored.savepoint(for_types=True)
-        judgement = Judgement(self.job, self.options, self.how, savepoint, before, may_end=stored.all_ran)
+        judgement = UpgradeJudgement(self.job, self.options, self.how, savepoint, before, may_end=stored.all_ran)
         slots = self.job.slots or before.slots
         if not judgement.changes and slots == before.slots:
             return before, False
@@ -352,7 +352,7 @@ class EpochChoice:
             epoch, base=base, begun=beginning.begun, history=history, lazy=lazy, types=types, base_sha256=digest
         )
 
-    def _next(self, judgement: Judgement, slots: int) -> Epoch:
+    def _next(self, judgement: UpgradeJudgement, slots: int) -> Epoch:
         """Return a further epoch, with the present state as it is migrated."""
         number = self._directory.next_epoch
         base = str(number)

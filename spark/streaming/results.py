@@ -74,19 +74,19 @@ class _File:
 
     def __init__(self, schema: pa.Schema) -> None:
         folder = os.environ.get(_FOLDERS, "").partition(",")[0] or tempfile.gettempdir()
-        with _told(folder):
+        with _file_errors(folder):
             number, name = tempfile.mkstemp(prefix="stateshift-results-", dir=folder)
             os.close(number)
             self._path, self._file = Path(name), pa.OSFile(name, "wb")
             self._writer = pa.ipc.new_stream(self._file, schema)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        with _told(self._path.parent):
+        with _file_errors(self._path.parent):
             for rows in batches:
                 self._writer.write_batch(rows)
 
     def finished(self) -> Path:
-        with _told(self._path.parent):
+        with _file_errors(self._path.parent):
             self._writer.close()
             self._file.close()
         return self._path
@@ -97,7 +97,7 @@ class _File:
 
 
 @contextmanager
-def _told(folder: str | Path) -> Iterator[None]:
+def _file_errors(folder: str | Path) -> Iterator[None]:
     """Turn errors of the operating system about a temporary file into errors of stateshift."""
     try:
         yield

@@ -66,7 +66,7 @@ _EDITS_ADVICE = '; edits are made by a migration: pass on_incompatible="migrate"
 _NOT_LAZY_ADVICE = 'pass on_incompatible="migrate"'
 
 
-class Judgement:
+class UpgradeJudgement:
     """What the functions of a job say of the state of its query.
 
     Args:
@@ -297,7 +297,11 @@ def _not_opened(uid: str, why: str, advice: str = "", **where: object) -> Declar
 
 
 def write_base(
-    directory: StateDirectory, savepoint: Savepoint, name: str, judgement: Judgement, session: SparkSession | None
+    directory: StateDirectory,
+    savepoint: Savepoint,
+    name: str,
+    judgement: UpgradeJudgement,
+    session: SparkSession | None,
 ) -> tuple[dict[str, Any], ...]:
     """Write the savepoint that a new epoch begins with, by as many migrations as it takes; return its history.
 
@@ -330,7 +334,7 @@ def write_beginning(
     directory: StateDirectory,
     place: str,
     name: str,
-    judgement: Judgement,
+    judgement: UpgradeJudgement,
     session: SparkSession,
     *,
     allow_roots: Iterable[AllowedRoot],

@@ -55,14 +55,14 @@ class ListColumns:
         column = found.column
         if odd.any():
             rows = np.flatnonzero(odd)
-            told = [self._told(index, elements[index]) for index in rows.tolist()]
+            told = [self._element_value(index, elements[index]) for index in rows.tolist()]
             order = np.arange(len(elements))
             order[rows] = len(elements) + np.arange(len(rows))
             column = pa.concat_arrays([column, self.value.array(told)]).take(pa.array(order))
         subtasks = pa.array(np.full(len(elements), subtask, dtype=np.int32))
         return pa.RecordBatch.from_arrays([subtasks, column], schema=self.schema)
 
-    def _told(self, index: int, element: bytes) -> Any:
+    def _element_value(self, index: int, element: bytes) -> Any:
         try:
             return told_at(self.value, decode(self.value.serializer, element), "")
         except StateShiftError as error:

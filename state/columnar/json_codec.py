@@ -42,8 +42,8 @@ class JsonCodec(TextCodec):
     def _tagger(self) -> Callable[[Any], Any]:
         return tagger_of(self.serializer.snapshot_configuration())
 
-    def _told(self, value: Any) -> Any:
-        return super()._told(json.dumps(self._tagger(value), sort_keys=True))
+    def _arrow_value(self, value: Any) -> Any:
+        return super()._arrow_value(json.dumps(self._tagger(value), sort_keys=True))
 
     def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
         return iter(()) if self.taken is None else self.taken.mismatches(kind, path)

@@ -167,7 +167,7 @@ class KeyedColumns:
     def _with_odd(self, run: Run, columns: list[pa.Array], odd: Flags) -> list[pa.Array]:
         """Return the columns with the odd rows replaced, which are read as objects."""
         rows = np.flatnonzero(odd)
-        told = [self._told(*run.item(row)) for row in rows.tolist()]
+        told = [self._entry_columns(*run.item(row)) for row in rows.tolist()]
         order = np.arange(len(run))
         order[rows] = len(run) + np.arange(len(rows))
         found = []
@@ -176,7 +176,7 @@ class KeyedColumns:
             found.append(pa.concat_arrays([columns[index], others]).take(pa.array(order)) if columns else others)
         return found
 
-    def _told(self, key_bytes: bytes, value_bytes: bytes) -> dict[str, Any]:
+    def _entry_columns(self, key_bytes: bytes, value_bytes: bytes) -> dict[str, Any]:
         """Read one entry as objects; return their converted values by column."""
         if self.value is None:
             return self._told_timer(key_bytes)

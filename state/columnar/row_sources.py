@@ -275,7 +275,7 @@ def _check_type(
     found = list(mismatches(serializer, kind))
     if not found:
         return
-    lines = [_told(what, path, columns, names) for path, what in found]
+    lines = [_column_problem(what, path, columns, names) for path, what in found]
     absent = [path for path, what in found if what.startswith(_NO_COLUMN)]
     advice = [_CAST] if len(absent) < len(found) else []
     if absent:
@@ -291,7 +291,7 @@ def _check_type(
     )
 
 
-def _told(what: str, path: str, columns: tuple[str, ...] | dict[str, str], names: Sequence[str]) -> str:
+def _column_problem(what: str, path: str, columns: tuple[str, ...] | dict[str, str], names: Sequence[str]) -> str:
     if what.startswith(_NO_COLUMN):
         return f"{what}; the columns are {_listed(names)}" if names else what
     if isinstance(columns, dict):

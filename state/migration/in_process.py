@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
 from ..progress import count_bytes
-from .progress import Meter
+from .progress import RunMeter
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
 from .retry import failure_of_task, may_be_mended
@@ -45,7 +45,7 @@ def carry_out_here(
         StateShiftError: As `perform`; other exceptions of user code become a `MigrationFailed`.
     """
     phase = "copying" if all(isinstance(task, CopyTask) for task in tasks) else "migrating"
-    meter = Meter(phase, tasks, journal, tell)
+    meter = RunMeter(phase, tasks, journal, tell)
     results: list[TaskResult] = []
     with count_bytes.heard_by(meter.take):
         for together in _pieces(tasks):

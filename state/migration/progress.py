@@ -45,7 +45,7 @@ class Stopwatch:
         return {phase: end - began for (phase, began), end in zip(self._began.items(), ends, strict=True)}
 
 
-class Meter:
+class RunMeter:
     """Reports the progress of a run from its journal, which every worker writes to on any store.
 
     Args:

@@ -36,7 +36,7 @@ from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
 from ..formats.flink.operator_stream import read_operator_stream
 from ..formats.flink.sources import open_stream
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind
-from ..progress import Meter, Progress
+from ..progress import Progress, ProgressMeter
 from ..savepoint.states import keyed_handles
 from ..transcode.bad_values import BadValue
 from ..transcode.choice import choose_executor
@@ -85,7 +85,7 @@ def scan(
     plans = list(plan_scan(report))
     operators = {one.operator_id: one for one in savepoint.operators}
     stored = [operators[plan.stored_id] for plan in plans]
-    meter = Meter(progress, "scanning", sum(map(_streams, stored)), sum(one.size_bytes for one in stored))
+    meter = ProgressMeter(progress, "scanning", sum(map(_streams, stored)), sum(one.size_bytes for one in stored))
     answers: list[ScannedState] = []
     for plan, operator in zip(plans, stored, strict=True):
         with located(savepoint=savepoint.place, operator=operator.title):
@@ -180,7 +180,7 @@ def _reason(bad: BadValue) -> str:
     return f"{shown(bad.reason)}: {bad.cause}" if values_are_redacted() else bad.reason
 
 
-def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: Meter) -> list[ScannedState]:
+def _scanned(plan: ScanPlan, operator: SavepointOperator, meter: ProgressMeter) -> list[ScannedState]:
     """Return the answers for an operator: its key first, then its states."""
     founds = {id(state): _Found(not_scanned=_why_not(plan, state, how)) for state, how in plan.states}
     keys = _Found() if plan.key is not None else None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from .options_file import DatabaseOptions
+    from .options_file import StoredOptions
 
 Items = tuple[tuple[bytes, ...], tuple[bytes, ...]]
 """The keys of some entries, and their values."""
@@ -239,7 +239,7 @@ def _opened(
     names: FileNames,
     sizes: Mapping[str, int],
     access: Any,
-) -> Iterator[tuple[Any, DatabaseOptions, str]]:
+) -> Iterator[tuple[Any, StoredOptions, str]]:
     """Open a database, check it, and yield it with its options; it is closed only if the checks fail."""
     library = require_library()
     options = _prepared(folder, names)
@@ -260,7 +260,7 @@ def _opened(
     yield opened, options, versions
 
 
-def _prepared(folder: Path, names: FileNames) -> DatabaseOptions:
+def _prepared(folder: Path, names: FileNames) -> StoredOptions:
     """Check the files that RocksDB does not check itself, and put an OPTIONS file of our own in place of the stored."""
     manifest = (folder / names.manifest).read_bytes()
     require_whole_manifest(manifest, names.manifest)

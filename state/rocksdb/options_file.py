@@ -49,7 +49,7 @@ class Family:
 
 
 @attrs.frozen
-class DatabaseOptions:
+class StoredOptions:
     """What reading needs of an OPTIONS file.
 
     Attributes:
@@ -61,7 +61,7 @@ class DatabaseOptions:
     families: tuple[Family, ...]
 
 
-def read_options(data: bytes, name: str) -> DatabaseOptions:
+def read_options(data: bytes, name: str) -> StoredOptions:
     """Read an OPTIONS file.
 
     Args:
@@ -83,10 +83,10 @@ def read_options(data: bytes, name: str) -> DatabaseOptions:
         raise CorruptSavepoint("the file is not a list of options of RocksDB", file=name) from error
     if not version or not families or len({family.name for family in families}) < len(families):
         raise CorruptSavepoint("the file does not list the column families of a database", file=name)
-    return DatabaseOptions(version, tuple(families))
+    return StoredOptions(version, tuple(families))
 
 
-def print_options(options: DatabaseOptions) -> str:
+def print_options(options: StoredOptions) -> str:
     """Return the text of an OPTIONS file by which a database is opened for reading, every check of files included."""
     lines = ["[Version]", f"rocksdb_version={options.version}", "options_file_version=1.1", "[DBOptions]"]
     lines += ["paranoid_checks=true", "verify_sst_unique_id_in_manifest=true", "max_open_files=512"]

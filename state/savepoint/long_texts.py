@@ -59,7 +59,7 @@ class SortedLines:
     def _spill(self) -> None:
         """Write the lines to a file; where there are too many to be open, with those of all files before."""
         is_full = len(self._files) == _MOST_FILES
-        with _told():
+        with _file_errors():
             file = self._open.enter_context(_temporary())
             file.writelines(self if is_full else sorted(self._lines))
             file.flush()
@@ -87,7 +87,7 @@ def held(pieces: Iterable[str]) -> Iterator[str]:
         yield from first
         return
     with ExitStack() as stack:
-        with _told():
+        with _file_errors():
             file = stack.enter_context(_temporary())
             for piece in rest:
                 file.write(piece)
@@ -109,7 +109,7 @@ def _temporary() -> Iterator[IO[str]]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _file_errors() -> Iterator[None]:
     """Turn errors of the operating system about temporary files into errors of stateshift."""
     try:
         yield

@@ -139,14 +139,14 @@ class SavepointOperator:
     @cached_property
     def _keyed(self) -> _Part:
         """The contents of the headers of the keyed streams."""
-        return self._told(lambda: keyed_states(self.stored, self.folder))
+        return self._part(lambda: keyed_states(self.stored, self.folder))
 
     @cached_property
     def _lists(self) -> _Part:
         """The contents of the headers of the streams of list and broadcast state."""
-        return self._told(lambda: (None, operator_states(self.stored, self.folder)))
+        return self._part(lambda: (None, operator_states(self.stored, self.folder)))
 
-    def _told(self, read: Callable[[], tuple[Snapshot | None, list[SavepointState]]]) -> _Part:
+    def _part(self, read: Callable[[], tuple[Snapshot | None, list[SavepointState]]]) -> _Part:
         try:
             with located(savepoint=self.folder.place, operator=self.title):
                 key, states = read()

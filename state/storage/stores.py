@@ -173,7 +173,7 @@ class _Asking:
             return
         # Some of pyarrow's errors are not subclasses of Python's.
         if isinstance(error, (OSError, ValueError)) or type(error).__module__.partition(".")[0] == "pyarrow":
-            raise _told(error, self._place, self._name) from error
+            raise _store_error(error, self._place, self._name) from error
 
 
 def asking(place: str, name: str) -> _Asking:
@@ -181,7 +181,7 @@ def asking(place: str, name: str) -> _Asking:
     return _Asking(place, name)
 
 
-def _told(error: Exception, place: str, name: str) -> StateShiftError:
+def _store_error(error: Exception, place: str, name: str) -> StateShiftError:
     name = masked(name)
     where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):

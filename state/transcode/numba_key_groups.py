@@ -98,7 +98,7 @@ class NumbaKeyGroups:
             if status == DONE:
                 size = int(self._result[0])
                 self._growth = size / len(data)
-                return NewKeyGroups(without(target, size), offsets.tolist(), _told(totals))
+                return NewKeyGroups(without(target, size), offsets.tolist(), _state_totals(totals))
             if status == NO_TABLE:
                 self._keys = np.zeros(table_size(int(self._result[2])), np.int64)
                 continue
@@ -124,7 +124,7 @@ def _places_or_none(parts: Sequence[Sequence[int]]) -> list[int]:
     return [place if part else -1 for place, part in zip(_places(parts), parts, strict=True)]
 
 
-def _told(totals: Any) -> list[StateTotal]:
+def _state_totals(totals: Any) -> list[StateTotal]:
     return [
         StateTotal(state_id, first, entries, keys_read & _CHECKSUM, keys_written & _CHECKSUM)
         for state_id, (group, first, entries, keys_read, keys_written) in enumerate(totals.tolist())

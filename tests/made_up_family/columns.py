@@ -13,7 +13,7 @@ from stateshift.serializers.columns.scalars import TextCodec
 class MoneyCodec(TextCodec):
     """`EUR 12.34`."""
 
-    def _told(self, value):
+    def _arrow_value(self, value):
         return f"{value.currency} {value.cents // 100}.{value.cents % 100:02}"
 
 

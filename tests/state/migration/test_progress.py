@@ -12,7 +12,7 @@ from stateshift.compat.planner import plan
 from stateshift.state.migration import progress
 from stateshift.state.migration.in_process import carry_out_here
 from stateshift.state.migration.journal import Journal
-from stateshift.state.migration.progress import Meter, Stopwatch
+from stateshift.state.migration.progress import RunMeter, Stopwatch
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
@@ -39,7 +39,7 @@ def test_streams_entries_and_bytes_are_those_in_the_journal(run, monkeypatch):
     monkeypatch.setattr(progress, "_LOCAL_LOOK_S", 0.0)
     source, tasks, journal = run
     told = []
-    meter = Meter("migrating", tasks, journal, told.append)
+    meter = RunMeter("migrating", tasks, journal, told.append)
     results = [perform(task, source, journal.folder) for task in tasks]
     attrs.evolve(journal, run="another run").record(results[0])
     meter.look()
@@ -67,7 +67,7 @@ def test_a_store_that_does_not_answer_holds_nothing_up(run, monkeypatch):
     monkeypatch.setattr(progress, "_LOCAL_LOOK_S", 0.0)
     _, tasks, journal = run
     told = []
-    meter = Meter("migrating", tasks, journal, told.append)
+    meter = RunMeter("migrating", tasks, journal, told.append)
     shutil.rmtree(journal.folder.place)
 
     meter.look()

@@ -6,7 +6,7 @@ import native_snapshots
 import pytest
 
 from stateshift import CorruptSavepoint, UnsupportedFormat
-from stateshift.state.rocksdb.options_file import DatabaseOptions, Family, print_options, read_options
+from stateshift.state.rocksdb.options_file import Family, StoredOptions, print_options, read_options
 
 OPERATOR = "merge_operator={id=StringAppendTESTOperator;delimiter=,;}"
 NAME = "OPTIONS-000033"
@@ -36,7 +36,7 @@ def test_files_of_flink_are_read(name):
 
 def test_what_is_printed_is_read_the_same():
     families = [Family("default"), Family('a "b" #c: d\\e\n\r[x]', "stringappendtest", 3), Family("ä/_timer")]
-    options = DatabaseOptions("8.10.0", tuple(families))
+    options = StoredOptions("8.10.0", tuple(families))
 
     assert options == read_options(print_options(options).encode(), NAME)
 
