@@ -1,4 +1,4 @@
-"""Tasks in bundles, one a task of Spark: a runner for sessions of any kind.
+"""Runs tasks on a session of any kind, in bundles: each bundle is one task of Spark.
 
 tasks -> bundles -> a function that yields pickled answers, on the workers -> all answers
 """

@@ -36,7 +36,7 @@ def partitioned_by(table: DataFrame, partitions: int, number: Column) -> DataFra
 
 @cache
 def hashed_to(partitions: int) -> tuple[int, ...]:
-    """Return an integer for each partition, by which Spark's hash partitioning chooses that partition."""
+    """Return for each partition an integer that Spark's hash partitioning sends there."""
     found: dict[int, int] = {}
     for number in count():
         found.setdefault(mmh3.hash(struct.pack("<i", number), _SPARK_SEED) % partitions, number)

@@ -217,7 +217,7 @@ def attempts_with(master: str, most_failures: str | None) -> int:
 def failure_of_engine(
     error: Exception, again: str, more: str = "give it more memory", titles: Sequence[str] = (), **where: Any
 ) -> StateShiftError:
-    """Return the error on why Spark gave up; errors of stateshift are returned as they are.
+    """Return an error that says why Spark gave up; errors of stateshift are returned as they are.
 
     Args:
         error: The error that the jobs ended with.
@@ -250,7 +250,7 @@ def failure_of_engine(
 
 
 def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:
-    """Return the error on why Spark gave up if only its message is known."""
+    """Return an error that says why Spark gave up, from its message alone."""
     if "No space left on device" not in str(error):
         return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=advice, **where)
     place = os.environ.get("SPARK_LOCAL_DIRS", "the folder for temporary files")

@@ -99,7 +99,7 @@ def carry_out(
 
 
 def _are_even(tasks: Sequence[Task], cores: int) -> bool:
-    """Whether the largest task is hardly larger than a core's share, so that all cores finish almost together."""
+    """Whether all cores finish almost together, since the largest task is hardly larger than a core's share."""
     sizes = [task.size_bytes for task in tasks]
     return cores * max(sizes, default=0) <= _EVEN * sum(sizes)
 

@@ -88,7 +88,7 @@ def write_rekeyed(
 
 
 def _readings(tasks: Sequence[RekeyTask]) -> tuple[tuple[int, int], ...]:
-    """Return the readings that the streams need: the first task of the operator, and the reading's index in it."""
+    """Return the readings that the streams need, each as an operator's first task and an index in it."""
     firsts: dict[str, int] = {}
     for at, task in enumerate(tasks):
         firsts.setdefault(task.plan.operator_id, at)

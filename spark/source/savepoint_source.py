@@ -187,7 +187,7 @@ def _cores(session: SparkSession) -> int:
 
 
 class StatePartition(InputPartition):
-    """The part that one task reads."""
+    """The part of a state that one task reads."""
 
     def __init__(self, piece: Slice) -> None:
         super().__init__(piece)

@@ -54,7 +54,7 @@ _SCHEMA = pa.schema(
 
 @attrs.frozen
 class Blob:
-    """A packed row, without its slot."""
+    """A row of five columns, without that of its slot."""
 
     index: int
     origin: int
@@ -153,7 +153,7 @@ class Packing:
 
 
 def stable_order(numbers: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
-    """Return the order of numbers from 0 to before `most`; numpy has a far shorter way for those of 16 bits."""
+    """Return the stable order of numbers below `most`; numpy sorts numbers of 16 bits far faster."""
     return np.argsort(numbers.astype(np.uint16) if most <= 1 << 16 else numbers, kind="stable")
 
 
@@ -176,7 +176,7 @@ def task_number() -> int:
 
 
 def _group(run: Run, slot: int, origin: int, sent: int) -> int:
-    """Return the group of the next blob of a task for a slot, which has got some from it before."""
+    """Return the group of a task's next blob for a slot to which it has sent some before."""
     direct = _DIRECT_BLOBS if origin < _DIRECT_TASKS else 0
     if sent < direct:
         return run.groups[slot]
@@ -193,7 +193,7 @@ def _blob(group: int, index: int, origin: int, highest: int | None, parts: list[
 
 
 def packed(parts: Sequence[pa.RecordBatch]) -> bytes:
-    """Return rows as bytes; none are b""."""
+    """Return rows as bytes; no rows give b""."""
     if not parts:
         return b""
     sink = pa.BufferOutputStream()
@@ -232,7 +232,7 @@ def lanes_of(slot: int, slots: int, partitions: int) -> tuple[int, ...]:
 
 
 def slot_of_lane(group: int, slots: int) -> int:
-    """Return the slot that a lane is of."""
+    """Return the slot to which a lane belongs."""
     return (-1 - group) % slots
 
 

@@ -113,7 +113,7 @@ class BoundedOperator:
         return _Processed(self, by_slot)
 
     def _placed(self, index: int, settings: Settings) -> DataFrame:
-        """Return the rows of an input with where they belong. Each input has a column, null in the rows of others."""
+        """Return the rows of an input with their places. Each input has a column, null in the rows of others."""
         from pyspark.sql import functions
         from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
@@ -131,7 +131,7 @@ class BoundedOperator:
 
 @attrs.frozen
 class _Processed:
-    """An operator whose rows were processed, and what the attempts that count have written, by slot."""
+    """A processed operator, and what the successful attempts have written, by slot."""
 
     operator: BoundedOperator
     by_slot: dict[int, SlotResult]
@@ -225,7 +225,7 @@ def _publish(claim: Claim, processed: Sequence[_Processed], position: Any, *, dr
 
 @contextmanager
 def _results(folder: Folder, place: Folder) -> Iterator[None]:
-    """Keep a folder for results until the `with` block ends; what a dead run has left beside it is deleted."""
+    """Keep a folder for results until the `with` block ends; leftovers of dead runs beside it are deleted."""
     with claimed(place):
         for name in place.names():
             if not CLAIM_NAME.fullmatch(name):

@@ -48,7 +48,7 @@ def column_of(index: int) -> str:
 
 @attrs.frozen
 class Placing:
-    """Adds to the rows of an input where they belong; used with `mapInArrow`.
+    """Adds to each row the slot and key group it belongs to; used with `mapInArrow`.
 
     Attributes:
         packing: Divides rows among slots.
@@ -261,6 +261,6 @@ class StoredResults:
 
 
 def reached(watermarks: Iterable[tuple[int, ...]]) -> list[int | None]:
-    """Return the event time of each input in all slots; None: it had no time stamps."""
+    """Return the event time that each input has reached in all slots; None: it has no time stamps."""
     highest = [max(marks) for marks in zip(*watermarks, strict=True)]
     return [None if mark == MIN_WATERMARK else mark for mark in highest]

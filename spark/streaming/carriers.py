@@ -92,7 +92,7 @@ def carried(blobs: DataFrame, runner: SlotRunner, carrier: str, output_mode: str
 
 @contextmanager
 def _workers_of_slots(spark: SparkSession) -> Iterator[None]:
-    """Let the functions that are made meanwhile run in other workers than all others.
+    """Run the functions made in the `with` block in workers of their own.
 
     Spark has a pool of workers for each environment, and a task gets any one of it. So a slot comes more often to the
     process that has its state open, and workers that pack rows hold no state.
@@ -133,7 +133,7 @@ def blobs_of(frames: Iterable[Any]) -> Iterator[Blob]:
 
 
 def batch_number() -> int:
-    """Return the number of the batch that this task is of."""
+    """Return the number of this task's batch."""
     return int(local_property("streaming.sql.batchId"))
 
 

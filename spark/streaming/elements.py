@@ -1,4 +1,4 @@
-"""Rows of Spark become the elements of a function, and its results rows of Spark."""
+"""Rows of Spark as the elements of a function, and its results as rows of Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TAG = "side_output"
 
 @attrs.frozen
 class ElementReader:
-    """Makes elements of rows.
+    """Turns rows into elements.
 
     Attributes:
         element: The serializer of the elements; a record or row takes the columns of its fields, another type the only
@@ -117,7 +117,7 @@ class ElementReader:
         return Elements(index, keys, values, times, runs)
 
     def _located(self, batch: pa.RecordBatch, error: ValueNotConvertible) -> ValueNotConvertible:
-        """Return an error with the first row that has it."""
+        """Add to an error the first row that raises it."""
         for number in range(batch.num_rows):
             row = batch.slice(number, 1)
             try:
@@ -146,7 +146,7 @@ class ElementReader:
             raise
 
     def _told_apart(self, keys: pa.Array) -> pa.Array:
-        """Return a column whose values are equal where the keys are."""
+        """Return a column with equal values for equal keys."""
         if any(is_kind(keys.type) for is_kind in _TOLD_APART):
             return keys
         return encoded_keys(self.key, keys, 1)[0]  # type: ignore[arg-type]  # there are keys
@@ -156,7 +156,7 @@ class ElementReader:
 
 
 def numbered_columns(serializer: TypeSerializer[Any]) -> tuple[str, ...]:
-    """Return the columns of the results of a tuple, or of a row without names, as the next operator finds them."""
+    """Return the column names of results that have none, a tuple or an unnamed row, for the next operator."""
     if isinstance(serializer, OptionalSerializer):
         return numbered_columns(serializer.value)
     if not isinstance(serializer, TupleSerializer | RowSerializer) or field_names(serializer):
@@ -166,7 +166,7 @@ def numbered_columns(serializer: TypeSerializer[Any]) -> tuple[str, ...]:
 
 
 def _numbered(column: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the number of each row's value among the different ones, and the first row with each of these."""
+    """Number the distinct values; return the number of each row, and the first row of each number."""
     encoded = column.dictionary_encode()
     codes = encoded.indices.to_numpy()
     firsts = np.empty(len(encoded.dictionary), np.int64)
@@ -175,7 +175,7 @@ def _numbered(column: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
 
 
 def _addresses(keys: pa.Array, groups: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Array:
-    """Return keys after their key groups, as tables have them."""
+    """Return keys, each with its key group in front, as in the tables of state."""
     prefixes = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(2), len(groups), [None, pa.py_buffer(groups.astype(">u2"))]
     )
@@ -184,7 +184,7 @@ def _addresses(keys: pa.Array, groups: np.ndarray[Any, np.dtype[np.int32]]) -> p
 
 @attrs.frozen
 class ResultWriter:
-    """Makes rows of results.
+    """Turns results into rows.
 
     Attributes:
         output: The serializer of the results of the main output.
@@ -196,7 +196,7 @@ class ResultWriter:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows: those of the results; with side outputs also the tag, and a column for each."""
+        """The columns of the rows: those of the results, and with side outputs a tag and a column for each output."""
         fields = self._main_fields()
         if self.side:
             fields = [field.with_nullable(nullable=True) for field in fields]

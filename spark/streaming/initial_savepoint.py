@@ -28,7 +28,7 @@ _NOTHING = "Nothing was written."
 
 @attrs.frozen
 class Beginning:
-    """A savepoint that a new query may begin with, as the check has found.
+    """A savepoint that a new query may begin with, according to the check.
 
     Attributes:
         begun: What is recorded of it.
@@ -45,7 +45,7 @@ class Beginning:
 
 @attrs.frozen
 class FromSavepoint:
-    """What a new query is to begin with.
+    """The savepoint that was asked for as the beginning of a new query.
 
     Attributes:
         place: The savepoint.
@@ -143,7 +143,7 @@ class FromSavepoint:
         return next(iter(found), None)
 
     def require_begun_with(self, begun: Begun | None, state_dir: str) -> None:
-        """Refuse the start of a query that has begun in another way; the savepoint may have been deleted since.
+        """Refuse to start a query that began without this savepoint, which may have been deleted since.
 
         Args:
             begun: What the query has begun with.

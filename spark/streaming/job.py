@@ -346,7 +346,7 @@ class StreamJob:
 
     @cached_property
     def _carriers_before(self) -> dict[str, str]:
-        """How Spark called the operators before, by uid; its checkpoint has their state in the form of that."""
+        """The carrier of each operator in earlier starts, by uid: its state is stored in that carrier's form."""
         folder = Folder.at(self.state_dir)
         if last_planned(Folder.at(self.checkpoint)) is None or not folder.exists(STREAM_FILE):
             return {}
@@ -365,7 +365,7 @@ def _from_anywhere(place: str | os.PathLike[str]) -> str:
 
 
 class _Stream:
-    """What streams have in common."""
+    """Base of the streams."""
 
     def __init__(self, job: StreamJob, *inputs: Input) -> None:
         self._job, self._inputs = job, inputs
@@ -428,7 +428,7 @@ class DataStream(_Stream):
         return KeyedStream(self._job, attrs.evolve(only, key=key, key_columns=columns, key_converter=converter))
 
     def broadcast(self) -> BroadcastStream:
-        """Return the stream as one whose elements go to all slots of the stream that is connected with it."""
+        """Return the stream with its elements sent to all slots of the stream that is connected with it."""
         (only,) = self._inputs
         return BroadcastStream(self._job, attrs.evolve(only, to_all=True))
 

@@ -34,7 +34,7 @@ _HEAD = struct.Struct("<iqq?q")
 
 
 class _Kept:
-    """The blobs that an attempt of a task has got for a slot."""
+    """The blobs that an attempt of a task has received for a slot."""
 
     def __init__(self, attempt: int) -> None:
         self.attempt = attempt
@@ -97,7 +97,7 @@ _ROWS = 512
 def in_order(
     parts: Iterable[tuple[int, pa.RecordBatch]], readers: Sequence[Reader], most_bytes: int = HELD_BYTES
 ) -> list[Iterator[Elements]]:
-    """Return the elements of some rows as several sequences, each in the order of its time stamps.
+    """Return the elements of some rows as several sequences, each sorted by time stamp.
 
     Args:
         parts: The rows, with the number of their input.
@@ -122,7 +122,7 @@ def _elements(index: int, batches: Iterable[pa.RecordBatch], reader: Reader) -> 
 
 
 def _sorted(batches: list[pa.RecordBatch], reader: Reader) -> Iterator[pa.RecordBatch]:
-    """Yield rows by their time stamps, those without one first; where these are equal, in the order they have."""
+    """Yield rows sorted by time stamp, those without one first; rows of equal time stamps keep their order."""
     table = pa.Table.from_batches(batches)
     batches.clear()
     if reader.time_column:
@@ -133,7 +133,7 @@ def _sorted(batches: list[pa.RecordBatch], reader: Reader) -> Iterator[pa.Record
 
 
 def _in_file(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the same rows from a temporary file, which is written now."""
+    """Write the rows to a temporary file, and return a reader of it."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed, and so deleted, when it has been read
     first = next(batches)
     with pa.ipc.new_stream(file, first.schema) as writer:

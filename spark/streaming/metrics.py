@@ -69,7 +69,7 @@ def measured(packed: DataFrame, uid: str) -> DataFrame:
 
 
 def observed(results: DataFrame) -> Iterator[str]:
-    """Yield the names of the observed metrics in a query, once for each place: so often is the operator in it."""
+    """Yield the names of the observed metrics in a query, one for each time that the operator occurs in it."""
     plans: list[Any] = [results._jdf.queryExecution().analyzed()]  # noqa: SLF001 - only Java has the plan
     while plans:
         plan = plans.pop()

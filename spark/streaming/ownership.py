@@ -1,4 +1,4 @@
-"""Whose state it is: state directory and checkpoint name each other, and neither goes on with another one.
+"""Ties a state directory to one checkpoint: each names the other, and neither goes on with another one.
 
 owned(folder, checkpoint)           what both say: the state directory, or None for a new query; or the refusal
 settled(directory, folder, …)       when nothing else is refused: both name the other as it is now
@@ -28,7 +28,7 @@ _NOTHING = "Nothing was written."
 
 
 def owned(folder: Folder, checkpoint: Folder) -> StateDirectory | None:
-    """Return the state directory of a checkpoint, which has its present place; None: the query is new.
+    """Return the state directory that a checkpoint names, with its present place; None: the query is new.
 
     Args:
         folder: The folder of the state.
@@ -97,7 +97,7 @@ def require_key_groups(directory: StateDirectory | None, job: StreamJob, wanted:
 
 
 def settled(directory: StateDirectory | None, folder: Folder, checkpoint: Folder, key_groups: int) -> StateDirectory:
-    """Return the state directory of a query that starts; both it and the checkpoint say where the other one is.
+    """Return the state directory of a starting query, after it and the checkpoint have recorded each other's place.
 
     Args:
         directory: As `owned` returned it; None: it is created.
@@ -117,7 +117,7 @@ def settled(directory: StateDirectory | None, folder: Folder, checkpoint: Folder
 
 
 def _has_id(place: str, directory_id: str, typed: tuple[Folder, Folder]) -> bool:
-    """Whether a stored place still has the state directory with an id; one in another store is not contacted."""
+    """Whether a state directory still lies at its stored place; a place in another store is not contacted."""
     with suppress(UntrustedPlace):
         folder = stored_place(place, *typed)
         return folder.exists(STREAM_FILE) and StateDirectory.open(folder).id == directory_id
@@ -125,7 +125,7 @@ def _has_id(place: str, directory_id: str, typed: tuple[Folder, Folder]) -> bool
 
 
 def _has_note(place: str, typed: tuple[Folder, Folder]) -> bool:
-    """Whether a stored place still is the checkpoint of a query; one in another store is not contacted."""
+    """Whether the checkpoint of a query still lies at its stored place; a place in another store is not contacted."""
     with suppress(UntrustedPlace):
         return read_note(stored_place(place, *typed)) is not None
     return False

@@ -1,4 +1,4 @@
-"""How an operator is put into the plan of a query: its rows are packed, carried to its slots, and unpacked."""
+"""The plan of an operator in a query: its rows are packed, carried to its slots, and unpacked there."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Input:
         return arrow_schema(self.df.schema)
 
     def reader(self, function: Any, index: int) -> ElementReader:
-        """Return what makes elements of its rows.
+        """Return the reader that turns its rows into elements.
 
         Raises:
             DeclarationError: The columns do not fit the type of the elements or keys.
@@ -84,7 +84,7 @@ class Input:
         return reader
 
     def _columns(self, element: TypeSerializer[Any]) -> tuple[str, ...]:
-        """Return the columns of the fields of the elements, or else the only column besides that of the time stamps.
+        """Return the columns of the elements' fields, or the only column beside that of the time stamps.
 
         The fields of a tuple are columns where its parts are, as results of an operator have them.
         """
@@ -116,7 +116,7 @@ class Input:
 
 @attrs.frozen
 class Work:
-    """What the tasks of an operator get.
+    """What the driver sends to the tasks of an operator.
 
     Attributes:
         spec: The operator.
@@ -216,7 +216,7 @@ class Plan:
         return one.df.mapInArrow(self.packing(one, index, work.settings, tolerates=work.spec.tolerates), BLOBS)
 
     def packing(self, one: Input, index: int, settings: Settings, *, tolerates: bool) -> Packing:
-        """Return what packs the rows of an input of an operator.
+        """Return the packing of the rows of an input.
 
         Args:
             one: The input.
@@ -229,7 +229,7 @@ class Plan:
 
 
 def key_serializer(schema: pa.Schema, columns: tuple[str, ...], key_type: Any) -> TypeSerializer[Any]:
-    """Return the serializer of keys that are in some columns; several columns are a tuple.
+    """Return the serializer of the key columns; several columns make a tuple.
 
     Args:
         schema: The columns of the rows.
@@ -263,7 +263,7 @@ def _method(function: Any, index: int) -> Any:
 
 
 def _hint(method: Any, name: str, instead: str) -> Any:
-    """Return what a parameter of a method, or "return", is annotated with; None: it is not.
+    """Return the annotation of a parameter, or of "return"; None: there is none.
 
     Raises:
         DeclarationError: The annotation names something that is not there at run time.

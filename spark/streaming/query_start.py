@@ -1,4 +1,4 @@
-"""The start of a query: whose state it is, whether its functions can go on from it, and in which epoch it runs."""
+"""The start of a query: it finds the state, checks the functions against it, and chooses the epoch."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Start:
         return self._query(available_now=available_now or self._writer.ends_when_done)
 
     def drain(self) -> None:
-        """Finish the batch that the query was stopped in, if there is one, and end event time in a batch of its own."""
+        """Finish an unfinished batch, if there is one, and end event time in a further batch."""
         committed = last_committed(self._checkpoint)
         if committed is None:
             raise DeclarationError(
@@ -147,7 +147,7 @@ class Start:
         return query
 
     def _directory(self) -> tuple[StateDirectory, Beginning | None]:
-        """Return the state directory, and the savepoint to begin with; what is refused has written nothing."""
+        """Return the state directory, and the savepoint to begin with. A refusal has written nothing."""
         directory = owned(self._folder, self._checkpoint)
         beginning = self._beginning(directory)
         of_savepoint = None if beginning is None else beginning.max_parallelism
@@ -303,7 +303,7 @@ class EpochChoice:
         return int(self.stored.pinned.get(PARTITIONS) or useful)
 
     def epoch(self, beginning: Beginning | None) -> tuple[Epoch, bool]:
-        """Return the epoch, and whether it has an upgrade that a batch is to commit; a new epoch is recorded.
+        """Return the epoch, and whether a batch has to commit an upgrade in it; a new epoch is recorded.
 
         Args:
             beginning: What the query begins with; None: with no state, or it has begun.
@@ -353,7 +353,7 @@ class EpochChoice:
         )
 
     def _next(self, judgement: UpgradeJudgement, slots: int) -> Epoch:
-        """Return a further epoch, with the present state as it is migrated."""
+        """Return the next epoch, with the present state migrated."""
         number = self._directory.next_epoch
         base = str(number)
         history = write_base(self._directory, self.stored.savepoint(), base, judgement, self._spark)

@@ -1,4 +1,4 @@
-"""Rows that are no elements, where an operator goes on without them: those that do not fit, and those without a key."""
+"""Rows that an operator passes over: those that do not fit its type, and those without a key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_keys(batch: pa.RecordBatch, key: TypeSerializer[Any], names: Sequence[
 def divided(
     batch: pa.RecordBatch, check: Callable[[pa.RecordBatch], Any]
 ) -> tuple[pa.RecordBatch, list[tuple[pa.RecordBatch, ValueNotConvertible]]]:
-    """Return the rows that pass a check, and each of the others with its error.
+    """Return the rows that pass a check, and the other rows, each with its error.
 
     Few bad rows cost few checks: what fails is halved.
     """
@@ -72,7 +72,7 @@ def _checked(
 
 @attrs.frozen
 class ToleratingReader:
-    """Makes elements of rows, and leaves out those that cannot be: the task passes their errors over.
+    """Makes elements of rows, and leaves out rows that are not valid: the task passes over their errors.
 
     Attributes:
         reader: Makes elements of rows.
@@ -118,7 +118,7 @@ class ToleratingReader:
 
 
 def tolerant(reader: ElementReader, task: SlotTask) -> ElementReader | ToleratingReader:
-    """Return what makes elements for a task: the reader, or one that leaves out rows where the task tolerates that."""
+    """Return the reader of a task's elements: one that leaves out bad rows, if the task tolerates them."""
     return ToleratingReader(reader, task) if task.tolerates else reader
 
 

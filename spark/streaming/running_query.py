@@ -1,4 +1,4 @@
-"""A running query, whose error begins with what a worker of ours said: in Spark's it is between plans and Java's stack.
+"""A running query whose errors begin with the message of our worker, which Spark hides between plans and stacks.
 
 It is imported when a query is started, because it extends a class of pyspark.
 """
@@ -48,7 +48,7 @@ class RunningQuery(StreamingQuery):
 
 
 def told(error: StreamingQueryException) -> StreamingQueryException:
-    """Return an error of a query with what a worker of ours said at its beginning; Spark's error is its cause."""
+    """Return an error of a query that begins with the message of our worker; Spark's error is its cause."""
     found = _OURS.findall(str(error))
     if not found:
         return error

@@ -1,4 +1,4 @@
-"""What the tasks of a query learn from the state directory: what holds for this start."""
+"""The facts of one start, which its tasks read from the state directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Run:
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """The integer that the rows of each slot are grouped by."""
+        """For each slot, the integer by which Spark groups its rows."""
         return self.epoch.groups
 
     @property
@@ -41,7 +41,7 @@ class Run:
 
     @cached_property
     def slots(self) -> dict[int, int]:
-        """The slot of each integer."""
+        """Which slot an integer stands for."""
         return {group: slot for slot, group in enumerate(self.groups)}
 
 
@@ -58,7 +58,7 @@ class RunFacts:
     token: str
 
     def read(self) -> Run:
-        """Read what holds; once in each process and run: a job whose query was stopped may be started again.
+        """Read the facts, once in each process and run: a stopped query may be started again by the same job.
 
         Raises:
             DeclarationError: The query was not started by `StreamJob.start`.
@@ -66,7 +66,7 @@ class RunFacts:
         return _read(self.place, self.token, local_property("spark.jobGroup.id"))
 
     def read_anew(self) -> Run:
-        """Read what holds; raises as `read`."""
+        """Read the facts; raises as `read`."""
         return _read.__wrapped__(self.place, self.token, "")
 
 

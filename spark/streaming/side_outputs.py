@@ -1,4 +1,4 @@
-"""Side outputs of a query, apart from each other, so that one query writes all of them."""
+"""The side outputs of a query, split so that one query writes all of them."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ class Opened:
 
 
 def function_failed(error: Exception, task: SlotTask) -> FunctionFailed:
-    """Return the error for one of a user's function: what it was raised at, and where in the code of the user."""
+    """Return the error of a user's function, with the element and the line of the user's code that raised it."""
     where = ", ".join(getattr(error, "__notes__", ()))
     frames = [
         summary
@@ -301,7 +301,7 @@ def function_failed(error: Exception, task: SlotTask) -> FunctionFailed:
 
 
 def _idle(manifest: Manifest) -> SlotMetrics:
-    """Return the metrics of a slot that does not run in a batch: what holds of its state goes on to hold."""
+    """Return the metrics of a slot that does not run in a batch: its state stays as it is."""
     return SlotMetrics(state_bytes=_state_bytes(manifest), watermark_ms=_watermark_ms(manifest))
 
 
@@ -363,7 +363,7 @@ def _parts(blobs: Iterable[Blob], highest: list[int | None]) -> Iterator[tuple[i
 
 
 def _together(parts: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of parts that follow each other as one: the more of them, the more rows of a key come together."""
+    """Join the rows of successive parts: in larger parts more rows of a key come together."""
     for index, of_input in groupby(parts, key=lambda part: part[0]):
         held: list[pa.RecordBatch] = []
         size = 0

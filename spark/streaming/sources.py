@@ -102,7 +102,7 @@ class SourceWork:
 
 
 class StateSource(DataSource):
-    """A source function. Subclasses, which are made for each source, have its work."""
+    """Data source of Spark for a source function; a subclass is made for each source."""
 
     work: SourceWork
 
@@ -132,11 +132,11 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SourceOffset(self._work.spec.uid).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Note that the query ends when the source is silent."""
+        """End the query when the source has been silent."""
         self._wait_s = self._work.wait_s
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """Write what the source has emitted since an offset, and return the next one; the same if there is nothing."""
+        """Write what the source has emitted since an offset; return the next offset, or the same for nothing."""
         after = self._work.offset_of(start)
         if self._running is None or after.attempt != self._running.at.attempt:
             # The query starts, or Spark has not planned what was returned last.

@@ -1,4 +1,4 @@
-"""What is stored of a query when it is started: its epoch, what its slots and sources have committed, its settings."""
+"""What is stored of a query: its epoch, the committed state of its slots and sources, its settings."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Stored:
 
     @cached_property
     def state_epoch(self) -> Epoch:
-        """The epoch of the state: an earlier one than the last if no batch was committed in that."""
+        """The epoch of the state; if no batch was committed in the last epoch, it is an earlier one."""
         written = max((manifest.epoch for manifest in self.manifests), default=0)
         found = (self.directory.epoch(written) if written else self.directory.unchanged_epoch) or self.epoch
         assert found is not None  # noqa: S101 - the caller asks what is stored of a query that is not new

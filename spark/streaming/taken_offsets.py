@@ -59,7 +59,7 @@ def _kind(leaf: Any) -> str:
 
 
 def position_of(checkpoint: str | os.PathLike[str], *streams: DataFrame) -> dict[str, Any]:
-    """Return how far a query of Spark has read its sources, as the position of a savepoint that is made of its state.
+    """Return how far a Spark query has read its sources, as the position for a savepoint of its state.
 
     A query that begins with the savepoint and `take_offsets` reads on from there. If there are files among the sources,
     it needs the checkpoint, too, which has the list of those that were read.
@@ -143,7 +143,7 @@ def require_same_sources(place: str, position: Any, kinds: tuple[str, ...]) -> N
 
 @attrs.frozen
 class TakenOffsets:
-    """Offsets that a checkpoint is to take over.
+    """Offsets for a new checkpoint to take over.
 
     Attributes:
         checkpoint: The new checkpoint.
@@ -157,7 +157,7 @@ class TakenOffsets:
 
     @classmethod
     def left(cls, checkpoint: Folder, begun: Begun | None, *typed: Folder) -> TakenOffsets | None:
-        """Return what a query has still to take over, also where a start died while it did; None: nothing."""
+        """Return what a query still has to take over, also after a start that died meanwhile; None: nothing."""
         if begun is None or begun.position is None or set(source_offsets(begun.position["offsets"])) == {_NONE}:
             return None
         last = last_committed(checkpoint)

@@ -1,4 +1,4 @@
-"""The upgrade of a query: may its functions go on from the state, and with what does the next epoch begin?"""
+"""The upgrade of a query: it judges whether functions can go on from the state, and makes the next epoch's state."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _NOT_LAZY_ADVICE = 'pass on_incompatible="migrate"'
 
 
 class UpgradeJudgement:
-    """What the functions of a job say of the state of its query.
+    """The check of a job's functions against the state of its query.
 
     Args:
         job: The job.
@@ -126,7 +126,7 @@ class UpgradeJudgement:
 
     @property
     def changes(self) -> bool:
-        """Whether an epoch begins: state is migrated, or begins to be migrated lazily, or that is over."""
+        """Whether a new epoch begins: state is migrated, or a lazy migration begins or ends."""
         return bool(self.migrations) or self._ends or self.lazy != self._epoch.lazy
 
     @property
@@ -168,7 +168,7 @@ class UpgradeJudgement:
         }
 
     def _with_left_finished(self) -> JobDescription:
-        """Return the stored state as it is when what a lazy migration has left is finished."""
+        """Return the description of the stored state as it will be when the lazy migration is complete."""
         uids = {Operator.named(uid).id: uid for uid in self._epoch.lazy}
 
         def finished(operator: OperatorDescription) -> OperatorDescription:
@@ -236,7 +236,7 @@ class UpgradeJudgement:
         return check.job.operators
 
     def _is_same(self, operators: tuple[OperatorDescription, ...]) -> bool:
-        """Whether an operator has the types to which state is being migrated lazily."""
+        """Whether an operator declares the types to which its state is being migrated lazily."""
         new = JobDescription(_QUERY, operators)
         ids = {one.operator_id for one in operators}
         before = [one for one in self._lazy_before.operators if one.operator_id in ids]
@@ -251,7 +251,7 @@ class UpgradeJudgement:
 
 
 def require_openable(job: StreamJob) -> None:
-    """Open the functions of a new query on the driver, as at later starts: what they ask for may be wrong.
+    """Open the functions of a new query on the driver, to find wrong declarations of state before the start.
 
     Raises:
         DeclarationError: A function cannot be opened.
@@ -264,7 +264,7 @@ def require_openable(job: StreamJob) -> None:
 
 
 def _probe(spec: OperatorSpec | SourceSpec, function: Any, check: RestoreCheck) -> None:
-    """Have a task of an operator or source that has no files register its states.
+    """Let a function register its states in a task that has no files.
 
     Its function is a deep copy, and not the pickled one: unpickling a class that was pickled by value changes that
     class in the process that has it.
@@ -303,7 +303,7 @@ def write_base(
     judgement: UpgradeJudgement,
     session: SparkSession | None,
 ) -> tuple[dict[str, Any], ...]:
-    """Write the savepoint that a new epoch begins with, by as many migrations as it takes; return its history.
+    """Write the savepoint that a new epoch begins with, in as many migrations as needed; return its history.
 
     If the process dies, there is no epoch, and the next start chooses another number.
 

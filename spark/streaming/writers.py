@@ -1,4 +1,4 @@
-"""The writer of a query: what was set on it, which only Java's object knows, and the log of its sink of files."""
+"""The writer of a query: its settings, which only the Java object has, and the log of a file sink."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class QueryWriter:
 
     @property
     def ends_when_done(self) -> bool:
-        """Whether its own trigger ends the query when all present rows are processed."""
+        """Whether its trigger ends the query once all present rows are processed."""
         return str(_private(self.writer, "trigger")).startswith(_AVAILABLE_NOW)
 
     def require_unset(self) -> None:

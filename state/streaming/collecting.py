@@ -127,7 +127,7 @@ def collect(directory: StateDirectory, *, older_than_h: float, dry_run: bool = F
 
 
 class Needs:
-    """What the batches need that the engine may go back to.
+    """What the batches need to which the engine may go back.
 
     Args:
         directory: The state directory.
@@ -215,7 +215,7 @@ class Needs:
         return kept + [name for name in written.names if name.batch > last and name.run == newest_run]
 
     def _without_base(self) -> Epoch | None:
-        """Return the epoch of the first needed batch if all its slots had run by then, so that its base is done with.
+        """Return the epoch of the first needed batch if all its slots had run by then: its base is not needed any more.
 
         Operators that the job does not have any more have their state in the base alone.
         """

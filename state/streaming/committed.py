@@ -102,7 +102,7 @@ def engine_manifests(directory: StateDirectory, batch: int) -> list[tuple[Manife
 
 
 def require_intact(directory: StateDirectory, manifests: Iterable[Manifest]) -> None:
-    """Refuse files of a state that are not as their slot or source wrote them; RocksDB's data is not read.
+    """Refuse a state whose files are not as their slot or source wrote them; the data of RocksDB is not read.
 
     Raises:
         SavepointNotFound: A file is missing.
@@ -119,7 +119,7 @@ def require_intact(directory: StateDirectory, manifests: Iterable[Manifest]) -> 
 
 
 def _require_as_committed(directory: StateDirectory, manifests: list[tuple[Manifest, bytes]], batch: int) -> None:
-    """Refuse a directory that does not have the committed manifests as they are."""
+    """Refuse a directory in which a committed manifest is missing or differs."""
     folder = directory.folder.folder(MANIFESTS)
     there = set(folder.names())
     for one, data in manifests:
@@ -138,6 +138,6 @@ def _require_as_committed(directory: StateDirectory, manifests: list[tuple[Manif
 
 
 def _require_epochs(directory: StateDirectory, written: Written) -> None:
-    """Refuse a directory that lacks an epoch in which its query was started, or has it altered."""
+    """Refuse a directory in which an epoch of its query is missing or was altered."""
     for number in sorted({run.epoch for run in written.runs}):
         directory.epoch(number)

@@ -84,7 +84,7 @@ class Begun:
 
 @attrs.frozen
 class Epoch:
-    """What holds from one start of a query on, until another start changes it.
+    """What holds from a start of a query until a later start changes it.
 
     Attributes:
         number: Its number, from 1.
@@ -256,7 +256,7 @@ class StateDirectory:
 
     @property
     def unchanged_epoch(self) -> Epoch | None:
-        """The epoch of the state while no batch has changed it here: that of a copy is in its first one."""
+        """The epoch of the state before a batch has changed it here; a copy has it in its first epoch."""
         return self.epoch(1) if self.copied_from else self.last_epoch
 
     def _epochs(self) -> list[int]:
@@ -302,7 +302,7 @@ class StateDirectory:
         drains: int | None = None,
         sources: Iterable[str] = (),
     ) -> None:
-        """Record one start, for its tasks and for those who look for the committed manifests; see `BegunRun`."""
+        """Record one start, for its tasks and for later searches of committed manifests; see `BegunRun`."""
         runs = self.runs()
         if (before := runs.get(token)) is not None:  # the job is started again, and the batches before stay those of it
             write_json(self.folder.folder(RUNS), f"{token}-{before.number}.json", attrs.asdict(before))
@@ -429,7 +429,7 @@ class StateDirectory:
 
 
 def lacks_slots(found: Mapping[bytes, Collection[int]], epoch: Epoch) -> bool:
-    """Whether some slots have run since an epoch began, and others have not: what those have is a part of its base.
+    """Whether only some slots have run since an epoch began: the others still have their state in its base.
 
     Args:
         found: The slots that have run, by the id of their operator.
@@ -445,7 +445,7 @@ def has_operator(base: StoredSavepoint | None, operator_id: bytes) -> bool:
 
 
 def with_places(operator: OperatorState, folder: Folder) -> OperatorState:
-    """Return an operator whose files are named by their places, and not relative to the folder of `_metadata`."""
+    """Return an operator whose files are named by their full places."""
     start = uri_of(folder)
     return with_files(
         operator,
@@ -456,7 +456,7 @@ def with_places(operator: OperatorState, folder: Folder) -> OperatorState:
 
 
 def moved(metadata: SavepointMetadata, source: Folder, target: Folder) -> SavepointMetadata:
-    """Return `_metadata` whose files are in another folder, under the same names, as far as they were in the source."""
+    """Return `_metadata` with the files of the source named in another folder, under the same names."""
     start, end = f"{uri_of(source)}/", f"{uri_of(target)}/"
 
     def placed(file: RelativeFileHandle | AbsoluteFileHandle) -> RelativeFileHandle | AbsoluteFileHandle:

@@ -1,4 +1,4 @@
-"""What becomes of an element that an operator cannot process: the error policy of the operator.
+"""The error policy of an operator: what it does with an element that it cannot process.
 
 The policy is no stored state: another one may be chosen at each start.
 """
@@ -38,7 +38,7 @@ class FailedElement:
 
 
 def check_policy(policy: Any) -> None:
-    """Raise `DeclarationError` if something is no error policy."""
+    """Raise `DeclarationError` for an unknown error policy."""
     if not isinstance(policy, OutputTag) and policy not in POLICIES:
         raise DeclarationError(
             f"{shown(policy)} is not what can be done with an element that fails",
@@ -52,7 +52,7 @@ def check_policy(policy: Any) -> None:
 
 
 def may_be_passed_over(error: Exception) -> bool:
-    """Whether an error is one of an element, and not of a store, stored bytes, a declaration, or for want of memory."""
+    """Whether an error is about an element, and not about a store, stored bytes, a declaration, or memory."""
     if isinstance(error, StateShiftError):
         return isinstance(error, ValueNotConvertible)
     return not isinstance(error, MemoryError)
@@ -64,7 +64,7 @@ def error_text(error: Exception) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return an element or key as JSON; what JSON has no form for is a text."""
+    """Return an element or key as JSON; a value that JSON cannot express becomes a text."""
     try:
         return json.dumps(value, default=_parts, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):  # keys of a map that are no texts; parts within themselves

@@ -67,7 +67,7 @@ def oldest_held(directory: Folder) -> int | None:
 
 
 def dead_holds(directory: Folder) -> tuple[str, ...]:
-    """Return the names of the holds that do not hold any more."""
+    """Return the names of the holds that have expired."""
     return tuple(name for name, batch in _holds(directory).items() if batch is None)
 
 
@@ -87,7 +87,7 @@ def _holds(directory: Folder) -> dict[str, int | None]:
 
 
 def _facts(data: bytes) -> dict[str, Any]:
-    """Return the content of a hold; one that cannot be read holds everything until it is silent for too long."""
+    """Return the content of a hold; one that cannot be read holds everything until it expires."""
     try:
         facts = json.loads(data)
         return {**facts, "batch": int(facts["batch"])}

@@ -1,4 +1,4 @@
-"""What is measured of a slot in a batch."""
+"""The metrics of a slot in a batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class SlotMetrics:
-    """What a slot did in a batch; one that did nothing has its size and its event time.
+    """The metrics of a slot in a batch; an idle slot has only its size and its event time.
 
     Attributes:
         opened_slots: 1 if the state was opened for this batch; 0 if it was still open in its process.

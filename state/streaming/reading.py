@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class QueryFacts:
-    """What is known of the query whose state is read.
+    """The query whose state is read.
 
     Attributes:
         directory: The id of its state directory.

@@ -169,7 +169,7 @@ def _require_empty(state: Folder, checkpoint: Folder, sources: tuple[Folder, Fol
 
 
 class _Past:
-    """What a query has committed, and what is still there of it.
+    """What a query has committed, and which of it is still there.
 
     Args:
         directory: Its state directory.

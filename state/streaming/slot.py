@@ -210,7 +210,7 @@ class SlotTask(FunctionSubtask):
         return self._spec.tolerates
 
     def pass_over(self, error: Exception, origin: Origin | None = None) -> None:
-        """Go on after an error, as the policy of the operator says; what the function did before it, it has done.
+        """Go on after an error, as the operator's policy says; what the function did before the error stays done.
 
         Args:
             error: The error, which is raised if it is not one of an element.
@@ -227,7 +227,7 @@ class SlotTask(FunctionSubtask):
             self._collect_side(self._spec.on_error, failed, None)
 
     def write_results(self, write: Callable[[], None] | None, most: int = 0) -> None:
-        """Say what takes the results when they are many, also while one element is processed.
+        """Set the receiver of results when there are many, also while one element is processed.
 
         Args:
             write: Called to `take` them; None: they wait.
@@ -248,7 +248,7 @@ class SlotTask(FunctionSubtask):
             self._write()
 
     def _origin(self) -> Origin:
-        """Return what is being processed; -1 is the input of a timer."""
+        """Return input and element that are being processed; the input of a timer is -1."""
         if self._row is not None:
             return self._row
         key, element = None if self._backend is None else self._backend.current_key, self._running.element
@@ -281,7 +281,7 @@ class SlotTask(FunctionSubtask):
         self.open()
 
     def _shares(self, snapshots: Sequence[StoredOperator], part: str) -> Iterator[tuple[StoredOperator, list[Share]]]:
-        """Yield the shares of operator state: all of this slot's own state, else what it gets at a start."""
+        """Yield the shares of operator state: all of this slot's own, or at a start those assigned to it."""
         if not self._own:
             yield from super()._shares(snapshots, part)
             return
@@ -301,7 +301,7 @@ class SlotTask(FunctionSubtask):
         *,
         drains: bool = False,
     ) -> None:
-        """Process the elements of a batch, then what the watermarks and the time at its end make due.
+        """Process the elements of a batch, then the timers that are due at its end.
 
         Args:
             batch: The elements that come in any order.
@@ -382,7 +382,7 @@ class SlotTask(FunctionSubtask):
             process(value, timestamp, index)
 
     def _counted(self, batch: Iterable[Elements]) -> Iterator[Elements]:
-        """Yield the same elements; count those that are behind the event time that the batches before have reached."""
+        """Yield the same elements, and count the late ones: those behind the event time of earlier batches."""
         reached = self._reached_before
         for elements in batch:
             if reached > MIN_WATERMARK and elements.timestamps is not None:
@@ -423,7 +423,7 @@ class SlotTask(FunctionSubtask):
         return self._running.watermarks
 
     def _idle(self) -> list[int]:
-        """Return the inputs that do not hold event time back, because they have been silent for long enough."""
+        """Return the idle inputs, which do not hold event time back."""
         return [
             index
             for index, spec in enumerate(self._spec.inputs)
@@ -432,7 +432,7 @@ class SlotTask(FunctionSubtask):
 
     @property
     def wake_ms(self) -> int | None:
-        """When a timer of processing time is due, or an input stops holding event time back; None: never."""
+        """When the next timer of processing time is due, or an input becomes idle; None: never."""
         timer = self.next_processing_time()
         inputs = list(zip(self._spec.inputs, self._active_ms, strict=True))
         silent = [active + spec.idle_ms for spec, active in inputs if spec.idle_ms is not None and len(inputs) > 1]

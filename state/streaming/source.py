@@ -56,7 +56,7 @@ class SourceSpec:
 
 
 class Gate(AbstractContextManager["Gate"]):
-    """The checkpoint lock of a source that may be ahead by so many elements: until there is room, nobody gets in.
+    """The checkpoint lock of a source: it blocks the source while too many elements wait to be taken.
 
     Args:
         has_room: Whether there is room.
@@ -171,7 +171,7 @@ class SourceTask(SourceSubtask):
             self._gate.changed.notify_all()
 
     def stop(self) -> None:
-        """Cancel the source; what it emits from now on is dropped: no batch was planned with it."""
+        """Cancel the source; what it emits from now on is dropped, since no batch contains it."""
         with self._gate.changed:
             self._is_ending = True
             self._gate.changed.notify_all()

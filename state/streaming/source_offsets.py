@@ -80,7 +80,7 @@ class _Facts:
 
 
 def planned_offsets(checkpoint: Folder, batch: int) -> list[SourceOffset]:
-    """Return the offsets of a planned batch, of those sources that are of this package.
+    """Return the offsets that a planned batch has for source functions.
 
     Raises:
         SavepointNotFound: The batch is not planned, or too old.

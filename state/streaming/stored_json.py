@@ -26,7 +26,7 @@ def write_json(folder: Folder, name: str, facts: dict[str, Any]) -> None:
 
 
 def read_json(folder: Folder, name: str, kind: Any) -> Any:
-    """Return what a file says.
+    """Return the content of a file.
 
     Args:
         folder: Its folder.
@@ -48,7 +48,7 @@ def is_sealed(folder: Folder, name: str) -> bool:
 
 
 def unsealed(facts: Any) -> tuple[dict[str, Any], bool]:
-    """Return what was sealed, and whether it was.
+    """Return the content without its seal, and whether there was one.
 
     Raises:
         CorruptFile: It is no object, or does not match its seal.

@@ -1,4 +1,4 @@
-"""The manifests that a query has written, and which of them hold, as far as their names say it.
+"""The manifests that a query has written, and which of them are committed, as far as their names tell.
 
 Names of manifests say of which operator, slot, batch and start of the query they are. A batch that is committed was
 committed by the last start that could run it: every later start began after it. If two attempts of one task wrote a
@@ -70,7 +70,7 @@ class Written:
         return cls(names, runs, read)
 
     def by_last_run(self, upto: int) -> list[ManifestName]:
-        """Return the manifests of batches up to one that is committed, but for batches that a later start repeated."""
+        """Return the manifests of batches up to a committed one, without batches that a later start repeated."""
         last: dict[int, int] = {}  # the last batch that each start can have committed
         least = upto
         for run in reversed(self.runs):
@@ -105,7 +105,7 @@ class Written:
         return epoch, found
 
     def decided(self, same: list[ManifestName]) -> list[ManifestName]:
-        """Return those of several manifests of one slot and batch that may be the committed one: one if it is known."""
+        """Return the manifests of one slot and batch that may be the committed one; a single one if it is known."""
         if len(same) == 1:
             return same
         attempts = {name.attempt for name in same}

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, cause_text, located
+from ....serializers.errors import CorruptFile, SavepointNotFound, UnsupportedFormat, cause_text, located, shown
 from ...rocksdb.database import (
     CURRENT,
     Database,
@@ -259,8 +259,10 @@ class DatabaseFiles:
                     raise ValueError("the number of a column family has not two bytes")
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise CorruptFile(f"the list of files is damaged: {cause_text(error)}") from error
-            if not all(map(_TABLE.fullmatch, tables)) or not all(map(_PLAIN.fullmatch, tables.values())):
-                raise CorruptFile("the list of files has a name that is none of a database")
+            strange = [name for name in tables if not _TABLE.fullmatch(name)]
+            strange += [name for name in tables.values() if not _PLAIN.fullmatch(name)]
+            if strange:
+                raise CorruptFile(f"the snapshot lists {shown(strange[0])}, which is not a RocksDB file")
             if logs or any(data for file, data in files.items() if not _KEPT.fullmatch(file)):
                 raise UnsupportedFormat("the snapshot has files that Spark 4.3 does not write", advice=_WHOLE)
             small = {file: data for file, data in files.items() if _KEPT.fullmatch(file)}
