@@ -44,6 +44,13 @@ def options_given(other: str, *, only: Iterable[str] = ()) -> str:
     return " ".join(words)
 
 
+def flink_command(place: str, *, with_orphans: bool) -> str:
+    """Return the command that starts a Flink job on a savepoint; arguments as in `start_lines`."""
+    place, _ = parted(place)
+    orphans = " --allowNonRestoredState" if with_orphans else ""
+    return f"flink run -s {shell_word(place)}{orphans} …"
+
+
 def start_lines(
     place: str,
     *,
@@ -70,9 +77,7 @@ def start_lines(
         places = " and ".join(moved_from)
         make = f"stateshift migrate {shell_word(place)} NEW_SAVEPOINT"
         return [f"start the job: not on this checkpoint, since Flink looks for its files in {places}; first {make}"]
-    place, _ = parted(place)
-    orphans = " --allowNonRestoredState" if with_orphans else ""
-    lines = [f"start the job: flink run -s {shell_word(place)}{orphans} …"]
+    lines = [f"start the job: {flink_command(place, with_orphans=with_orphans)}"]
     if with_orphans:
         lines.append("  (an operator of the savepoint is not in the job; Flink drops its state only with this option)")
     if must_declare:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Decision, Verdict
+from ..serializers.compatibility import Decision, Flagged, Verdict
 from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_line
 from ..serializers.wording import many
 from .condensing import FEW, Subject, as_there, condensed, elsewhere, some
@@ -56,8 +56,8 @@ def _reason(finding: Finding) -> str:
     return f"{finding.reason}  [{finding.rule}]" + "".join(f" {_flag_text(flag, finding)}" for flag in finding.flags)
 
 
-def _flag_text(flag: str, finding: Finding) -> str:
-    return f"{flag} (forbidden)" if flag.partition(":")[0] in finding.forbidden else flag
+def _flag_text(flag: Flagged, finding: Finding) -> str:
+    return f"{flag} (forbidden)" if flag.flag in finding.forbidden else str(flag)
 
 
 @attrs.frozen

@@ -78,9 +78,8 @@ CalledCode = tuple[tuple[str, str], ...]
 
 
 def details(findings: Iterable[Finding], flag: Flag) -> tuple[str, ...]:
-    """Return the details of a flag in findings, such as `$.name` of `drops:$.name`."""
-    prefix = f"{flag}:"
-    return tuple(told.removeprefix(prefix) for finding in findings for told in finding.flags if told.startswith(prefix))
+    """Return what a flag in findings is about, such as `$.name` of `drops:$.name`."""
+    return tuple("->".join(one.details) for each in findings for one in each.flags if one.flag is flag and one.details)
 
 
 @attrs.frozen

@@ -37,7 +37,7 @@ def rekeying_data(rekeying: Rekeying | None) -> dict[str, Any] | None:
         "key": rekeying.serializer.describe(),
         **fields_of(rekeying, "reader=key.source converter=key.converter?"),
         "merges": {state: merging.merge.name for state, merging in rekeying.merges},
-        "flags": [{"path": finding.path, "flag": flag} for finding in rekeying.findings for flag in finding.flags],
+        "flags": [{"path": finding.path, "flag": str(flag)} for finding in rekeying.findings for flag in finding.flags],
         "findings": plain(rekeying.findings),
         "code": dict(rekeying.code),
     }

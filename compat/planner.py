@@ -223,7 +223,7 @@ def _state(report: StateReport, at: datetime | None, *, looks: bool) -> StatePla
     new_name = becomes if becomes != name else ""
     if report.status is Status.DROPPED:
         return StatePlan(name, was.kind, StateAction.DROP, old, old)
-    is_read = looks and any(Flag.MAY_FAIL_PER_VALUE in finding.flags for finding in findings)
+    is_read = looks and any(finding.has(Flag.MAY_FAIL_PER_VALUE) for finding in findings)
     if report.values is None or (report.values.verdict < Verdict.REQUIRES_MIGRATION and not is_read):
         action = StateAction.COPY if old.digest() == new.digest() and not new_name else StateAction.RELABEL
         return StatePlan(name, report.kind, action, old, new, findings=findings, new_name=new_name)

@@ -101,8 +101,8 @@ class Policy:
 
     def forbidden(self, finding: Finding) -> Finding:
         """Return the finding with its forbidden flags marked, or the same object if it has none."""
-        names = dict.fromkeys(flag.partition(":")[0] for flag in finding.flags)
-        forbidden = tuple(name for name in names if name in self.forbid)
+        flags = dict.fromkeys(one.flag for one in finding.flags)
+        forbidden = tuple(flag for flag in flags if flag in self.forbid)
         if not forbidden:
             return finding
         others = [way for way in finding.ways_out if way.does is not Does.MIGRATE]

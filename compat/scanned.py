@@ -29,7 +29,7 @@ Place = tuple[str, str, str]
 
 def is_asked(finding: Finding) -> bool:
     """Whether only the stored values can show that nothing of this finding fails."""
-    return Flag.MAY_FAIL_PER_VALUE in finding.flags
+    return finding.has(Flag.MAY_FAIL_PER_VALUE)
 
 
 def place_of(operator: OperatorReport, state: StateReport | None) -> Place:

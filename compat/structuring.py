@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 
 import attrs
 
-from ..serializers.compatibility import Verdict
+from ..serializers.compatibility import Flagged, Verdict
 from ..serializers.errors import CorruptFile, shown
-from ..serializers.ways_out import WayOut, on_command_line
+from ..serializers.ways_out import WayOut
 from .reference_time import time_text
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def plain(value: Any, names: str = "") -> Any:
 @cache
 def _form(kind: type) -> Callable[[Any], Any]:
     """Return the function that turns values of a class into plain data."""
-    if issubclass(kind, WayOut):
-        return on_command_line
+    if issubclass(kind, WayOut | Flagged):
+        return str
     if attrs.has(kind):
         names = " ".join(field.name for field in attrs.fields(kind))
         return lambda value: fields_of(value, names)

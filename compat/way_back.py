@@ -70,7 +70,7 @@ class WayBack:
             told.append(f"fills {', '.join(filled)} with a default")
         if any(one.rule == "STATE-5" for one in self.findings):
             told.append("removes the time stamps")
-        if rounded := [one.path for one in self.findings if Flag.LOSSY in one.flags]:
+        if rounded := [one.path for one in self.findings if one.has(Flag.LOSSY)]:
             told.append(f"may change {', '.join(rounded)}")
         return f", which {' and '.join(told)}" if told else ""
 

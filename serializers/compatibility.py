@@ -62,8 +62,49 @@ class Flag(enum.StrEnum):
     UNVERIFIED = "unverified"
     UNVERIFIED_AFTER = "unverified_after"
 
+    def of(self, *details: str) -> Flagged:
+        """Return the flag with what it is about: what is dropped, or the old and the new name of a rename."""
+        return Flagged(self, details)
 
-_DROPS = f"{Flag.DROPS}:"
+
+_BETWEEN = "->"
+
+
+@attrs.frozen
+class Flagged:
+    """A flag of a finding, with what it is about.
+
+    Attributes:
+        flag: The flag.
+        details: The path or name of what is dropped; the old and the new name of what may be renamed; or nothing.
+    """
+
+    flag: Flag
+    details: tuple[str, ...] = ()
+
+    @classmethod
+    def parsed(cls, text: str) -> Flagged:
+        """Return the flag of a text, such as `drops:$.name`.
+
+        Raises:
+            DeclarationError: There is no such flag.
+        """
+        name, colon, details = text.partition(":")
+        try:
+            flag = Flag(name)
+        except ValueError:
+            raise DeclarationError(f"{text!r} is not a flag", advice=f"the flags are {', '.join(Flag)}") from None
+        return cls(flag, tuple(details.split(_BETWEEN)) if colon else ())
+
+    def __str__(self) -> str:
+        return f"{self.flag}:{_BETWEEN.join(self.details)}" if self.details else str(self.flag)
+
+
+def _flagged(given: Iterable[Flagged | str]) -> tuple[Flagged, ...]:
+    return tuple(
+        one if isinstance(one, Flagged) else Flagged(one) if isinstance(one, Flag) else Flagged.parsed(one)
+        for one in given
+    )
 
 
 @attrs.frozen
@@ -78,7 +119,7 @@ class Finding:
         new: The new type, or "" where there is none.
         reason: One sentence.
         ways_out: What a person can do; at least one unless the finding only informs. A text is one in words alone.
-        flags: `Flag` values, some with a detail: `drops:$.name`.
+        flags: Remarks, some with a detail; each a `Flag`, a `Flagged` or its text, such as `drops:$.name`.
         forbidden: The flags, without detail, that the caller's policy turns into an error. The verdict does not depend
             on them.
     """
@@ -90,15 +131,20 @@ class Finding:
     new: str
     reason: str
     ways_out: tuple[WayOut, ...] = attrs.field(default=(), converter=ways_out)
-    flags: tuple[str, ...] = ()
+    flags: tuple[Flagged, ...] = attrs.field(default=(), converter=_flagged)
     forbidden: tuple[str, ...] = ()
+
+    def has(self, flag: Flag) -> bool:
+        """Whether the finding has a flag, with or without a detail."""
+        return any(one.flag is flag for one in self.flags)
 
     def below(self, step: str) -> Finding:
         """Return the finding as seen from a parent that reaches this part by `step`."""
         flags = self.flags
-        if any(flag.startswith(_DROPS) for flag in flags):
+        if self.has(Flag.DROPS):
             flags = tuple(
-                _DROPS + _moved(flag.removeprefix(_DROPS), step) if flag.startswith(_DROPS) else flag for flag in flags
+                Flagged(one.flag, tuple(_moved(path, step) for path in one.details)) if one.flag is Flag.DROPS else one
+                for one in flags
             )
         return Finding(
             _moved(self.path, step), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags,
@@ -231,8 +277,8 @@ class CompatibilityResult(Generic[T]):
 
     @property
     def flags(self) -> tuple[tuple[str, str], ...]:
-        """All flags as (path, flag)."""
-        return tuple((finding.path, flag) for finding in self.findings for flag in finding.flags)
+        """All flags as (path, flag in words)."""
+        return tuple((finding.path, str(flag)) for finding in self.findings for flag in finding.flags)
 
 
 _COMPATIBLE: CompatibilityResult[Any] = CompatibilityResult(Verdict.COMPATIBLE)

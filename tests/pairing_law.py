@@ -185,7 +185,13 @@ class Fates:
 def named(case, number, fates, changes):
     """Findings name the fields that are dropped, filled and widened, and no other."""
     findings, fate = case.findings(number), fates.fate
-    flags = {flag.partition(":$.")[2] for one in findings for flag in one.flags if flag.startswith(Flag.DROPS)}
+    flags = {
+        path.removeprefix("$.")
+        for one in findings
+        for flag in one.flags
+        if flag.flag is Flag.DROPS
+        for path in flag.details
+    }
     several = {one.path[2:] for one in findings if one.rule == "SPK-2" and not one.old}  # it is said that each is new
     otherwise = {one.path[2:] for one in findings if one.rule == "SPK-10"}
     names = {path.partition("#")[0] for path in several}

@@ -17,7 +17,7 @@ from ...state.progress import size_text
 from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
-from ..next_steps import options_given, start_lines
+from ..next_steps import flink_command, options_given, start_lines
 from ..options import (
     NOT_COMPARED,
     allowed_roots,
@@ -242,19 +242,27 @@ def failures_told(target_place: str) -> Iterator[None]:
 
 def report_start_lines(report: MigrationReport) -> list[str]:
     """Return how a Flink job starts on the result, or why it cannot."""
-    operators = report.plan.operators
     return start_lines(
         report.target,
-        flink_restorable=all(operator.is_flink_restorable for operator in operators if operator.in_job),
-        with_orphans=any(not operator.in_job for operator in operators),
+        flink_restorable=_is_flink_restorable(report),
+        with_orphans=_has_orphans(report),
         must_declare=report.must_declare,
     )
 
 
 def start_command(report: MigrationReport) -> str | None:
     """Return how a Flink job starts on the result; None after a dry run, and if Flink cannot restore it."""
-    command = report_start_lines(report)[0].removeprefix("start the job: ")
-    return command if command.startswith("flink ") and not report.dry_run else None
+    if report.dry_run or not _is_flink_restorable(report):
+        return None
+    return flink_command(report.target, with_orphans=_has_orphans(report))
+
+
+def _is_flink_restorable(report: MigrationReport) -> bool:
+    return all(operator.is_flink_restorable for operator in report.plan.operators if operator.in_job)
+
+
+def _has_orphans(report: MigrationReport) -> bool:
+    return any(not operator.in_job for operator in report.plan.operators)
 
 
 def _headline(report: MigrationReport) -> str:

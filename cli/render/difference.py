@@ -271,7 +271,7 @@ def _words(change: Change) -> str:
 def _way_lines(arrow: str, way: Way) -> Iterator[list[Span]]:
     causes = (finding for finding in way.findings if finding.verdict.decision is Decision.MIGRATE)
     flags = list(dict.fromkeys(flag for finding in causes for flag in finding.flags))
-    told = f"  {' '.join(flags)}" if flags and way.decision is Decision.MIGRATE else ""
+    told = f"  {' '.join(map(str, flags))}" if flags and way.decision is Decision.MIGRATE else ""
     yield [(f"    {arrow}: ", "dim"), (str(way.decision), _STYLES[way.decision]), (told, "")]
     for finding in way.refusals:
         yield [(f"      {finding_line(finding)}", "")]

@@ -111,11 +111,12 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
         for path in state.drops:
             yield f"    {path}  dropped"
         flags: dict[str, list[str]] = {}
-        for path, flag in state.flags:
-            if not flag.startswith(f"{Flag.DROPS}:"):
-                flags.setdefault(flag, []).append(path)
-        for flag, paths in flags.items():
-            yield f"    {', '.join(paths)}  {flag}"
+        for finding in state.findings:
+            for flag in finding.flags:
+                if flag.flag is not Flag.DROPS:
+                    flags.setdefault(str(flag), []).append(finding.path)
+        for told, paths in flags.items():
+            yield f"    {', '.join(paths)}  {told}"
 
 
 def _stamp_lines(state: StatePlan) -> Iterator[str]:

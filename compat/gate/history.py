@@ -279,7 +279,7 @@ def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iter
     found = [
         (f"{operator.title}/{state.name if state else '<key>'}", finding)
         for operator, state, finding in report.findings()
-        if any(flag.startswith(Flag.POSSIBLE_RENAME) for flag in finding.flags)
+        if finding.has(Flag.POSSIBLE_RENAME)
     ]
     for (where, finding), others in alike(
         found,

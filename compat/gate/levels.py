@@ -226,7 +226,7 @@ class StateGate:
         if Direction.BACKWARD in self.level.directions:
             return ()
         lost = (finding for change in self.changes if not change.is_back for finding in change.lost)
-        return tuple(dict.fromkeys(name for finding in lost for name in losses(finding)))
+        return tuple(dict.fromkeys(str(loss) for finding in lost for loss in losses(finding)))
 
     @property
     def passes(self) -> bool:

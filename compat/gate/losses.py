@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.compatibility import Decision, Finding, Flag, Verdict
+from ...serializers.compatibility import Decision, Finding, Flag, Flagged, Verdict
 from ...serializers.errors import DeclarationError
 from ...serializers.ways_out import Does, Option, WayOut
 from ..check import paired
@@ -38,6 +38,7 @@ REMOVED = "STATE-9"
 """The rule of the finding on a state that the job does not take."""
 
 _STATE = "$<state>"
+_NAMES = 2  # of a field that may be renamed
 
 _NAME = re.compile(rf"(?:(?P<state>.+?)=)?(?:{'|'.join((*_LOSING, Flag.MAY_FAIL_PER_VALUE))}):.+")
 _OPTIONAL = "optional<"
@@ -78,20 +79,20 @@ class Guard:
             is_back: Whether the old job is the reader: `note->remark` is then a rename of `remark` to `note`.
         """
         found = {
-            name: self._allowing(place, name, finding, is_back=is_back) for name in losses(finding, is_back=is_back)
+            loss: self._allowing(place, loss, finding, is_back=is_back) for loss in losses(finding, is_back=is_back)
         }
-        drops = tuple(given for name, given in found.items() if given and name.startswith(Flag.DROPS))
+        drops = tuple(given for loss, given in found.items() if given and loss.flag is Flag.DROPS)
         return drops or (tuple(found.values()) if all(found.values()) else ())
 
-    def _allowing(self, place: str, name: str, finding: Finding, *, is_back: bool) -> str:
-        names = [name]
-        if name.startswith(Flag.DROPS) and not name.startswith(f"{Flag.DROPS}:$"):
-            names.append(f"{Flag.DROPS}:{place.rpartition('/')[0]}")  # for all states of the operator
-        if is_back and name.startswith(Flag.POSSIBLE_RENAME):
-            before, _, after = name.partition(":")[2].partition("->")
-            names.append(f"{Flag.POSSIBLE_RENAME}:{after}->{before}")
-            names.append(f"{Flag.DROPS}:{finding.path.removesuffix(before)}{after}")
-        wanted = [*(f"{place}={one}" for one in names), *names]
+    def _allowing(self, place: str, loss: Flagged, finding: Finding, *, is_back: bool) -> str:
+        names = [loss]
+        if loss.flag is Flag.DROPS and finding.path == _STATE:
+            names.append(Flag.DROPS.of(place.rpartition("/")[0]))  # for all states of the operator
+        if is_back and loss.flag is Flag.POSSIBLE_RENAME and len(loss.details) == _NAMES:
+            before, after = loss.details
+            names.append(Flag.POSSIBLE_RENAME.of(after, before))
+            names.append(Flag.DROPS.of(f"{finding.path.removesuffix(before)}{after}"))
+        wanted = [*(f"{place}={one}" for one in names), *map(str, names)]
         return next((one for one in wanted if one in self.allow), "")
 
     def change(self, place: str, decision: Decision, findings: tuple[Finding, ...], *, is_back: bool) -> Change:
@@ -139,24 +140,24 @@ class Change:
         return tuple(one for one in self.findings if one.flags or one.verdict >= Verdict.REQUIRES_MIGRATION)
 
 
-def losses(finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
-    """Return the names of the losses in a finding."""
+def losses(finding: Finding, *, is_back: bool = False) -> tuple[Flagged, ...]:
+    """Return the losses in a finding; the text of each is its name."""
     losing = _LOSING_BACK if is_back and finding.path != _STATE else _LOSING
-    flags = [flag for flag in finding.flags if flag.partition(":")[0] in losing]
+    found = [one for one in finding.flags if one.flag in losing]
     if _is_unlooked_for(finding):
-        flags.append(Flag.MAY_FAIL_PER_VALUE)
-    return tuple(str(flag) if ":" in flag else f"{flag}:{finding.path}" for flag in flags)
+        found.append(Flagged(Flag.MAY_FAIL_PER_VALUE))
+    return tuple(one if one.details else one.flag.of(finding.path) for one in found)
 
 
 def _is_unlooked_for(finding: Finding) -> bool:
     """Whether stored bytes may contain nulls that the reader does not accept, and stay as they are."""
-    return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.old.startswith(_OPTIONAL)
+    return finding.has(Flag.MAY_FAIL_PER_VALUE) and finding.old.startswith(_OPTIONAL)
 
 
 def is_doubt(finding: Finding) -> bool:
     """Whether a finding only says that the stored type does not mention nulls, which is no doubt if the code does."""
     is_told = finding.old.startswith(_OPTIONAL) or finding.forbidden
-    return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.verdict is Verdict.COMPATIBLE and not is_told
+    return finding.has(Flag.MAY_FAIL_PER_VALUE) and finding.verdict is Verdict.COMPATIBLE and not is_told
 
 
 def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
@@ -200,7 +201,7 @@ def _gone(place: str, state: StateDescription, renamed: WayOut | None, why: str,
         "the old job would start it empty" if is_back else "Flink starts only with --allowNonRestoredState, without it"
     )
     ways: tuple[WayOut | str, ...] = (*([renamed] if renamed else []), f"keep the state {place}")
-    flags = (f"{Flag.DROPS}:{place}",)
+    flags = (Flag.DROPS.of(place),)
     return Finding(_STATE, REMOVED, Verdict.COMPATIBLE, state.describe(), "", f"{why}; {lost}", ways, flags)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..compatibility import Finding, Flag, Verdict
+from ..compatibility import Finding, Flag, Flagged, Verdict
 from ..defaults import NO_VALUE
 from ..errors import DeclarationError
 from ..field_pairs import pair_fields as record_pairs
@@ -84,7 +84,7 @@ class _Resolution:
 
     def add(
         self, path: str, rule: str, verdict: Verdict, old: str, new: str, reason: str,
-        ways: tuple[WayOut | str, ...] = (), flags: tuple[str, ...] = (),
+        ways: tuple[WayOut | str, ...] = (), flags: tuple[Flagged | Flag, ...] = (),
     ) -> None:  # fmt: skip
         if not ways and verdict is Verdict.INCOMPATIBLE:
             ways = ("keep the stored schema here", CONVERTER)
@@ -95,7 +95,7 @@ class _Resolution:
     def refuse(self, path: str, rule: str, old: Node, new: Node, reason: str, *ways: WayOut | str) -> None:
         self.add(path, rule, Verdict.INCOMPATIBLE, old.describe(), new.describe(), reason, ways)
 
-    def rewrite(self, path: str, old: Node, new: Node, reason: str, *flags: str) -> None:
+    def rewrite(self, path: str, old: Node, new: Node, reason: str, *flags: Flagged | Flag) -> None:
         self.add(path, "AV-5", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(), reason, (), flags)
 
     def note(self, path: str, old: Node, new: Node, reason: str, rule: str = "AV-4") -> None:
@@ -159,7 +159,7 @@ class _Resolution:
             return
         if not old.logical or not new.logical:
             reason = "the same bytes are read with another logical type"
-            flags: tuple[str, ...] = ()
+            flags: tuple[Flagged | Flag, ...] = ()
             if not old.logical and not _holds_all(new):
                 reason += "; a value that it cannot represent fails"
                 flags = (Flag.MAY_FAIL_PER_VALUE,)
@@ -281,12 +281,12 @@ class _Resolution:
     def dropped(self, gone: list[AvroField], added: list[AvroField], path: str) -> None:
         for field in gone:
             below, kind = f"{path}.{field.name}", field.node.describe()
-            flags: tuple[str, ...] = (f"{Flag.DROPS}:{below}",)
+            flags: tuple[Flagged | Flag, ...] = (Flag.DROPS.of(below),)
             ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the field {field.name!r}")
             reason = "the field is gone; its stored value is dropped"
             twin = next((new for new in added if new.node.describe() == kind), None)
             if twin is not None:
-                flags += (f"{Flag.POSSIBLE_RENAME}:{field.name}->{twin.name}",)
+                flags += (Flag.POSSIBLE_RENAME.of(field.name, twin.name),)
                 ways = (f'if it is now called {twin.name!r}: "aliases": ["{field.name}"] there', *ways)
                 reason += f"; was it renamed to {twin.name!r}?"
             self.add(below, "AV-5", Verdict.REQUIRES_MIGRATION, kind, "", reason, ways, flags)

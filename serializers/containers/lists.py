@@ -369,7 +369,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
 
 def _may_merge(result: CompatibilityResult[Any]) -> bool:
     """Whether a conversion loses information that distinguishes values."""
-    return any(flag.partition(":")[0] in {Flag.LOSSY, Flag.DROPS} for _, flag in result.flags)
+    return any(finding.has(Flag.LOSSY) or finding.has(Flag.DROPS) for finding in result.findings)
 
 
 @register_snapshot

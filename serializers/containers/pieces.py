@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
+from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Verdict, compose, worst
 from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, ValuesCollide, add_step, cause_text, shown
 from ..serializer import KEEP_OLD_TYPE
 from ..snapshot import TypeSerializerConfigSnapshot
@@ -215,7 +215,7 @@ def from_other_sequence(
     if takes_null and isinstance(stored, NullableSerializerSnapshot) and not isinstance(element, OptionalSerializer):
         element = OptionalSerializer(element)  # the flag of the new sequence marks its nulls
     reason = "the same elements in the same order, in other bytes"
-    flags: tuple[str, ...] = ()
+    flags: tuple[Flagged | Flag, ...] = ()
     if snapshot.elements_may_be_null and not takes_null and not isinstance(element, OptionalSerializer):
         reason += "; a null among them, which the stored type allows, would fail"
         flags = (Flag.MAY_FAIL_PER_VALUE,)

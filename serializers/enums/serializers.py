@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from ..compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
+from ..compatibility import CompatibilityResult, Finding, Flag, Flagged, Verdict, worst
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from ..registry import register_snapshot
 from ..scalars import flink_id
@@ -400,11 +400,11 @@ def _removed(new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing
     findings = []
     for symbol in pairing.removed:
         twin = _twin(symbol, new, old, pairing)
-        flags: tuple[str, ...] = ()
+        flags: tuple[Flagged | Flag, ...] = ()
         ways: tuple[WayOut | str, ...] = (f"keep the symbol {symbol!r}",)
         hint = ""
         if twin:
-            flags = (f"{Flag.POSSIBLE_RENAME}:{symbol}->{twin}",)
+            flags = (Flag.POSSIBLE_RENAME.of(symbol, twin),)
             ways = (new.advice.symbol_alias(symbol, twin), *ways)
             hint = f"; was it renamed to {twin!r}?"
         if new.default:

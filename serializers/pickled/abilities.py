@@ -142,9 +142,9 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
         ways = (by_migration("the default is filled in"),)
         yield Finding(where, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways)
     for name in gone:
-        where, flags = f"{path}.{name}", [f"{Flag.DROPS}:{path}.{name}"]
+        where, flags = f"{path}.{name}", [Flag.DROPS.of(f"{path}.{name}")]
         if hint:
-            flags.append(f"{Flag.POSSIBLE_RENAME}:{name}->{added[0].name}")
+            flags.append(Flag.POSSIBLE_RENAME.of(name, added[0].name))
         reason = "pickled objects have the attribute, and the record has no field for it; its value is dropped"
         ways = (by_migration("the value is dropped"), f"declare a field {name!r}")
         yield Finding(where, "REC-4", Verdict.REQUIRES_MIGRATION, "(pickled)", "", reason, ways, tuple(flags))

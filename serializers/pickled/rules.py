@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ..compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
+from ..compatibility import CompatibilityResult, Finding, Flag, Flagged, Obstacle, Verdict, worst
 from ..families import ANY, families
 from ..records.classes import is_record_class
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, unrelated
@@ -115,7 +115,7 @@ class _Comparison:
         return CompatibilityResult(verdict, tuple(findings))
 
     def _finding(
-        self, rule: str, verdict: Verdict, reason: str, *ways: WayOut | str, flags: tuple[str, ...] = ()
+        self, rule: str, verdict: Verdict, reason: str, *ways: WayOut | str, flags: tuple[Flagged | Flag, ...] = ()
     ) -> Finding:
         word = "cloudpickle" if self.new.by_value else "pickle"
         return Finding("$", rule, verdict, self.old.describe(), f"{word}<{self.new.name}>", reason, ways, flags)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ..compatibility import Child, CompatibilityResult, Finding, Flag, Obstacle, Verdict, compose, worst
+from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Obstacle, Verdict, compose, worst
 from ..containers.arrays import is_primitive
 from ..containers.pieces import NULLS_UNTOLD, keep_null_flag
 from ..errors import DeclarationError, StateShiftError, add_step
@@ -254,11 +254,11 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
         twin = next(
             (field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None
         )
-        flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)
+        flags: tuple[Flagged | Flag, ...] = (Flag.DROPS.of(f"$.{stored.name}"),)
         ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the field {stored.name!r}")
         reason = "the field is gone; its stored value is dropped"
         if twin is not None:
-            flags += (f"{Flag.POSSIBLE_RENAME}:{stored.name}->{twin.name}",)
+            flags += (Flag.POSSIBLE_RENAME.of(stored.name, twin.name),)
             ways = (f"if it is now called {twin.name!r}: {new.advice.field_alias(stored.name)} there", *ways)
             reason += f"; was it renamed to {twin.name!r}?"
         findings.append(

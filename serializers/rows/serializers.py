@@ -352,7 +352,7 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
     pairing = pair_fields(new.columns, stored)
     findings = []
     for gone in pairing.removed:
-        flags = (f"{Flag.DROPS}:$.{gone.name}",)
+        flags = (Flag.DROPS.of(f"$.{gone.name}"),)
         ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the column {gone.name!r}")
         reason = "the column is gone; its stored value is dropped"
         findings.append(

@@ -170,7 +170,7 @@ class _Findings:
                 finding.path, "SPK-18", _FINE, was, becomes,
                 "the field has another name in the same place; Spark reads the old value, which is right if only the"
                 " name changed",
-                flags=(f"{Flag.POSSIBLE_RENAME}:{was}->{becomes}",),
+                flags=(Flag.POSSIBLE_RENAME.of(was, becomes),),
             )  # fmt: skip
         if self.is_avro and self.starts and self._is_evolved(finding, one, store):
             reason = "values are in avro: Spark reads fields by name, a new one as null, and a number as the wider one"

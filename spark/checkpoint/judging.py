@@ -229,7 +229,7 @@ def _next_command(findings: Iterable[Finding], command: str) -> str:
             continue
         ways = [one for one in finding.ways_out if one.does is Does.MIGRATE and one.is_ready]
         is_of_new_key = finding.rule == "SPK-11"  # one value for all stored keys
-        if not ways or is_of_new_key or any(one.startswith(Flag.POSSIBLE_RENAME) for one in finding.flags):
+        if not ways or is_of_new_key or finding.has(Flag.POSSIBLE_RENAME):
             return ""
         options += ways[0].told
     return " ".join((command, *map(str, dict.fromkeys(options))))

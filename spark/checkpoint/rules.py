@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
-from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.compatibility import Finding, Flag, Flagged, Verdict
 from ...serializers.ways_out import Does, Told, WayOut
 from .columns import UNSCALED
 from .pairing import UNCONVERTED, Becomes, Pairing
@@ -88,10 +88,10 @@ def _finding(pair: FieldPair, prefix: str) -> Iterator[Finding]:
             yield Finding(path, "SPK-3", _MIGRATE, *words, reason, (COPY, "leave it out", NEW))
         case Becomes.DROPPED:
             name, twin = (one.rpartition(".")[2] for one in (pair.path, pair.instead))
-            flags: tuple[str, ...] = (f"{Flag.DROPS}:{path}",)
+            flags: tuple[Flagged | Flag, ...] = (Flag.DROPS.of(path),)
             reason = "the field is gone; its stored value is dropped"
             if twin:
-                flags += (f"{Flag.POSSIBLE_RENAME}:{name}->{twin}",)
+                flags += (Flag.POSSIBLE_RENAME.of(name, twin),)
                 reason += f"; Spark would start if {twin!r} stands in its place, and take the value for it"
             yield Finding(path, "SPK-4", _MIGRATE, *words, reason, (COPY, f"keep the field {name!r}", NEW), flags)
         case Becomes.OTHERWISE:
@@ -108,7 +108,7 @@ def _several(pair: FieldPair, prefix: str, *, is_dropped: bool) -> Finding:
     path, new = prefix + pair.path, "" if pair.new is None else pair.new.describe()
     name = pair.path.rpartition(".")[2].partition("#")[0]
     reason = f"several fields are called {name!r}, and their number is another: the types do not say which is which"
-    flags = (f"{Flag.DROPS}:{path}",) if is_dropped else ()
+    flags = (Flag.DROPS.of(path),) if is_dropped else ()
     return Finding(path, "SPK-2", _MIGRATE, "", new, reason, (COPY, "keep as many of them", NEW), flags)
 
 

@@ -17,6 +17,7 @@ from ...compat.policy import Policy
 from ...compat.repartition import Repartition
 from ...serializers.compatibility import Decision, Flag, Verdict
 from ...serializers.errors import DeclarationError, StateShiftError, cause_text
+from ...serializers.ways_out import Option
 from ...state.backends.heap.backend import HashMapStateBackend
 from ...state.backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
 from ...state.formats.flink.metadata import METADATA, write_metadata
@@ -62,6 +63,7 @@ _KEY_ADVICE = (
     "keep the type of the keys: key_by(…, key_type=…); or convert them: key_by(…, key_converter=…), with"
     ' on_incompatible="migrate"'
 )
+_EDITS = (Option.RENAME_STATE, Option.RENAME_UID, Option.DROP, Option.CONVERT)
 _EDITS_ADVICE = '; edits are made by a migration: pass on_incompatible="migrate", too'
 _NOT_LAZY_ADVICE = 'pass on_incompatible="migrate"'
 
@@ -207,7 +209,9 @@ class UpgradeJudgement:
         except RestoreRefused as refused:
             if refused.report.decision is Decision.REFUSE:
                 accepts = self.options.policy is UPGRADING.policy and refused.report.verdict is not Verdict.INCOMPATIBLE
-                edits = _EDITS_ADVICE if "parse_edits(" in refused.what and self._how != MIGRATE else ""
+                ways = (way for _, _, finding in refused.report.findings() for way in finding.ways_out)
+                is_edit = any(way.mentions(option) for way in ways for option in _EDITS)
+                edits = _EDITS_ADVICE if is_edit and self._how != MIGRATE else ""
                 refused.advice = _LOSS_ADVICE if accepts else _WAYS_ADVICE + edits
                 if _is_key_refused(refused):
                     refused.advice = _KEY_ADVICE

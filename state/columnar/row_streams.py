@@ -18,6 +18,7 @@ from ...compat.description import StateKind
 from ...serializers.columns.codec import join_pieces, number_bytes, offsets_of, spread_bytes
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.ways_out import WayOut
 from ..entry_keys import EntryKeyFormat, decode
 from ..formats.flink.blocks import Block
 from ..formats.flink.handles import CANONICAL, KeyGroupsHandle
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .kept_blocks import KeptBlocks
 
 SORTED_ROWS = ("operator", "key_group", "state", "key", "value")
+PASS_AGGREGATE = WayOut("pass aggregate=…")
 _WORDS = {
     StateKind.VALUE: "a value state has one value per key",
     StateKind.LIST: "each row is the whole list of its key",
@@ -299,7 +301,7 @@ class _Stream:
         state = self._operator.states[state_id]
         raise ValueNotConvertible(
             f"two rows for one key, but {_WORDS[state.kind]}",
-            advice="reduce to one row for each key (groupBy, dropDuplicates), or pass aggregate=…",
+            advice=("reduce to one row for each key (groupBy, dropDuplicates)", PASS_AGGREGATE),
             operator=self._operator.title,
             state=state.name,
             key=self._shown(rows.column("key")[row].as_py(), state_id),

@@ -39,7 +39,7 @@ from .new_savepoint import NewSavepoint
 from .packed_rows import packed
 from .row_files import sorted_batches, write_row_file
 from .row_sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
-from .row_streams import RowCount, write_streams
+from .row_streams import PASS_AGGREGATE, RowCount, write_streams
 from .rows import RowEncoder
 from .state_types import (
     Wanted,
@@ -161,8 +161,8 @@ class StateWrite:
             with renewed(self.claim):
                 lineage = self._publish(files, self.claim)
         except StateShiftError as error:
-            if error.advice and "aggregate=" in error.advice:
-                error.advice = "reduce to one row for each key: groupBy, dropDuplicates"
+            if PASS_AGGREGATE in error.ways_out:
+                error.ways_out, error.advice = (), "reduce to one row for each key: groupBy, dropDuplicates"
             error.written, _ = what_was_written(Destination(self.target), None)
             raise
         leave(self.claim)

@@ -84,7 +84,7 @@ def test_a_probe_with_another_number_is_a_question(stored, probe, parallelism, t
 
     report = check(old, new)
     (finding,) = (finding for _, _, finding in report.findings())
-    assert (Decision.START, (Flag.UNVERIFIED,)) == (report.decision, finding.flags)
+    assert (Decision.START, (Flag.UNVERIFIED,)) == (report.decision, tuple(one.flag for one in finding.flags))
     assert told in finding.reason
     assert Decision.REFUSE is check(old, new, policy=Policy(forbid=["unverified"])).decision
     assert Decision.REFUSE is not check(old, new, repartition=Repartition(max_parallelism=probe)).decision
@@ -106,7 +106,9 @@ def test_numbers_that_part_operators_are_flagged(stored):
     left = check(old, job(COUNTER).describe(), repartition=Repartition(max_parallelism={"counter": 1000}))
 
     assert [("other", (Flag.UNVERIFIED,))] == [
-        (operator.uid, finding.flags) for operator, _, finding in apart.findings() if finding.rule == "ROLE-6"
+        (operator.uid, tuple(one.flag for one in finding.flags))
+        for operator, _, finding in apart.findings()
+        if finding.rule == "ROLE-6"
     ]
     assert "ROLE-6" not in {rule for _, rule, _, _ in of_groups(together)}
     assert "ROLE-6" in {rule for _, rule, _, _ in of_groups(left)}

@@ -89,7 +89,7 @@ def test_operators_that_are_chained_together_need_the_same_number(written, flink
         Savepoint.open(place), tmp_path / "same", None, MigrationOptions(repartition=Repartition(max_parallelism=64))
     )
     flags = [
-        flag
+        str(flag)
         for _, _, finding in check(
             Savepoint.open(place).describe(),
             Job(operators("a", "b")).describe(),

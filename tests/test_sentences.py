@@ -1,0 +1,133 @@
+"""Decisions travel as data: no code looks into a sentence of a finding, a problem, a note or an error.
+
+Rewording a message must change nothing but the message. Laying out text (lines, columns) is no reading of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FOLDERS = ("serializers", "compat", "state", "spark", "cli")
+SENTENCES = frozenset(
+    {
+        "advice", "details", "flags", "message", "note", "notes", "reason", "reasons", "told", "way", "ways_out",
+        "what", "why", "words", "written",
+    }
+)  # fmt: skip
+"""Attributes that hold sentences, or hold texts of findings; and what a loop takes from them."""
+ERRORS = frozenset({"error", "caught", "failure", "problem", "finding", "refused", "told"})
+"""Names of which `str` makes a message."""
+READS = frozenset(
+    {"partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith", "find", "index", "count"}
+)
+PATTERNS = frozenset({"search", "match", "fullmatch", "findall", "finditer", "sub"})
+
+ALLOWED = {
+    ("serializers/ways_out.py", "way.words.removesuffix(':')"): "puts the way out itself into words",
+    ("spark/jobs.py", "'No space left on device' not in str(error)"): "an error of Spark, whose message is all it has",
+    ("spark/jobs.py", "str(error).partition('Driver stacktrace')"): "an error of Spark",
+    ("spark/streaming/running.py", "_OURS.findall(str(error))"): "an error of Spark, which quotes that of our worker",
+    ("spark/worker.py", "MISSING_MODULE.search(answer.what)"): "the message quotes Python's ModuleNotFoundError",
+    ("state/rocksdb/database.py", "'No space left' in str(error)"): "an error of RocksDB",
+    (
+        "state/rocksdb/database.py",
+        r"re.sub(' +in \\S*/|\\S*/(?=\\d+\\.sst|MANIFEST-|OPTIONS-|CURRENT)', ' ', str(error))",
+    ): "an error of RocksDB, without the folder that it names",
+}
+"""What reads a sentence, by file and code, with the reason: what other programs say has no other form."""
+
+
+def _is_sentence(node: ast.expr, taken: set[str]) -> bool:
+    match node:
+        case ast.Attribute(attr=name):
+            return name in SENTENCES
+        case ast.Subscript(value=value):
+            return _is_sentence(value, taken)
+        case ast.Name(id=name):
+            return name in taken
+        case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]):
+            return name in ERRORS or name in taken
+        case ast.Call(func=ast.Name(id="str"), args=[of]):
+            return _is_sentence(of, taken)
+        case ast.Call(func=ast.Attribute(value=value, attr="lower" | "strip" | "replace")):
+            return _is_sentence(value, taken)
+    return False
+
+
+def _taken(nodes: list[ast.AST]) -> set[str]:
+    """Return the names of what loops take from sentences."""
+    return {
+        node.target.id
+        for node in nodes
+        if isinstance(node, ast.For | ast.comprehension)
+        and isinstance(node.target, ast.Name)
+        and _is_sentence(node.iter, set())
+    }
+
+
+def readings(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield what looks into a sentence."""
+    nodes = [*ast.walk(tree)]
+    scopes = [nodes]
+    if _taken(nodes):  # a name counts within its function
+        functions = [[*ast.walk(node)] for node in nodes if isinstance(node, ast.FunctionDef)]
+        within = {id(one) for of in functions for one in of}
+        scopes = [*functions, [node for node in nodes if id(node) not in within]]
+    found: dict[int, ast.expr] = {}
+    for scope in scopes:
+        taken = _taken(scope)
+        found |= {id(node): node for node in scope if isinstance(node, ast.expr) and _reads(node, taken)}
+    yield from found.values()
+
+
+def _reads(node: ast.expr, taken: set[str]) -> bool:
+    match node:
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[side]):
+            is_data = isinstance(side, ast.Attribute) and side.attr in {"flags", "ways_out"}
+            return _is_sentence(side, taken) and (not is_data or isinstance(left, ast.Constant | ast.JoinedStr))
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
+            is_read = name in READS and _is_sentence(value, taken)
+            return is_read or (name in PATTERNS and any(_is_sentence(one, taken) for one in args))
+    return False
+
+
+def test_no_code_looks_into_a_sentence(pytestconfig):
+    root: Path = pytestconfig.rootpath
+    found = {
+        (str(file.relative_to(root)), ast.unparse(node))
+        for folder in FOLDERS
+        for file in (root / folder).rglob("*.py")
+        for node in readings(ast.parse(file.read_text(encoding="utf-8")))
+    }
+
+    assert set(ALLOWED) == found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "'merged' in finding.reason",
+        "error.advice.partition(': ')",
+        "[one for one in finding.ways_out if one.startswith('migrate')]",
+        "any(flag.partition(':')[0] == 'drops' for flag in finding.flags)",
+        "'parse_edits(' in refused.what",
+        "'keep it' in finding.ways_out",
+        "str(problem).removeprefix('start the job: ')",
+        "PATTERN.search(str(error))",
+        "re.sub('a', 'b', report.note)",
+    ],
+)
+def test_it_would_be_found(code):
+    assert 1 == len([*readings(ast.parse(code))])
+
+
+@pytest.mark.parametrize("code", ["finding.reason.splitlines()", "path in problems", "LOOK in finding.ways_out"])
+def test_layout_and_data_are_no_reading(code):
+    assert [] == [*readings(ast.parse(code))]
