@@ -33,7 +33,10 @@ ALLOWED = {
     ("serializers/ways_out.py", "way.words.removesuffix(':')"): "puts the way out itself into words",
     ("spark/jobs.py", "'No space left on device' not in str(error)"): "an error of Spark, whose message is all it has",
     ("spark/jobs.py", "str(error).partition('Driver stacktrace')"): "an error of Spark",
-    ("spark/streaming/running.py", "_OURS.findall(str(error))"): "an error of Spark, which quotes that of our worker",
+    (
+        "spark/streaming/running_query.py",
+        "_OURS.findall(str(error))",
+    ): "an error of Spark, which quotes that of our worker",
     ("spark/worker.py", "MISSING_MODULE.search(answer.what)"): "the message quotes Python's ModuleNotFoundError",
     ("state/rocksdb/database.py", "'No space left' in str(error)"): "an error of RocksDB",
     (
