@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ....state.publication.target_lock import Claim
     from ....state.storage.files import Folder
-    from .plan import MigrationPlan
+    from .plan import CheckpointPlan
     from .report import StoreReport
     from .store_plan import StorePlan
 
@@ -51,7 +51,7 @@ class Copy:
         new_id: The id of the query, if the copy gets one of its own.
     """
 
-    plan: MigrationPlan
+    plan: CheckpointPlan
     folder: Folder
     new_id: str = attrs.field(factory=lambda: str(uuid.uuid4()))
 

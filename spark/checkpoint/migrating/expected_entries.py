@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ....state.formats.spark.reader import Block, SparkStore
-    from .plan import MigrationPlan
+    from .plan import CheckpointPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan, VariablePlan
 
@@ -122,7 +122,7 @@ def _with_merged(plan: StorePlan, found: list[Rows]) -> Rows:
     return Rows(rows.key.take(longs_of(firsts)), value, rows.partition[firsts])
 
 
-def of_variable(plan: MigrationPlan, processor: ProcessorPlan, variable: VariablePlan, store: SparkStore) -> Source:
+def of_variable(plan: CheckpointPlan, processor: ProcessorPlan, variable: VariablePlan, store: SparkStore) -> Source:
     """Return what yields the entries that a store of a variable should have."""
     converting = Converting(plan, processor, variable)
 

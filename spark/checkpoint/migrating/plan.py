@@ -56,7 +56,7 @@ REPEATED = (
 
 
 @attrs.frozen
-class MigrationPlan:
+class CheckpointPlan:
     """What a migration does.
 
     Attributes:
@@ -148,7 +148,7 @@ class Said:
     is_done: bool = False
 
 
-def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said) -> MigrationPlan:
+def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said) -> CheckpointPlan:
     """Return what a migration does; nothing is written. Arguments and errors as in `migrate_checkpoint`."""
     batch = _require_committed(old, drop_uncommitted=said.drop_uncommitted)
     _require_same_query(old, new)
@@ -213,7 +213,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     dropped = tuple(one.title for one in were if said.operators.get(one.number, 0) is None)
     stores = [attrs.evolve(one, filled=filled_columns(one)) for one in stores]
     processors = [one.filled() for one in processors]
-    return MigrationPlan(
+    return CheckpointPlan(
         old,
         log,
         tuple(stores),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ....state.formats.spark.reader import SparkStore
     from ....state.formats.spark.store_files import Entries
     from ....state.storage.files import Folder
-    from .plan import MigrationPlan
+    from .plan import CheckpointPlan
     from .store_plan import StorePlan
 
     Numbers = NDArray[Any]
@@ -63,12 +63,12 @@ class Provider(ABC):
         folder: The folder of the copy.
     """
 
-    migration: MigrationPlan
+    migration: CheckpointPlan
     plans: tuple[StorePlan, ...]
     folder: Folder
 
     @classmethod
-    def of(cls, migration: MigrationPlan, plans: tuple[StorePlan, ...], folder: Folder) -> Provider:
+    def of(cls, migration: CheckpointPlan, plans: tuple[StorePlan, ...], folder: Folder) -> Provider:
         """Return the provider of a checkpoint."""
         kind = _Databases if migration.settings.provider == ROCKSDB else _Snapshots
         return kind(migration, plans, folder)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ....state.storage.files import Folder
-    from .plan import MigrationPlan
+    from .plan import CheckpointPlan
     from .report import StoreReport
 
 RECORD = "_stateshift-copy.json"
@@ -119,7 +119,7 @@ class CopyRecord:
     stores: tuple[RecordedStore, ...]
 
     @classmethod
-    def of(cls, plan: MigrationPlan, reports: Iterable[StoreReport]) -> CopyRecord:
+    def of(cls, plan: CheckpointPlan, reports: Iterable[StoreReport]) -> CopyRecord:
         """Return the record of a migration whose stores are written."""
         source = plan.source
         found = {

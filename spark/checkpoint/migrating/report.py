@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ....state.formats.spark.reader import SparkCheckpoint
-    from .plan import MigrationPlan
+    from .plan import CheckpointPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan
 
@@ -72,7 +72,7 @@ def variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
         yield StoreReport(number, kind, was, store.name, is_converted=False, notes=(note,), done="dropped")
 
 
-def planned_reports(plan: MigrationPlan) -> tuple[StoreReport, ...]:
+def planned_reports(plan: CheckpointPlan) -> tuple[StoreReport, ...]:
     """Return the report of each store before anything is written."""
     reports = [one for together in plan.together for one in store_reports(together)]
     for processor in plan.processors:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ....state.formats.spark.reader import SparkStore
     from ....state.formats.spark.store_files import Entries
     from ....state.storage.files import Folder
-    from .plan import MigrationPlan
+    from .plan import CheckpointPlan
     from .variables import ProcessorPlan, VariablePlan
 
     Numbers = NDArray[Any]
@@ -62,7 +62,7 @@ class VariableCopy:
         merged: How many entries were merged, by variable.
     """
 
-    migration: MigrationPlan
+    migration: CheckpointPlan
     plan: ProcessorPlan
     folder: Folder
     merged: dict[str, int] = attrs.field(factory=dict)
@@ -182,7 +182,7 @@ class _Rows:
 class Converting:
     """Converts the entries of a variable."""
 
-    migration: MigrationPlan
+    migration: CheckpointPlan
     plan: ProcessorPlan
     variable: VariablePlan
     merged: int = 0

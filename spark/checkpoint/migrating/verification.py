@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ....state.storage.files import Folder
     from ..changes import FieldChanges
     from .expected_entries import Rows
-    from .plan import MigrationPlan
+    from .plan import CheckpointPlan
 
 _MOST_NAMED = 3
 _GONE = (
@@ -134,7 +134,7 @@ def _opened(folder: Folder, record: CopyRecord, name: str) -> SparkCheckpoint:
 @attrs.define
 class _Verifying:
     record: CopyRecord
-    plan: MigrationPlan
+    plan: CheckpointPlan
     copy: SparkCheckpoint
     progress: Callable[[Progress], None]
     done: int = 0
