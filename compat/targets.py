@@ -14,8 +14,6 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import Finding, Flag, Verdict
-from ..serializers.containers.wrappers import NullableSerializerSnapshot
-from ..serializers.records.pojo import PojoSerializerSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -114,6 +112,8 @@ def unlike_flinks(
         major: The major release of the Flink that is to restore it, or "".
         path: The path of both snapshots.
     """
+    from ..serializers.records.pojo import PojoSerializerSnapshot  # a target is named without loading families
+
     if isinstance(new, PojoSerializerSnapshot):
         before = old.stored_fields() if isinstance(old, PojoSerializerSnapshot) else ()
         stored = {field.name: field.snapshot for field in before}
@@ -138,6 +138,8 @@ def _is_odd(snapshot: TypeSerializerConfigSnapshot[Any], major: str) -> bool:
 
 
 def _without_null(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializerConfigSnapshot[Any]:
+    from ..serializers.containers.wrappers import NullableSerializerSnapshot
+
     return snapshot.nested[0] if isinstance(snapshot, NullableSerializerSnapshot) else snapshot
 
 
