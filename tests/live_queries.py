@@ -239,27 +239,29 @@ def own_columns(random, most):
     return tuple(Column(one, "", random.choice(types)) for one in random.sample(NAMES, random.randint(1, most)))
 
 
-def draw_new(random, old):
-    """Return the query after some changes."""
+def draw_new(random, old, *, adds=True):
+    """Return the query after some changes; `adds`: also with new columns."""
     is_own = old.kind == TRANSFORM
     first = 1 if old.kind == JOIN else 0
     pools = {"": [f"{one}0" for one in NAMES], "@1": [f"{one}2" for one in NAMES]}
 
     def side(columns, end):
         rest = {f"{one}{end}": of for one, of in SOURCES.items() if one != "k"}
-        return (*columns[:first], *changed(random, columns[first:], pools[end], rest))
+        return (*columns[:first], *changed(random, columns[first:], pools[end], rest, adds))
 
     if old.kind == JOIN:
         return attrs.evolve(old, values=side(old.values, ""), others=side(old.others, "@1"))
     is_changed = old.kind == DEDUPLICATION or random.random() < 0.4
-    keys = changed(random, old.keys, KEYS, SOURCES) if is_changed else old.keys
+    keys = changed(random, old.keys, KEYS, SOURCES, adds) if is_changed else old.keys
     if old.kind in {AGGREGATION, SESSION}:
-        values = changed(random, old.values, [f"v{at}" for at in range(9)], AGGREGATES)
+        values = changed(random, old.values, [f"v{at}" for at in range(9)], AGGREGATES, adds)
         return attrs.evolve(old, keys=keys, values=values)
     if not is_own:
         return attrs.evolve(old, keys=keys)
     variables = [
-        attrs.evolve(one, parts=(*one.parts[:-1], (one.parts[-1][0], changed(random, one.parts[-1][1], NAMES, None))))
+        attrs.evolve(
+            one, parts=(*one.parts[:-1], (one.parts[-1][0], changed(random, one.parts[-1][1], NAMES, None, adds)))
+        )
         for one in old.variables
     ]
     if random.random() < 0.2:
@@ -269,7 +271,7 @@ def draw_new(random, old):
     return attrs.evolve(old, keys=keys, variables=tuple(variables))
 
 
-def changed(random, columns, pool, texts):
+def changed(random, columns, pool, texts, adds):
     """Return columns of which some are kept, and others have another name or a wider type, are gone, or new."""
     new = []
     for one in columns:
@@ -283,7 +285,7 @@ def changed(random, columns, pool, texts):
             new.append(column)
     used = {one.text for one in (*columns, *new)}
     free = sorted(set(texts) - used) if texts is not None else [""]
-    if free and random.random() < 0.5:
+    if adds and free and random.random() < 0.5:
         text = random.choice(free)
         of = texts[text] if texts is not None else random.choice(("integer", "string"))
         new.append(Column(random.choice(pool), text, of))

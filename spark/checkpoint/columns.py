@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.queries.kinds import AGGREGATION, JOIN, SESSION
+from ...compat.queries.kinds import AGGREGATION, JOIN, OF_VARIABLES, SESSION
 from ...serializers.spark_rows.spark_types import holds_all
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _ONE_BUFFER = re.compile(
 _STRUCT = "struct("
 UNSCALED = "Spark sums decimals of up to 8 digits as whole numbers, and the types do not say whether these are such"
 _NUMBERS_OF_JOINS = "keyToNumValues"
+_BESIDE_GROUPS = {("userKey",), ("expiryTimestampMs",)}
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -109,13 +110,19 @@ def _columns(store: str, part: str, of: QueryOperator) -> Iterator[_Column]:
     schema, texts = of.stores.get(store), of.columns.get(store, {})
     if schema is None:
         return
-    struct = schema.key if part == "key" else schema.value
+    struct = group_of(schema.key, of.kind) if part == "key" else schema.value
     for name, field in zip(struct.names, struct.fields, strict=True):
         path = f"{part}.{name}"
         shown = texts.get(path, "")
         is_buffer = part == "value" and of.kind in {AGGREGATION, SESSION} and name not in schema.key.names
         text = without_places(shown)
         yield _Column(name, path, field.type, of_buffer(text) if is_buffer else text, shown)
+
+
+def group_of(key: SparkType, kind: str) -> SparkType:
+    """Return the type of the grouping key in that of a store; maps and timers have it within a key of theirs."""
+    is_within = kind in OF_VARIABLES and key.names[:1] == ("key",) and key.names[1:] in _BESIDE_GROUPS
+    return key.fields[0].type if is_within else key
 
 
 def _origins(old: tuple[_Column, ...], new: tuple[_Column, ...]) -> Iterator[Origin]:

@@ -20,6 +20,7 @@ from ...serializers.errors import UnsupportedFormat
 from ...serializers.spark_rows.spark_types import numbered, parse_struct, schema_text
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.formats.spark.schema_files import StoreSchema
+from .columns import group_of
 from .inputs import Input, input_data, input_of
 from .options import without_credentials
 from .plan_text import Detail, details_in, unmarked
@@ -208,7 +209,7 @@ def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str
     """Return what stands in the columns of a store, as far as the plan says it."""
     values = schema.value.names
     known = _texts_by_name(plan.keys)
-    found = {f"key.{name}": known[name] for name in schema.key.names if name in known}
+    found = {f"key.{name}": known[name] for name in group_of(schema.key, plan.kind).names if name in known}
     found |= {f"value.{name}": known[name] for name in values if name in known}
     if plan.values:  # format 1 and sessions have the keys in front of them
         of_values = values[len(values) - len(plan.values) :]
