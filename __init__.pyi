@@ -101,15 +101,13 @@ from .spark.migrate import migrate as migrate
 from .spark.migrate import repartition as repartition
 from .spark.verify import verify as verify
 from .state.backends.configuration import Configuration as Configuration
-from .state.backends.configured import configured_backend as configured_backend
-from .state.backends.configured import configured_checkpoints as configured_checkpoints
 from .state.backends.heap.backend import HashMapStateBackend as HashMapStateBackend
+from .state.backends.restore import restorable as restorable
 from .state.backends.restore_check import RestoreCheck as RestoreCheck
 from .state.backends.restore_check import RestoreRefused as RestoreRefused
-from .state.backends.restoring import restorable as restorable
 from .state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
 from .state.backends.rocksdb.options import RocksDBOptionsFactory as RocksDBOptionsFactory
-from .state.columnar.bootstrap_report import BootstrapReport as BootstrapReport
+from .state.columnar.bootstrap import BootstrapReport as BootstrapReport
 from .state.job import Job as Job
 from .state.job import Operator as Operator
 from .state.job import load_job as load_job
@@ -188,6 +186,8 @@ from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint
 from .state.savepoint.verify import VerifyReport as VerifyReport
 from .state.savepoint.writer import SavepointWriter as SavepointWriter
+from .state.task.backends import configured_backend as configured_backend
+from .state.task.backends import configured_checkpoints as configured_checkpoints
 from .state.timers import TimeDomain as TimeDomain
 from .state.timers import TimerServiceDescriptor as TimerServiceDescriptor
 

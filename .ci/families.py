@@ -26,7 +26,7 @@ ALLOWED = {
     "compat/testing/strategies/hints.py": "the types without parts that the harness draws",
     "state/columnar/stored_forms.py": "rows of a DataFrame are compared with stored values part by part",
     "state/columnar/column_values.py": "the values of times in columns",
-    "state/columnar/inferred.py": "the types that columns of a DataFrame stand for where no job declares them",
+    "state/columnar/column_types.py": "the types that columns of a DataFrame stand for where no job declares them",
     "state/runtime/descriptors.py": KINDS,
     "state/savepoint/job_source.py": KINDS,
     "state/job_strategies.py": "the types of keys that the harness draws",

@@ -13,7 +13,7 @@ from .peers import ROOT
 
 PROGRAMS: tuple[tuple[str, list[int], list[str]], ...] = (
     ("compare", [2_000_000], []),
-    ("compare", [10_000_000], ["--shapes", "S1", "--without", "plain,objects"]),
+    ("compare", [10_000_000], ["--shapes", "S1", "--without", "objects"]),
     ("migrate", [2_500_000, 5_000_000, 10_000_000], []),
     ("downtime", [5_000_000], []),
 )

@@ -23,9 +23,8 @@ import attrs
 from stateshift import Operator, ValueStateDescriptor
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.backends.configuration import Configuration
-from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
-from stateshift.state.backends.snapshots import SnapshotTarget
+from stateshift.state.backends.snapshots import OperatorSnapshot, SnapshotTarget, SubtaskSnapshot, publish_snapshot
 from stateshift.state.publication.checkpoints import CheckpointStorage, open_checkpoints
 from stateshift.state.publication.commit import Commit
 from stateshift.state.publication.publish import stream_name

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from stateshift.compat.targets import Target
+from stateshift.state.columnar.bootstrap import StateColumns
 from stateshift.state.columnar.new_savepoint import NewSavepoint
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.row_streams import NewOperator, RowCount, write_streams
 from stateshift.state.columnar.rows import RowEncoder
-from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.storage.files import Folder
 
 from .states_before import STATE, UID

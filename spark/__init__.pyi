@@ -1,6 +1,6 @@
 # The face of the package: every public name and its place, one import a line, as in that of `stateshift`.
 
-from ..state.streaming.rewinding import rewind as rewind
+from ..state.streaming.rewind import rewind as rewind
 from .checkpoint.changes import FieldChanges as FieldChanges
 from .checkpoint.checking import check_query as check_query
 from .checkpoint.guard import start as start

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.targets import Target
-from ..state.columnar.state_columns import StateColumns
+from ..state.columnar.bootstrap import StateColumns
 from .sessions import DEFAULT_MASTER, require_libraries
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..state.columnar.bootstrap_report import BootstrapReport
+    from ..state.columnar.bootstrap import BootstrapReport
     from ..state.job import Job
     from ..state.progress import Progress
 

@@ -18,16 +18,10 @@ import pyarrow as pa
 
 from ..serializers.errors import DeclarationError
 from ..serializers.registry import registry
-from ..state.columnar.bootstrap_report import BootstrapReport
-from ..state.columnar.column_order import can_order
-from ..state.columnar.new_savepoint import (
-    NewSavepoint,
-    check_position,
-    report_states,
-    unknown_to_flink,
-)
-from ..state.columnar.packed_rows import PACKED_ROWS, packed, sorted_rows
-from ..state.columnar.row_sources import ResolvedSource, resolve
+from ..state.columnar.bootstrap import BootstrapReport
+from ..state.columnar.new_savepoint import NewSavepoint, check_position, report_states, unknown_to_flink
+from ..state.columnar.row_files import PACKED_ROWS, packed, sorted_rows
+from ..state.columnar.row_sources import ResolvedSource, can_order, resolve
 from ..state.columnar.row_streams import NewOperator, RowCount, write_streams
 from ..state.columnar.rows import RowEncoder
 from ..state.job import Job, key_groups_of

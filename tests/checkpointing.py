@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from stateshift import Operator
-from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
-from stateshift.state.backends.restoring import restore_keyed
-from stateshift.state.backends.snapshots import SnapshotTarget
+from stateshift.state.backends.restore import restore_keyed
+from stateshift.state.backends.snapshots import OperatorSnapshot, SnapshotTarget, SubtaskSnapshot, publish_snapshot
 from stateshift.state.formats.flink.metadata import METADATA, read_metadata
 from stateshift.state.publication.commit import Commit
 from stateshift.state.publication.publish import stream_name

@@ -30,7 +30,7 @@ from stateshift.state.columnar.live_values import field_names
 from stateshift.state.storage.files import Folder
 from stateshift.state.streaming.directory import Epoch, StateDirectory
 from stateshift.state.streaming.manifest import Manifest
-from stateshift.state.streaming.measured import SlotMetrics
+from stateshift.state.streaming.measures import SlotMetrics
 from stateshift.state.streaming.slot import InputSpec, OperatorSpec
 
 INCREMENTAL = Configuration.of({"execution.checkpointing.incremental": True}, environment={})

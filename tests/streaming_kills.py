@@ -17,7 +17,7 @@ from stateshift import (
     TimeDomain,
     ValueStateDescriptor,
 )
-from stateshift.state.streaming.collecting import collect
+from stateshift.state.streaming.garbage import collect
 from stateshift.state.streaming.manifest import FILES, MANIFESTS, SHARED, Manifest
 
 COLUMNS = "id long, user long, amount long, at long"

@@ -8,7 +8,7 @@ from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
 from stateshift.state.transcode import entry_framing, make_transcoder
-from stateshift.state.transcode.choice import choose_executor
+from stateshift.state.transcode.choice import ExecutorName
 
 KEY = LongSerializer()
 
@@ -23,10 +23,10 @@ def planned(old, new, kind=StateKind.VALUE, keys=(None, None)):
     return plan(check(job(old, keys[0]), job(new, keys[1]))).operators[0].states[0]
 
 
-def transcoder(old, new, kind=StateKind.VALUE):
+def transcoder(old, new, kind=StateKind.VALUE, executor=ExecutorName.NUMBA):
     """What rewrites the entries of `block`."""
     framing = entry_framing(kind, key=KEY, namespace=ByteSerializer(), max_parallelism=128)
-    return make_transcoder(planned(old, new, kind), framing, choose_executor(0))
+    return make_transcoder(planned(old, new, kind), framing, executor)
 
 
 def written(serializer, value):

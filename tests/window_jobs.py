@@ -23,7 +23,7 @@ from stateshift import (
     ValueStateDescriptor,
     WindowedStream,
 )
-from stateshift.state.backends.publishing import OperatorSnapshot, publish_snapshot
+from stateshift.state.backends.snapshots import OperatorSnapshot, publish_snapshot
 from stateshift.state.formats.flink.keyed_readers import open_keyed
 from stateshift.state.publication.commit import Commit
 from stateshift.state.savepoint.states import keyed_handles

@@ -31,19 +31,18 @@ This takes about 20 seconds on one core, once for each version of stateshift, nu
 kind of processor; code that is already compiled is kept. In an image, run it after the installation.
 The code is stored in NUMBA_CACHE_DIR if that is set, else next to the package, else in the user's cache
 folder. Without it, a migration compiles only if there is enough state to make it worthwhile, and uses
-plain Python otherwise.""",
+Python objects otherwise.""",
 )
 @common_options
 def command(*, with_json: bool) -> int:
     """Compile the machine code that rewrites and reads state, and keep it for every process of this machine."""
-    from ...state.transcode.choice import has_numba
-    from ...state.transcode.kept_code import folder
+    from ...state.transcode.choice import code_folder, has_numba
 
     if not has_numba():
         raise DeclarationError(
             "machine code needs numba, which is not installed", advice="pip install 'stateshift[spark]'"
         )
-    place, found = folder(), [*_functions()]
+    place, found = code_folder(), [*_functions()]
     total = sum(seconds or 0.0 for _, seconds in found)
     if with_json:
         functions = [
@@ -59,7 +58,7 @@ def command(*, with_json: bool) -> int:
 def _functions() -> Iterator[tuple[str, float | None]]:
     """Load every function, and yield the CPU seconds of its compilation, None if it was compiled before."""
     from ...state.columnar import flat_numba
-    from ...state.transcode.kept_code import is_compiled
+    from ...state.transcode.choice import is_compiled
     from ...state.transcode.numba_executor import FUNCTIONS, load_compiled
 
     loaders = {f"numba_kernels.{name}": partial(load_compiled, [name]) for name in FUNCTIONS}

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...state.columnar.encoded_keys import encoded_keys, key_column
+from ...state.columnar.key_columns import encoded_keys, key_column
 from .row_errors import key_error, without_bad_keys
 
 if TYPE_CHECKING:

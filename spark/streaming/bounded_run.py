@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError
-from ...state.backends.publishing import OperatorSnapshot, SubtaskSnapshot
+from ...state.backends.snapshots import OperatorSnapshot, SubtaskSnapshot
 from ...state.columnar.new_savepoint import check_position
 from ...state.formats.flink.handles import RelativeFileHandle
 from ...state.formats.flink.metadata import SavepointMetadata

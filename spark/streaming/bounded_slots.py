@@ -26,7 +26,7 @@ from .slot_runs import function_failed, register_all
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...state.backends.publishing import SubtaskSnapshot
+    from ...state.backends.snapshots import SubtaskSnapshot
     from ...state.publication.sink import StoredBytes
     from ...state.storage.files import FileOutput, Folder
     from ...state.streaming.slot import Elements

@@ -15,7 +15,7 @@ from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, located, shown
 from ...serializers.rows.serializers import RowSerializer
 from ...state.columnar.column_types import mismatches
-from ...state.columnar.encoded_keys import encoded_keys, key_column
+from ...state.columnar.key_columns import encoded_keys, key_column
 from ...state.columnar.live_values import field_names, live_values, result_columns, result_kind
 from ...state.streaming.slot import Elements
 from .blobs import milliseconds, stable_order

@@ -27,7 +27,6 @@ from ...compat.repartition import MAX_KEY_GROUPS
 from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration
-from ...state.backends.configured import configured_backend
 from ...state.formats.spark.commit_log import last_planned
 from ...state.key_groups import check_parallelism
 from ...state.runtime.descriptors import optional_converter
@@ -38,6 +37,7 @@ from ...state.streaming.directory import STREAM_FILE, StateDirectory
 from ...state.streaming.failures import FAIL
 from ...state.streaming.slot import InputSpec
 from ...state.streaming.source import SourceSpec
+from ...state.task.backends import configured_backend
 from ..connect import refuse_connect
 from ..sessions import session
 from .bounded_run import BoundedOperator, run_bounded

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...serializers.errors import DeclarationError
 from ...serializers.hints import serializer_for
 from ...serializers.registry import registry
-from ...state.columnar.inferred import inferred_serializer
+from ...state.columnar.column_types import inferred_serializer
 from ...state.columnar.live_values import field_names
 from ...state.runtime.output_tag import OutputTag
 from ...state.runtime.windows.windowed_stream import WindowOperation

@@ -8,7 +8,7 @@ import attrs
 import pyarrow as pa
 
 from ...serializers.errors import ValueNotConvertible
-from ...state.columnar.encoded_keys import encoded_keys, key_column
+from ...state.columnar.key_columns import encoded_keys, key_column
 from ...state.streaming.slot import Elements
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError
 from ...state.formats.flink.roots import folder_at
 from ...state.savepoint.reader import Savepoint
+from ...state.streaming.committed_state import committed_batch
 from ...state.streaming.directory import StateDirectory
 from ...state.streaming.holds import held
-from ...state.streaming.reading import committed_batch
 from ..migrate import migrate
 
 if TYPE_CHECKING:

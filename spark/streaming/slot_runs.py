@@ -27,7 +27,7 @@ from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ...state.savepoint.reader import Savepoint
 from ...state.streaming.directory import with_places
 from ...state.streaming.manifest import Manifest
-from ...state.streaming.measured import SlotMetrics
+from ...state.streaming.measures import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
 from .blobs import Blob, slot_of_lane, unpacked

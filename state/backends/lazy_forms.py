@@ -119,7 +119,7 @@ class OldForm:
     ) -> None:
         self.name = info.name
         self._facts = info, plan, key, max_parallelism
-        self._rewriter = BlockRewriter.of(info, plan, key, max_parallelism, ExecutorName.PLAIN)
+        self._rewriter = BlockRewriter.of(info, plan, key, max_parallelism, ExecutorName.OBJECTS)
         self._prefix = prefix_size(max_parallelism)
         self.is_present = self._rewriter is None
 

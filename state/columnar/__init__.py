@@ -1,8 +1,8 @@
 """State as columns, by the column codecs of serializers: what was read can be written again.
 
-    table, runs, keyed_columns, element_columns     entries and elements as record batches
-    state_columns, row_sources, rows                rows of a DataFrame, encoded as entries
-    packed_rows, row_files, row_streams             encoded rows, shuffled, sorted, and written to streams
+    table, table_columns, runs                      entries and elements as record batches
+    bootstrap, row_sources, rows                    rows of a DataFrame, encoded as entries
+    row_files, row_streams                          encoded rows, shuffled, sorted, and written to streams
     new_savepoint, state_write, merge_into_base     the savepoints of a bootstrap and of `df.write`
 
 All of it works on Arrow blocks and needs no engine; `spark/bootstrap_run.py` and `spark/source/` pass the rows. Only

@@ -1,22 +1,64 @@
-"""Conversion of columns to the Python values that the serializers of declared types accept."""
+"""The values of columns: as Python objects, and as the bytes that the serializers of declared types write.
+
+A block is encoded at once. Rows that no codec encodes by the block are written one by one by the serializer itself,
+which also raises the errors. Values that no other codec takes (a recursive record, an Avro union, a tuple or row
+without fields, your own serializer) are the JSON that `export` writes.
+"""
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
-from ...serializers.columns.codec import taken
-from ...serializers.errors import ValueNotConvertible, cause_text
+from ...serializers.columns.codec import Codecs, EncodedColumn, taken
+from ...serializers.columns.scalars import TextCodec
+from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.json_forms import tagger_of
 from ...serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue, civil_date
-from .json_codec import all_codecs
+from ..entry_keys import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ...serializers.columns.codec import ColumnCodec
+    from ...serializers.columns.codec import ColumnCodec, Taker
     from ...serializers.serializer import TypeSerializer
+
+
+def all_codecs(*, exact: bool = False) -> Codecs:
+    """Return a factory of column codecs; `exact` as in `Codecs`."""
+    return Codecs(JsonCodec, exact)
+
+
+@attrs.frozen(slots=False)
+class JsonCodec(TextCodec):
+    """Values without a column type of their own: read as JSON, and written one by one.
+
+    Attributes:
+        taken: The codec of the values that the serializer takes from a column; None: it takes any.
+    """
+
+    taken: ColumnCodec | None = None
+
+    @cached_property
+    def _tagger(self) -> Callable[[Any], Any]:
+        return tagger_of(self.serializer.snapshot_configuration())
+
+    def _arrow_value(self, value: Any) -> Any:
+        return super()._arrow_value(json.dumps(self._tagger(value), sort_keys=True))
+
+    def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+        return iter(()) if self.taken is None else self.taken.mismatches(kind, path)
+
+    def taker(self) -> Taker | None:
+        return None if self.taken is None else self.taken.taker()
+
+    def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
+        return iter(()) if self.taken is None else self.taken.within(kind, path)
 
 
 def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
@@ -78,3 +120,52 @@ def value_reader(codec: ColumnCodec) -> Callable[[Any], Any]:
         return taken(taker, value)
 
     return read
+
+
+def encode_column(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedColumn:
+    """Encode a block of values.
+
+    Args:
+        serializer: The serializer of the values. For a record or tuple, `column` is a struct.
+        column: The values; `column_types.mismatches` has accepted its type.
+    """
+    return all_codecs().of(serializer).encode(column, _one_by_one)
+
+
+def encode_values(serializer: TypeSerializer[Any], column: pa.Array, rows: Sequence[int]) -> list[bytes]:
+    """Encode some rows with the serializer itself; its errors get the row as `error.row`."""
+    read = value_reader(all_codecs().of(serializer))
+    found = []
+    for row, value in zip(rows, listed(column.take(pa.array(rows, pa.int64()))), strict=True):
+        try:
+            found.append(_written(serializer, read, value))
+        except StateShiftError as error:
+            error.row = row  # type: ignore[attr-defined]  # read by the caller, which knows the row's key
+            raise
+    return found
+
+
+def _written(serializer: TypeSerializer[Any], read: Callable[[Any], Any], value: Any) -> bytes:
+    """Encode one value; an exception of a user's serializer becomes a `ValueNotConvertible`."""
+    try:
+        return encode(serializer, read(value))
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise ValueNotConvertible(
+            f"{shown(value)} cannot be written: {cause_text(error)}",
+            advice="fix the serializer, or pass a value that it accepts with value=<a function of the row>",
+        ) from error
+
+
+def _one_by_one(codec: ColumnCodec, column: pa.Array) -> EncodedColumn:
+    declined = np.zeros(len(column), dtype=bool)
+    found = []
+    read = value_reader(codec)
+    for row, value in enumerate(listed(column)):
+        try:
+            found.append(_written(codec.serializer, read, value))
+        except StateShiftError:  # raised again, with the key, when the row is written alone
+            declined[row] = True
+            found.append(b"")
+    return EncodedColumn((pa.array(found, pa.large_binary()),), declined)

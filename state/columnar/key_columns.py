@@ -1,4 +1,7 @@
-"""Key groups of blocks of keys, equal to those that `key_groups` computes for single keys.
+"""Columns in which every row must have a valid value, such as keys: their bytes and key groups, a block at a time.
+
+Blocks are encoded at once, declined rows one by one by the serializer itself, which also checks each block. Key groups
+equal those that `key_groups` computes for single keys.
 
 numpy comes with the extra `spark`; nothing else imports this module. Source: format notes 5.1; performance notes,
 "Key groups from scratch".
@@ -13,12 +16,89 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...serializers.columns.codec import nulls_of
+from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.containers.wrappers import OptionalSerializer
+from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, located, shown
 from ...serializers.views import DataInputView
-from ..key_groups import has_checked_hash, has_stable_hash, key_hasher
+from ..entry_keys import decode, encode
+from ..key_groups import has_checked_hash, has_stable_hash, key_group, key_hasher
+from ..transcode.framing import SEPARATOR
+from .column_values import encode_column, encode_values, python_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+
+
+def required(serializer: TypeSerializer[Any], column: pa.Array, name: str = "") -> pa.Array:
+    """Encode a column as a block, and its declined rows one by one; an error has the row as `error.row`."""
+    if not isinstance(serializer, OptionalSerializer):
+        refuse_null(column, name)
+    encoded = encode_column(serializer, column)
+    data = encoded.join()
+    declined = np.flatnonzero(encoded.declined)
+    if len(declined):
+        data = patched(data, encoded.declined, encode_values(serializer, column, declined.tolist()))
+    _prove(serializer, column, data)
+    return data
+
+
+def encode_lists(serializer: TypeSerializer[Any], column: pa.Array, name: str) -> pa.Array:
+    """Encode arrays as list state stores them: elements with separators; null for an empty array (no entry)."""
+    refuse_null(column, name)
+    if not len(column) or not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
+        return pa.nulls(len(column), pa.large_binary())
+    try:
+        elements = required(serializer, pc.list_flatten(column), name)
+    except StateShiftError as error:
+        element = error.__dict__.pop("row", None)
+        if element is not None:
+            error.row = pc.list_parent_indices(column)[element].as_py()  # type: ignore[attr-defined]
+        error.where["path"] = "$[]" + str(error.where.get("path", "")).removeprefix("$")
+        raise
+    sizes = pc.list_value_length(column).to_numpy().astype(np.int64)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
+    lists = pa.LargeListArray.from_arrays(offsets, elements)
+    return pc.replace_with_mask(
+        pc.binary_join(lists, pa.scalar(SEPARATOR, pa.large_binary())),
+        pa.array(sizes == 0),
+        pa.scalar(None, pa.large_binary()),
+    )
+
+
+def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) -> None:
+    """Check that the serializer writes the first value of a block as the same bytes, and reads them (rule RUN-7)."""
+    written = encode_values(serializer, column, [0])[0]
+    read = decode(serializer, written)
+    if written != data[0].as_py() or encode(serializer, read) != written:
+        raise MigrationFailed(
+            f"a block was written as {shown(data[0].as_py().hex())}, but its serializer reads and writes "
+            f"{shown(written.hex())}",
+            rule="RUN-7",
+            advice="make the serializer deterministic; if it is not yours, report a bug: nothing is published",
+        )
+
+
+def refuse_null(column: pa.Array, name: str) -> None:
+    """Raise if a column has a null; the error has the row as `error.row`."""
+    if not column.null_count:
+        return
+    what = f" in the column {name!r}" if name else ""
+    error = ValueNotConvertible(
+        f"there is a null{what}, but the type is not optional",
+        advice="remove such rows with dropna, or declare the type optional (T | None)",
+    )
+    error.row = int(np.flatnonzero(nulls_of(column))[0])  # type: ignore[attr-defined]  # read by the caller
+    raise error
+
+
+def patched(data: pa.Array, mask: np.ndarray[Any, np.dtype[np.bool_]], found: list[bytes]) -> pa.Array:
+    """Return an array with the values under a mask replaced by `found`."""
+    return pc.replace_with_mask(data, pa.array(mask), pa.array(found, pa.large_binary()))
+
 
 Codes = np.ndarray[Any, np.dtype[np.uint32]]
 """Hashes, as unsigned 32-bit numbers."""
@@ -118,3 +198,41 @@ def key_groups_of(codes: Codes, max_parallelism: int) -> np.ndarray[Any, np.dtyp
 
 def _rotated(code: Codes, bits: int) -> Codes:
     return code << _U32(bits) | code >> _U32(32 - bits)
+
+
+def key_column(serializer: TypeSerializer[Any], columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the column of the keys: the only one, or a struct of several for a tuple.
+
+    Args:
+        serializer: The serializer of the keys.
+        columns: The columns of the keys.
+    """
+    is_whole = len(columns) == 1 and (
+        not isinstance(serializer, TupleSerializer) or pa.types.is_struct(columns[0].type)
+    )
+    if is_whole:
+        return columns[0]
+    return pa.StructArray.from_arrays(list(columns), names=[str(index) for index in range(len(columns))])
+
+
+def encoded_keys(
+    serializer: TypeSerializer[Any], column: pa.Array, max_parallelism: int
+) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.int32]]]:
+    """Return the bytes and the key group of each key of a column without nulls.
+
+    Raises:
+        ValueNotConvertible: A key does not fit the serializer.
+    """
+    encoded = encode_column(serializer, column)
+    data = encoded.join()
+    groups = key_groups_of(hash_column(serializer, column, data), max_parallelism)
+    declined = np.flatnonzero(encoded.declined)
+    if len(declined):
+        hasher = key_hasher(serializer)
+        found = []
+        for value in python_values(serializer, column.take(pa.array(declined))):
+            with located(key=shown(value), path="key"):
+                found.append(encode(serializer, value))
+                groups[declined[len(found) - 1]] = key_group(hasher(value), max_parallelism)
+        data = patched(data, encoded.declined, found)
+    return data, groups

@@ -27,9 +27,7 @@ from ...serializers.rows.serializers import RowSerializer
 from ...serializers.rows.values import Row
 from ...serializers.views import DataInputView
 from ..entry_keys import encode
-from .column_bytes import encode_column, encode_values
-from .column_values import listed, python_values
-from .json_codec import all_codecs
+from .column_values import all_codecs, encode_column, encode_values, listed, python_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

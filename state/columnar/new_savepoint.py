@@ -17,7 +17,7 @@ from ..migration.run import subtasks_for
 from ..publication.commit import Commit
 from ..publication.lineage import StateCount
 from ..savepoint.new_streams import new_operator, put_operator_state
-from .bootstrap_report import StateBootstrap
+from .bootstrap import StateBootstrap
 from .row_streams import NewOperator, StreamResult, write_rowless
 
 if TYPE_CHECKING:

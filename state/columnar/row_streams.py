@@ -27,7 +27,7 @@ from ..key_groups import key_group_range
 from ..publication.publish import stream_name
 from ..publication.sink import StoredBytes, StreamSink
 from ..savepoint.new_streams import keyed_header
-from ..transcode.objects import SEPARATOR
+from ..transcode.framing import SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..job import Operator
     from ..publication.commit import Commit
     from ..storage.files import Folder
-    from .kept_blocks import KeptBlocks
+    from .stored_forms import KeptBlocks
 
 SORTED_ROWS = ("operator", "key_group", "state", "key", "value")
 PASS_AGGREGATE = WayOut("pass aggregate=…")

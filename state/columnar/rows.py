@@ -24,12 +24,11 @@ from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ..entry_keys import encode, is_ambiguous, length_bytes
 from ..key_groups import prefix_size
-from ..transcode.entry_values import entry_values, map_value
+from ..transcode.framing import entry_values, map_value
 from ..user_code import called
-from .column_order import order_bytes
 from .column_values import python_values
-from .encoded_keys import encoded_keys, key_column
-from .every_row import encode_lists, refuse_null, required
+from .key_columns import encode_lists, encoded_keys, key_column, refuse_null, required
+from .row_sources import order_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

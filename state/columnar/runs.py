@@ -1,23 +1,70 @@
-"""Runs: entries of many blocks in one buffer, so that small key groups do not lead to small batches."""
+"""Runs: entries of many blocks in one buffer, so that small key groups do not lead to small batches.
+
+The positions of keys and values in it come from machine code, or from the lengths: `i32 n, key, i32 m, value`, each.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
 from ...serializers.columns.bytes_at import padded
 from ...serializers.columns.codec import Cells
-from .machine_code import flat_decoder
-from .places import places_of
+from ..transcode.choice import ExecutorName
+from ..transcode.frames import find_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from ...serializers.columns.bytes_at import Bytes, Flags, Places
+    from ...serializers.columns.bytes_at import Bytes, DecodeFlat, Flags, Flat, Places
     from ..formats.flink.blocks import Block
-    from ..transcode.choice import ExecutorName
+
+
+def flat_decoder(executor: ExecutorName) -> DecodeFlat | None:
+    """Return what decodes adjacent numbers, booleans and strings by machine code; None for other executors."""
+    return _decode_flat if executor is ExecutorName.NUMBA else None
+
+
+def _decode_flat(*arguments: Any) -> Flat:
+    from .flat_numba import decode_flat
+
+    return decode_flat(*arguments)
+
+
+def places_of(
+    raw: bytes, data: Bytes, sizes: Sequence[int], counts: Sequence[int], executor: ExecutorName
+) -> tuple[Places, Places, Places, Places]:
+    """Find the entries of consecutive blocks.
+
+    Args:
+        raw: The bytes of the blocks.
+        data: The bytes as a numpy array.
+        sizes: The number of bytes of each block.
+        counts: The number of entries of each block.
+        executor: The executor that finds them: machine code, or plain Python.
+
+    Returns:
+        The start and end of each key, and the start and end of each value.
+
+    Raises:
+        CorruptSavepoint: A block does not have its number of entries.
+    """
+    places = np.empty((4, sum(counts)), dtype=np.int64)
+    row = 0
+    for end, size, count in zip(accumulate(sizes), sizes, counts, strict=True):
+        block = places[:, row : row + count]
+        if executor is ExecutorName.NUMBA:
+            find_entries(data, end - size, end, [*block])
+        else:
+            lists = [[0] * count for _ in block]  # Python fills lists faster than arrays
+            find_entries(raw, end - size, end, lists)
+            block[:] = lists
+        row += count
+    return places[0], places[1], places[2], places[3]
+
 
 RUN_BYTES = 4 << 20
 _RUN_ENTRIES = 1 << 16

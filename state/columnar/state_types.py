@@ -24,10 +24,9 @@ from ..runtime.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from .column_types import structs_in, unscaled_in
-from .inferred import inferred_serializer
+from .bootstrap import StateColumns
+from .column_types import inferred_serializer, structs_in, unscaled_in
 from .row_sources import find_keyed_state, find_operator
-from .state_columns import StateColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa

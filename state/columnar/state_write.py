@@ -34,10 +34,9 @@ from ..publication.source_guard import Read, refuse_by_place
 from ..publication.target_lock import Claim, lay, renewed, take_over
 from ..savepoint.new_streams import check_job
 from ..savepoint.reader import Savepoint
-from .merge_into_base import publish_beside
+from .base_merge import publish_beside
 from .new_savepoint import NewSavepoint
-from .packed_rows import packed
-from .row_files import sorted_batches, write_row_file
+from .row_files import packed, sorted_batches, write_row_file
 from .row_sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
 from .row_streams import PASS_AGGREGATE, RowCount, write_streams
 from .rows import RowEncoder

@@ -29,9 +29,8 @@ from ..formats.flink.sources import open_stream
 from ..key_groups import has_checked_hash, key_group, key_hasher
 from ..savepoint.states import keyed_handles
 from ..transcode.choice import choose_executor
-from .element_columns import BroadcastColumns, ListColumns, broadcast_columns, list_columns
-from .keyed_columns import KeyedColumns, entry_reader
 from .runs import runs_of
+from .table_columns import BroadcastColumns, KeyedColumns, ListColumns, broadcast_columns, entry_reader, list_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

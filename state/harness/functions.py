@@ -6,8 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError
-from ..task.function_subtask import FunctionSubtask
-from ..task.source_subtask import SourceSubtask
+from ..task.subtask import FunctionSubtask, SourceSubtask
 from .subtask import SubtaskHarness
 
 if TYPE_CHECKING:

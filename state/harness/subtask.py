@@ -12,9 +12,9 @@ import attrs
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError
 from ..backends.heap.backend import HashMapStateBackend
-from ..backends.publishing import OperatorSnapshot, publish_snapshot
+from ..backends.restore import restorable, restored_facts
 from ..backends.restore_check import RESTORING, RestoreRefused
-from ..backends.restoring import restorable, restored_facts
+from ..backends.snapshots import OperatorSnapshot, publish_snapshot
 from ..publication.checkpoints import CheckpointStorage
 from ..publication.commit import Commit
 from ..publication.publish import Destination, all_or_nothing, check_target
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ...compat.description import JobDescription
     from ..backends.keyed_backend import KeyedStateBackend
-    from ..backends.restoring import Migrate
+    from ..backends.restore import Migrate
     from ..migration.options import MigrationOptions
     from ..runtime.output_tag import OutputTag
     from ..runtime.runtime_context import TaskInfo

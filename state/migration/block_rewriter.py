@@ -32,9 +32,9 @@ from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind, state_kind
 from ..publication.lineage import StateCount
 from ..transcode.factory import make_transcoder
-from ..transcode.framed import Survey, add_keys, survey
-from ..transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
-from ..transcode.objects import SEPARATOR, expect_end
+from ..transcode.frames import Survey, add_keys, survey
+from ..transcode.framing import SEPARATOR, EntryFraming, ValueFraming, entry_framing, value_framing
+from ..transcode.objects import expect_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -18,10 +18,9 @@ from ...serializers.layout import Counted, Nullable
 from ...serializers.views import DataInputView
 from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_readers import open_keyed
-from ..transcode.block_transcoder import BlockTranscoder
 from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
-from ..transcode.framing import ValueFraming, value_framing
-from ..transcode.objects import SEPARATOR
+from ..transcode.factory import program_of
+from ..transcode.framing import SEPARATOR, ValueFraming, value_framing
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark
 from .rekey_task import RekeyTask
@@ -63,7 +62,7 @@ class Estimate:
         cores: The number of cores that `seconds` is for.
         compiles: Whether machine code is compiled first; `seconds` includes it.
         executor: The name of the executor of op lists, in this process or one like it.
-        lacks_numba: Whether the executor is plain Python only because numba is not installed here.
+        lacks_numba: Whether objects do the work only because numba is not installed here.
         replaced_bytes: The size of the savepoint in the target, which is kept until the new one is complete.
     """
 
@@ -75,7 +74,7 @@ class Estimate:
     cores: int
     compiles: bool = False
     replaced_bytes: int = 0
-    executor: ExecutorName = ExecutorName.PLAIN
+    executor: ExecutorName = ExecutorName.OBJECTS
     lacks_numba: bool = False
 
     def require_space(self, target: Folder) -> None:
@@ -162,7 +161,7 @@ class _Sampler:
     Attributes:
         executor: The name of the executor of the run.
         loads: Whether machine code may be used for the sample. It may not if another process runs the tasks, or if it
-            must be compiled first. Then the sample is converted in plain Python, and op lists are not timed.
+            must be compiled first. Then the sample is converted as objects, and what has an op list is not timed.
         has_op_lists: Whether the sample has entries that an op list rewrites or checks.
     """
 
@@ -176,7 +175,7 @@ class _Sampler:
 
     @property
     def _here(self) -> ExecutorName:
-        return self.executor if self._is_timed else ExecutorName.PLAIN
+        return self.executor if self._is_timed else ExecutorName.OBJECTS
 
     def sample_of(self, task: KeyedTask | RekeyTask, source: Folder) -> _Sample:
         """Return the measures of a stream, from its first entries."""
@@ -214,7 +213,7 @@ class _Sampler:
                     rewriters[sample.state_id] = BlockRewriter.of(info, state, key, groups, here)
                     _rewritten(rewriters[sample.state_id], sample)  # not timed: it also loads code
                 rewriter = rewriters[sample.state_id]
-                has_op_list = rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder)
+                has_op_list = rewriter is None or program_of(rewriter.plan, rewriter.framing) is not None
                 self.has_op_lists |= has_op_list
                 by_blocks = rewriter is not None and has_op_list and here is ExecutorName.NUMBA
                 timed = _begin_of(block, BLOCK_ENTRIES, BLOCK_BYTES) if by_blocks else sample

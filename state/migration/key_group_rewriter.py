@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ..formats.flink.key_group_ranges import KeyGroupRange
     from ..savepoint.entry_checks import StreamCheck
     from ..transcode.entry_check import EntryCheck
-    from ..transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
+    from ..transcode.key_groups import NewKeyGroups
+    from ..transcode.numba_executor import NumbaKeyGroups
     from .block_rewriter import BlockRewriter
 
 
@@ -39,7 +40,7 @@ class KeyGroupRewriter:
     new_ids: Sequence[int | None]
     prefix_bytes: int
     check: StreamCheck
-    _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
+    _made: NumbaKeyGroups | None = attrs.field(default=None, init=False)
     _credit: int = attrs.field(default=_CREDIT, init=False)
 
     def convert(self, stored: KeyGroupRange) -> NewKeyGroups | None:
@@ -68,7 +69,7 @@ class KeyGroupRewriter:
             return False
         return True
 
-    def _executor(self) -> KeyGroupsExecutor:
+    def _executor(self) -> NumbaKeyGroups:
         if self._made is None:
             pairs = enumerate(zip(self.new_ids, self.rewriters, strict=True))
             treatments = [_treatment(*pair, self.check.entry_check(at)) for at, pair in pairs]

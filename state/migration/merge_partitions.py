@@ -20,7 +20,7 @@ from ..formats.flink.state_kinds import keyed_kind
 from ..publication.lineage import StateCount
 from ..publication.publish import stream_name
 from ..publication.sink import StreamSink
-from ..transcode.framed import add_keys
+from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merging import Merger

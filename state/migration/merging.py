@@ -17,7 +17,7 @@ from ...serializers.limits import require_room
 from ...serializers.pickled.unpickling import trusting
 from ..entry_keys import encode
 from ..formats.flink.entries import read_stored
-from ..transcode.entry_values import entry_values, map_value
+from ..transcode.framing import entry_values, map_value
 from ..user_code import called
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..publication.lineage import StateCount
     from ..publication.sink import StoredBytes
     from ..storage.files import Folder
-    from ..transcode.bad_values import BadValue
+    from ..transcode.transcoder import BadValue
 
 
 class TakesBadValues(Protocol):

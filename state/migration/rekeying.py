@@ -21,7 +21,7 @@ from ...serializers.errors import MigrationFailed, located
 from ..formats.flink.keyed_readers import open_keyed
 from ..key_groups import subtask_of
 from ..publication.lineage import add_counts
-from ..transcode.framed import add_keys
+from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .merge_partitions import write_batches

@@ -86,7 +86,7 @@ class MigrationReport:
         redone: The streams that it had finished and that were done again, each with the reason.
         source_quarantined: The number of values in the quarantine of the source; they stay there.
         source_has_digests: Whether the files of the source could be checked against digests.
-        lacks_numba: Whether plain Python did the work of much faster machine code because numba was not installed.
+        lacks_numba: Whether objects did the work of much faster machine code because numba was not installed.
         missing_timers: A warning if Flink may have left timers out of the source, or "".
         unproven: Why the state of a query was not compared with what its engine has committed, or "".
         must_declare: Whether an operator of the job has raw keyed state of its own, which Flink restores only for
@@ -217,8 +217,8 @@ class MigrationReport:
         if not self.lacks_numba:
             return ""
         return (
-            f"numba was not installed where the state was read: plain Python did it, which takes about {TIMES_SLOWER} "
-            "times as long (pip install 'stateshift[spark]')"
+            f"numba was not installed where the state was read: objects did it, which takes about {TIMES_SLOWER} times "
+            "as long (pip install 'stateshift[spark]')"
         )
 
     @property

@@ -38,10 +38,10 @@ from ..formats.flink.sources import open_stream
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind
 from ..progress import Progress, ProgressMeter
 from ..savepoint.states import keyed_handles
-from ..transcode.bad_values import BadValue
 from ..transcode.choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from ..transcode.objects import recode_all
+from ..transcode.transcoder import BadValue
 from .block_rewriter import BlockRewriter, whole_runs
 from .rewrite import count_elements
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..formats.flink.keyed_readers import KeyedReader
     from ..formats.flink.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
     from ..formats.flink.meta_info import StateMetaInfo
-    from ..transcode.checking import SeenKeys
+    from ..transcode.entry_check import SeenKeys
     from ..transcode.key_groups import NewKeyGroups
     from .block_rewriter import Tally
     from .quarantine import TakesBadValues

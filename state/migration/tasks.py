@@ -130,7 +130,7 @@ class TaskResult:
         quarantine: The file with values that do not fit, with the name of the attempt; None if there were none.
         sent: The counts of all entries that were read for all subtasks, if keys were rewritten; only in the result of
             the first subtask. The subtasks together must have received these entries.
-        lacks_numba: Whether plain Python was used only because numba is not installed where the task ran.
+        lacks_numba: Whether objects were used only because numba is not installed where the task ran.
         foreign: The number of stored entries of other key groups, which were left out (`KeyedReader.foreign`).
     """
 

@@ -30,9 +30,8 @@ from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind
 from ..formats.flink.value_readers import value_reader
 from ..key_groups import has_checked_hash, key_group, key_hasher, prefix_size
-from ..transcode.checking import BlockChecker, SeenKeys
-from ..transcode.entry_check import CheckedTypes, make_entry_check
-from ..transcode.framed import survey
+from ..transcode.entry_check import BlockChecker, CheckedTypes, SeenKeys, make_entry_check
+from ..transcode.frames import survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -26,10 +26,10 @@ from ..formats.flink.state_kinds import state_kind
 from ..formats.flink.value_readers import value_reader
 from ..key_groups import prefix_size
 from ..storage.prefetch import ahead
+from ..transcode.block_transcoder import make_executor
 from ..transcode.choice import ExecutorName, choose_executor
-from ..transcode.element_blocks import framed_elements, framed_size
+from ..transcode.elements import framed_elements, framed_size
 from ..transcode.entry_check import element_check
-from ..transcode.executors import make_executor
 from ..transcode.interpreter import ODD
 from ..transcode.key_groups import Treatment, make_key_groups_executor
 from .entry_checks import DistinctKeys, Misfits, StreamCheck, is_read
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from ..formats.flink.meta_info import StateMetaInfo
     from ..formats.flink.sources import ByteSource
     from ..storage.files import Folder
-    from ..transcode.key_groups import KeyGroupsExecutor, StateTotal
+    from ..transcode.key_groups import StateTotal
+    from ..transcode.numba_executor import NumbaKeyGroups
     from ..transcode.program import Program
 
 _CREDIT = 2
@@ -236,7 +237,7 @@ class _WholeGroups:
     check: StreamCheck | None
     states: int
     prefix_bytes: int
-    _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
+    _made: NumbaKeyGroups | None = attrs.field(default=None, init=False)
     _credit: int = attrs.field(default=_CREDIT, init=False)
 
     def totals(self, stored: KeyGroupRange) -> list[StateTotal] | None:
@@ -313,10 +314,10 @@ def prove_elements(
 
 def _odd_elements(program: Program | None, parts: Sequence[bytes], executor: ExecutorName) -> Iterator[bytes]:
     """Yield the elements whose validity an op list cannot establish."""
-    if program is None or executor is ExecutorName.OBJECTS:
+    if program is None or executor is not ExecutorName.NUMBA:
         yield from parts
         return
-    made = make_executor(executor, program)
+    made = make_executor(program)
     for first, block in framed_elements(parts):
         place, at = first, 0
         while at < len(block):

@@ -28,8 +28,7 @@ from ..runtime.operators import NO_ELEMENT
 from ..runtime.output_tag import OutputTag
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
-from ..task.function_subtask import FunctionSubtask
-from ..task.subtask import stored_subtask
+from ..task.subtask import FunctionSubtask, stored_subtask
 from .failures import FAIL, FailedElement, as_json, error_text, may_be_passed_over
 from .manifest import MANIFESTS, Manifest, Obsolete
 

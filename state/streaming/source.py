@@ -18,8 +18,7 @@ import attrs
 from ...serializers.errors import DeclarationError
 from ..publication.commit import Commit
 from ..runtime.runtime_context import TaskInfo
-from ..task.source_subtask import SourceSubtask
-from ..task.subtask import stored_subtask
+from ..task.subtask import SourceSubtask, stored_subtask
 from .manifest import Manifest
 
 if TYPE_CHECKING:

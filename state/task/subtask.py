@@ -1,10 +1,11 @@
-"""A subtask of an operator: its backends, its function, and how they are restored and written.
+"""A subtask of an operator, for a function or a source: its backends, and how they are restored and written.
 
 An engine, or the harness, says where results go and what time it is. Source: runtime notes, sections 1 to 5.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
@@ -15,12 +16,16 @@ from ...compat.description import OperatorDescription
 from ...serializers.hints import serializer_for
 from ...serializers.snapshot import require_registered
 from ..backends.heap.backend import HashMapStateBackend
-from ..backends.operator_state import OperatorStateBackend
-from ..backends.publishing import OperatorSnapshot, SubtaskSnapshot
-from ..backends.raw_state import read_raw_keyed, read_raw_operator, write_raw_keyed, write_raw_operator
+from ..backends.operator_state import (
+    OperatorStateBackend,
+    read_raw_keyed,
+    read_raw_operator,
+    write_raw_keyed,
+    write_raw_operator,
+)
+from ..backends.restore import restore_keyed
 from ..backends.restore_check import RESTORING, RestoreCheck
-from ..backends.restoring import restore_keyed
-from ..backends.snapshots import SavepointStrategy, SnapshotResult, SnapshotTarget
+from ..backends.snapshots import OperatorSnapshot, SavepointStrategy, SnapshotResult, SnapshotTarget, SubtaskSnapshot
 from ..formats.flink.metadata import METADATA, SavepointMetadata
 from ..formats.flink.redistribution import deal_out_at_start
 from ..job import Operator
@@ -33,13 +38,18 @@ from ..runtime.checkpointed import (
     initialize_state,
     snapshot_state,
 )
+from ..runtime.operators import FunctionOperator
 from ..runtime.output_tag import Output
 from ..runtime.runtime_context import RuntimeContext, TaskInfo
+from ..runtime.sources import SourceContext
+from ..runtime.timer_service import Times
+from ..runtime.windows.window_operator import WindowOperator
 from ..runtime.windows.windowed_stream import WindowOperation
 from ..savepoint.reader import Savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import KeyedStateBackend
@@ -324,3 +334,91 @@ def check_of(
     states = {(state.kind.scope, state.name): state for one in reversed(operators) for state in one.states}
     first = next((one for one in operators if one.key is not None), operators[0])
     return RestoreCheck(described[0].origin, attrs.evolve(first, states=tuple(states.values())), key, options, lazy)
+
+
+class FunctionSubtask(Subtask):
+    """Calls a function for elements and timers. Subclasses set the number of its inputs."""
+
+    _inputs: int
+
+    def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
+        given = context, backend, output, Times(self.current_processing_time)
+        self._running: FunctionOperator | WindowOperator
+        if isinstance(self._function, WindowOperation):
+            self._running = WindowOperator(self._function, *given)
+        else:
+            broadcast = self._operator_states.get_broadcast_state
+            self._running = FunctionOperator(self._function, self._inputs, *given, broadcast)
+
+    def _start(self) -> None:
+        self._running.open()
+
+    def _end(self) -> None:
+        self._running.close()
+
+    def current_watermark(self) -> int:
+        """Return the watermark of the operator in milliseconds."""
+        return self._running.times.watermark
+
+    def next_processing_time(self) -> int | None:
+        """Return the time of the first timer of processing time in milliseconds; None where there is none."""
+        return self._running.next_processing_time()
+
+    def _watermark(self, timestamp: int, index: int) -> None:
+        self.open()
+        self._running.process_watermark(timestamp, index)
+
+
+class SourceSubtask(Subtask):
+    """Runs a source from `start` to `stop`. Subclasses set `lock` before anything else.
+
+    Attributes:
+        lock: The checkpoint lock; `write` takes it, too.
+    """
+
+    lock: AbstractContextManager[Any]
+    _thread: threading.Thread | None = None
+    _error: BaseException | None = None
+
+    @abstractmethod
+    def _watermark(self, timestamp: int) -> None:
+        """Take a watermark, in milliseconds."""
+
+    def _create(self, context: RuntimeContext, _: KeyedStateBackend | None, output: Output) -> None:
+        self._context = context
+        self._source_context = SourceContext(output, self._watermark, self.lock)
+
+    def _start(self) -> None:
+        self._function.open(self._context)
+
+    def _end(self) -> None:
+        self.stop()
+        self._function.close()
+
+    def start(self) -> None:
+        """Run the source."""
+        self.open()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._function.run(self._source_context)
+        except BaseException as error:  # noqa: BLE001 - `stop` raises it
+            self._error = error
+
+    def stop(self) -> None:
+        """Cancel the source and wait for its end; raise what it raised. Without a start, nothing happens."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._function.cancel()
+            thread.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def write(
+        self, checkpoint_id: int, commit: Commit, *, is_checkpoint: bool, shared: Folder | None = None
+    ) -> SubtaskSnapshot:
+        with self.lock:
+            return super().write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import struct
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ...serializers.errors import StateShiftError
-from .executors import Rewritten, make_executor
-from .framed import survey
+from .frames import survey
 from .interpreter import DAMAGED, DONE, FULL, ODD
 from .transcoder import Transcoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .choice import ExecutorName
-    from .executors import Executor
+    from .numba_executor import NumbaExecutor, Rewritten
     from .objects import ObjectTranscoder
     from .program import Program
 
@@ -33,13 +32,11 @@ class BlockTranscoder:
     Attributes:
         objects: The transcoder of odd entries, which also raises the error of damaged ones.
         program: The op list.
-        executor: The name of the executor that runs it.
     """
 
     objects: ObjectTranscoder
     program: Program
-    executor: ExecutorName
-    _made: Executor | None = attrs.field(default=None, init=False, eq=False, repr=False)
+    _made: NumbaExecutor | None = attrs.field(default=None, init=False, eq=False, repr=False)
 
     @property
     def needs_whole_run(self) -> bool:
@@ -72,7 +69,7 @@ class BlockTranscoder:
 
     def _rewritten(self, block: bytes | memoryview, at: int, prefix: bytes) -> Rewritten:
         if self._made is None:
-            self._made = make_executor(self.executor, self.program)
+            self._made = make_executor(self.program)
         return self._made.rewrite(block, at, prefix)
 
     def _slowly(self, block: bytes | memoryview, start: int, end: int) -> Transcoded:
@@ -86,12 +83,18 @@ class BlockTranscoder:
                 error.where["offset"] = offset + start
             raise
 
-    def __getstate__(self) -> tuple[ObjectTranscoder, Program, ExecutorName]:
-        return self.objects, self.program, self.executor
+    def __getstate__(self) -> tuple[ObjectTranscoder, Program]:
+        return self.objects, self.program
 
-    def __setstate__(self, state: tuple[ObjectTranscoder, Program, ExecutorName]) -> None:
-        self.objects, self.program, self.executor = state
+    def __setstate__(self, state: tuple[ObjectTranscoder, Program]) -> None:
+        self.objects, self.program = state
         self._made = None
+
+
+def make_executor(program: Program) -> NumbaExecutor:
+    """Return the executor of an op list; numba must be installed."""
+    made: NumbaExecutor = import_module(f"{__package__}.numba_executor").NumbaExecutor(program)
+    return made
 
 
 def entry_end(block: bytes | memoryview, start: int) -> int:

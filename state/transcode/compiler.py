@@ -23,9 +23,8 @@ from ...serializers.rewrite import (
     VarCounted,
 )
 from . import ops
-from .facts import Column, repeats
 from .framing import ValueFraming
-from .parsing import Parsing
+from .parsing import Column, Parsing, repeats
 from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
 from .program import Label, Program, registers_read
 

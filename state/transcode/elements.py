@@ -1,4 +1,7 @@
-"""The transcoders of operator state, object by object: elements of lists, and the maps of broadcast state."""
+"""The transcoders of operator state: elements of lists, and the maps of broadcast state.
+
+Op lists rewrite elements that are framed as entries, in blocks; objects rewrite odd elements, or all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,19 @@ import attrs
 
 from ...serializers.errors import StateShiftError, ValuesCollide, add_step, located, shown
 from ...serializers.views import DataInputView, DataOutputView
-from .bad_values import BadValue
+from .block_transcoder import make_executor
+from .interpreter import ODD
 from .objects import expect_end, hex_shown, name_rule, read_old, recode, recode_all
-from .transcoder import TranscodedElements
+from .transcoder import BadValue, TranscodedElements
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ...compat.plan import Recoding, StatePlan
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .program import Program
+    from .transcoder import ElementTranscoder
 
 
 @attrs.frozen
@@ -149,3 +155,69 @@ def _entry_aside(
     except StateShiftError:
         return None
     return BadValue.of(error, key_bytes, value_bytes)
+
+
+_BLOCK_BYTES = 1 << 22
+_LARGEST_BYTES = 1 << 27
+"""The largest element that op lists rewrite; the new one may be many times as long, and its size is an i32."""
+_KEY = (1).to_bytes(4, "big") + b"\0"
+"""The framed dummy key before each element."""
+_HEAD_BYTES = len(_KEY) + 4
+
+
+@attrs.frozen
+class ElementBlocks:
+    """A transcoder that rewrites elements by an op list.
+
+    Attributes:
+        objects: The transcoder of odd elements.
+        program: The op list.
+    """
+
+    objects: ElementTranscoder
+    program: Program
+
+    def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
+        if max(map(len, elements), default=0) > _LARGEST_BYTES:
+            return self.objects.transcode(elements)
+        executor = make_executor(self.program)
+        found: list[bytes] = []
+        aside: list[BadValue] = []
+        for start, block in framed_elements(elements):
+            place, at = start, 0
+            while at < len(block):
+                done = executor.rewrite(block, at)
+                found += _elements(bytes(done.data))
+                place, at = place + done.entries, done.stop
+                if done.status == ODD:
+                    slowly = self.objects.transcode([elements[place]])
+                    found += slowly.elements
+                    aside += slowly.quarantined
+                    at += framed_size(elements[place])
+                    place += 1
+        return TranscodedElements(tuple(found), tuple(aside))
+
+
+def framed_elements(elements: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of framed elements, a few megabytes each, with the index of each block's first element."""
+    start, framed, size = 0, list[bytes](), 0
+    for place, element in enumerate(elements, 1):
+        framed += (_KEY, len(element).to_bytes(4, "big"), element)
+        size += len(element)
+        if size >= _BLOCK_BYTES or place == len(elements):
+            yield start, b"".join(framed)
+            start, framed, size = place, [], 0
+
+
+def framed_size(element: bytes) -> int:
+    """Return the size of an element with its frame."""
+    return _HEAD_BYTES + len(element)
+
+
+def _elements(block: bytes) -> Iterator[bytes]:
+    """Yield the elements without their frames."""
+    at = 0
+    while at < len(block):
+        start = at + _HEAD_BYTES
+        at = start + int.from_bytes(block[start - 4 : start], "big")
+        yield block[start:at]

@@ -1,7 +1,8 @@
 """The checks of the entries of an unchanged state: the shape of their keys, and an op list that only reads.
 
 The object reader of a value accepts everything that an op list accepts which rewrites the value to itself. Entries that
-pass are therefore valid; others may be valid too, and are left to the object readers.
+pass are therefore valid; others may be valid too, and are left to the object readers. Machine code checks blocks at
+once: an entry that it cannot accept is not yet an error, since the caller checks it in plain Python.
 """
 
 from __future__ import annotations
@@ -15,15 +16,38 @@ from ...compat.key_hashes import is_checked
 from ...serializers.flink.namespaces import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
 from ..entry_keys import is_ambiguous
+from .block_transcoder import entry_end, make_executor
+from .choice import ExecutorName, load_machine_code
 from .compiler import compile_check
-from .facts import plain_size
 from .framing import ValueFraming, value_framing
-from .placed import BOOLEAN, BYTE, CHAR, DOUBLE, FLOAT, INT, LONG, PASSED, SHORT, SIZE, TEXT, ZERO, Shape
+from .interpreter import DONE, FULL, ODD
+from .key_shapes import (
+    AHEAD,
+    BOOLEAN,
+    BYTE,
+    CHAR,
+    CRAMPED,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    PASSED,
+    SHORT,
+    SIZE,
+    TEXT,
+    ZERO,
+    Shape,
+    table_size,
+)
+from .parsing import plain_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...serializers.rewrite import ByteRewrite
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .numba_executor import NumbaExecutor
     from .program import Program
 
     Parts = list[tuple[int, int]]
@@ -185,3 +209,79 @@ def _rewrite(serializer: TypeSerializer[Any]) -> ByteRewrite | None:
     if isinstance(serializer, TimeWindowSerializer):
         return Fixed(_WINDOW_BYTES)
     return rewrite_of(serializer, None, serializer)
+
+
+@attrs.frozen
+class SeenKeys:
+    """The result for a block whose keys are distinct and belong to its key group.
+
+    Attributes:
+        last: The offset of the last entry.
+        ascends: Whether the keys ascend, compared as unsigned bytes.
+        hashes: A 64-bit hash of each key, as an array; None if the keys ascend.
+    """
+
+    last: int
+    ascends: bool
+    hashes: Any = None
+
+
+@attrs.define
+class BlockChecker:
+    """Checks the blocks of one state, in one thread.
+
+    Attributes:
+        check: The check of an entry.
+        prefix_bytes: The number of key bytes that hold the key group.
+        executor: The name of the executor that runs the check.
+    """
+
+    check: EntryCheck
+    prefix_bytes: int
+    executor: ExecutorName
+    _executor: NumbaExecutor | None = attrs.field(default=None, init=False)
+    _table: Any = attrs.field(default=None, init=False)
+    _shape: Any = attrs.field(default=None, init=False)
+
+    def keys(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
+        """Check the keys of a block; return None if they must be checked one by one."""
+        return self._by_machine_code(data, key_group) if self.executor is ExecutorName.NUMBA else None
+
+    def _by_machine_code(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
+        import numpy as np
+
+        from .numba_executor import with_margin
+
+        fast = load_machine_code()
+        if self._shape is None:
+            self._shape, self._table = np.array(self.check.shape.numbers, np.int64), np.zeros(2, np.int64)
+        block, result = with_margin(data), np.zeros(4, np.int64)
+        numbers = len(data), key_group, self.prefix_bytes
+        found = fast.find_placed(block, *numbers, self._shape, self._table, result)
+        if found == CRAMPED:
+            self._table = np.zeros(table_size(int(result[2])), np.int64)
+            found = fast.find_placed(block, *numbers, self._shape, self._table, result)
+        stop, last, entries, ascends = result.tolist()
+        if found != AHEAD or stop != len(data):
+            return None
+        return SeenKeys(last, bool(ascends), None if ascends else fast.key_hashes(block, stop, entries))
+
+    def odd_entries(self, data: bytes | memoryview) -> Iterator[tuple[int, int]]:
+        """Yield the start and end of each entry that the op list does not accept; nothing if there is no op list.
+
+        It is for blocks whose keys machine code has accepted.
+        """
+        program = self.check.program
+        at = 0 if program is not None else len(data)
+        while at < len(data) and program is not None:
+            if self._executor is None:
+                self._executor = make_executor(program)
+            done = self._executor.rewrite(data, at)
+            at = done.stop
+            if done.status == ODD:
+                end = entry_end(data, at)
+                yield at, end
+                at = end
+            elif done.status not in {DONE, FULL}:
+                yield at, len(data)
+                return

@@ -1,7 +1,9 @@
-"""The layout of a keyed entry as data, so that transcoders do not depend on a file format.
+"""The layout of a keyed entry as data, so that transcoders do not depend on a file format; and the entries of a value.
 
     key    key group, key [length bytes], namespace [length bytes], user key (map state only)
-    value  by the kind of the state: whole, separated elements, or a nullable map value
+    value  list state    one entry: the elements, with one byte between them
+           map state     an entry for each user key: a null flag and the value
+           other kinds   one entry: the value
 
 Source: format notes 5.3 and 5.4.
 """
@@ -9,21 +11,29 @@ Source: format notes 5.3 and 5.4.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...compat.description import StateKind
+from ...serializers.containers.pieces import encode_each, unique
+from ...serializers.containers.wrappers import OptionalSerializer
+from ...serializers.errors import ValueNotConvertible, shown
 from ...serializers.layout import Fixed
+from ...serializers.limits import require_room
 from ...serializers.rewrite import ByteRewrite, Sized, rewrite_of
 from ...serializers.rewrite import Fixed as FixedRewrite
+from ...serializers.views import DataOutputView
 from ..entry_keys import EntryKeyFormat, shown_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...serializers.serializer import TypeSerializer
+SEPARATOR = b"\x2c"
+"""The byte between the elements of a list state."""
 
 
 class ValueFraming(enum.StrEnum):
@@ -82,3 +92,55 @@ def _parts(keys: EntryKeyFormat, *serializers: TypeSerializer[Any]) -> tuple[Byt
             return None
         parts.append(Sized(part) if keys.is_ambiguous else part)
     return tuple(parts)
+
+
+def entry_values(kind: StateKind, serializer: TypeSerializer[Any], value: Any) -> list[tuple[bytes, bytes]]:
+    """Return the entries of one key as pairs of user key (empty except in map state) and value bytes.
+
+    An empty list or map, and None, have no entries.
+
+    Args:
+        kind: The kind of the keyed state.
+        serializer: The serializer of the state; for list state that of the list, for map state that of the map.
+        value: A value, a list or a map.
+
+    Raises:
+        ValueNotConvertible: The value does not fit the state (the error has the path within it), or is too large for
+            an entry.
+    """
+    entries = _entry_values(kind, serializer, value)
+    for _, data in entries:
+        require_room(len(data))
+    return entries
+
+
+def _entry_values(kind: StateKind, serializer: Any, value: Any) -> list[tuple[bytes, bytes]]:
+    if value is None:
+        return []
+    if kind is StateKind.LIST:
+        if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+            raise ValueNotConvertible(f"{shown(value)} is not a list of elements")
+        parts = encode_each(serializer.element, value, "[]")
+        return [(b"", SEPARATOR.join(parts))] if parts else []
+    if kind is StateKind.MAP:
+        if not isinstance(value, Mapping):
+            raise ValueNotConvertible(f"{shown(value)} is not a map")
+        names = encode_each(serializer.key, value, "<key>")
+        unique(names, "keys of a map are written", "<key>")
+        return [(name, map_value(serializer, item)) for name, item in zip(names, value.values(), strict=True)]
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return [(b"", target.getvalue())]
+
+
+def map_value(serializer: Any, item: Any) -> bytes:
+    """Return the bytes of a value in map state; `serializer` is the map's."""
+    if item is None:
+        if not serializer.nullable_values and not isinstance(serializer.value, OptionalSerializer):
+            raise ValueNotConvertible(
+                "a map value is None, but the values are not declared optional",
+                advice="declare the state with nullable_values=True",
+                path="${}",
+            )
+        return b"\x01"
+    return b"\x00" + encode_each(serializer.value, (item,), "{}")[0]

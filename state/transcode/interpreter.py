@@ -1,4 +1,4 @@
-"""The interpreter of op lists for a run of entries: executed as is by plain Python, and compiled by numba.
+"""The interpreter of op lists for a run of entries, which numba compiles (tests also run it as it is).
 
 It is one function, so that an op has one definition. It uses only what numba compiles to integer code: no classes, no
 exceptions, no slices. Every length is checked against the end of the entry: bytes may be damaged in any way, and
@@ -12,6 +12,24 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
+from .encodings import (
+    LEAST_TEXT_CAPACITY,
+    UUID_BYTES,
+    digits_end,
+    has_whole_characters,
+    is_little_number,
+    is_uuid,
+    maybe_var_text_end,
+    put_big_integer,
+    put_text,
+    put_utf8,
+    put_varint,
+    var_blob_end,
+    var_size,
+    var_text_end,
+    varint,
+    varint_end,
+)
 from .memory import (
     MOST_OFFSET,
     add_key,
@@ -35,20 +53,6 @@ from .memory import (
     store,
     store_float,
     text_end,
-)
-from .texts import LEAST_TEXT_CAPACITY, has_whole_characters, put_big_integer, put_text, put_utf8
-from .varints import (
-    UUID_BYTES,
-    digits_end,
-    is_little_number,
-    is_uuid,
-    maybe_var_text_end,
-    put_varint,
-    var_blob_end,
-    var_size,
-    var_text_end,
-    varint,
-    varint_end,
 )
 
 DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4
@@ -82,7 +86,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         capacity: The size of the target, less the bytes that ops write without a check (`Program.fixed`).
         registers: As many registers as the op list needs.
         result: Receives the offset in `data` where it stopped, the bytes written, the entries rewritten, and the
-            checksum of their keys (`framed`) as a signed number.
+            checksum of their keys (`frames`) as a signed number.
 
     Returns:
         The status, one of the constants above.

@@ -10,7 +10,7 @@ migration, with small entries for a fourth.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .entry_check import EntryCheck
+    from .numba_executor import NumbaKeyGroups
     from .program import Program
 
 
@@ -44,7 +45,7 @@ class StateTotal:
         state_id: The stored state id.
         first: The offset of the first new entry; meaningless if the entries are dropped.
         entries: The number of entries read and then rewritten, copied or dropped.
-        keys_read: The checksum of their keys (`framed`), if they were rewritten.
+        keys_read: The checksum of their keys (`frames`), if they were rewritten.
         keys_written: The checksum of the new keys, if they were rewritten.
     """
 
@@ -70,26 +71,12 @@ class NewKeyGroups:
     totals: list[StateTotal]
 
 
-class KeyGroupsExecutor(Protocol):
-    """An executor that rewrites whole key groups."""
-
-    def rewrite(self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int]) -> NewKeyGroups | None:
-        """Rewrite key groups; return None if an entry needs block-by-block treatment.
-
-        Args:
-            data: Key groups, in a writable buffer; it is modified, and restored before the call returns.
-            begins: The offset of each key group.
-            key_groups: The numbers of the key groups.
-        """
-        ...
-
-
-def make_key_groups_executor(treatments: Sequence[Treatment], prefix_bytes: int) -> KeyGroupsExecutor:
+def make_key_groups_executor(treatments: Sequence[Treatment], prefix_bytes: int) -> NumbaKeyGroups:
     """Return an executor that rewrites key groups by machine code; numba must be installed.
 
     Args:
         treatments: The treatment of each stored state, by its id.
         prefix_bytes: The number of key bytes that hold the key group.
     """
-    made: KeyGroupsExecutor = import_module(f"{__package__}.numba_key_groups").NumbaKeyGroups(treatments, prefix_bytes)
+    made: NumbaKeyGroups = import_module(f"{__package__}.numba_executor").NumbaKeyGroups(treatments, prefix_bytes)
     return made

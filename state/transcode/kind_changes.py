@@ -23,10 +23,9 @@ from ...serializers.errors import (
 )
 from ...serializers.views import DataInputView, DataOutputView
 from ..user_code import called
-from .bad_values import BadValue
-from .entry_values import entry_values
+from .framing import entry_values
 from .objects import expect_end, read_old
-from .transcoder import Transcoded
+from .transcoder import BadValue, Transcoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -20,7 +21,11 @@ from numba.core.cgutils import get_or_insert_function, global_constant, raw_memc
 from numba.extending import intrinsic, overload, register_jitable
 
 from ...compat import key_hashes
-from . import even, framed, interpreter, kept_code, memory, ops, placed, texts, varints
+from . import encodings, frames, interpreter, key_shapes, memory, moves, ops
+from .choice import code_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PADDING = 96
 _CHUNK, _LOOKED_AT, _WEIGHED = ops.WORD, 64, 16
@@ -187,11 +192,21 @@ def _single_of_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - numba's
     return types.float64(types.int64), generate
 
 
+_REPLACED: set[Any] = set()
+"""The Python functions that machine code has others for."""
+
+
+def _replaces(function: Any) -> Callable[[Any], Any]:
+    """Return the decorator of what machine code has in place of a function."""
+    _REPLACED.add(function)
+    return overload(function)
+
+
 _load8, _load16, _load32, _load64 = map(_loader, (8, 16, 32, 64))
 _store8, _store16, _store32, _store64 = map(_storer, (8, 16, 32, 64))
 
 
-@overload(memory.load)
+@_replaces(memory.load)
 def _load(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - types to compile the function below for
     def load(data: Any, at: Any, size: Any) -> Any:
         if size == 4:
@@ -203,7 +218,7 @@ def _load(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - types to comp
     return load
 
 
-@overload(memory.store)
+@_replaces(memory.store)
 def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
     def store(data: Any, at: Any, size: Any, value: Any) -> None:
         if size == 8:
@@ -218,7 +233,7 @@ def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - 
     return store
 
 
-@overload(memory.mixed)
+@_replaces(memory.mixed)
 def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
     factor, half = np.uint64(memory.MIX), np.uint64(memory.HALF_BITS)
 
@@ -229,7 +244,7 @@ def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
     return mixed
 
 
-@overload(memory.store_float)
+@_replaces(memory.store_float)
 def _store_float(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
     def store_float(data: Any, at: Any, size: Any, value: Any) -> None:
         if size == 8:
@@ -240,7 +255,7 @@ def _store_float(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG
     return store_float
 
 
-@overload(memory.load_single)
+@_replaces(memory.load_single)
 def _load_single(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     def load_single(data: Any, at: Any) -> Any:
         return _single_of_bits(_load32(data, at))
@@ -248,7 +263,7 @@ def _load_single(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     return load_single
 
 
-@overload(memory.copy)
+@_replaces(memory.copy)
 def _copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     def copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:
         _copy_chunk(target, to, source, at)
@@ -260,7 +275,7 @@ def _copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa
     return copy
 
 
-@overload(memory.copy_few)
+@_replaces(memory.copy_few)
 def _copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     def copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:  # noqa: ARG001 - as above
         _copy_chunk(target, to, source, at)
@@ -268,7 +283,7 @@ def _copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # 
     return copy_few
 
 
-@overload(memory.unlike)
+@_replaces(memory.unlike)
 def _are_unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:  # noqa: ARG001 - as above
     def unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:
         return _unlike(first, at, second, place) & ((1 << size) - 1 | ((1 << more) - 1) << behind)
@@ -276,7 +291,7 @@ def _are_unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind:
     return unlike
 
 
-@overload(memory.put_sign)
+@_replaces(memory.put_sign)
 def _put_sign(target: Any, to: Any, size: Any, byte: Any) -> Any:  # noqa: ARG001 - as above
     def put_sign(target: Any, to: Any, size: Any, byte: Any) -> None:  # noqa: ARG001 - as above
         _store64(target, to, -(np.int64(byte) >> 7))
@@ -284,7 +299,7 @@ def _put_sign(target: Any, to: Any, size: Any, byte: Any) -> Any:  # noqa: ARG00
     return put_sign
 
 
-@overload(memory.matches)
+@_replaces(memory.matches)
 def _matches(data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: ARG001 - as above
     def matches(data: Any, at: Any, constants: Any, place: Any) -> bool:
         return not _differs(data, at, constants, place)
@@ -313,7 +328,7 @@ def _weighed(typingctx: Any, data: Any, at: Any, size: Any) -> Any:  # noqa: ARG
     return types.int64(data, types.int64, types.int64), generate
 
 
-@overload(placed.ascii_hash)
+@_replaces(key_shapes.ascii_hash)
 def _ascii_hash(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     whole = pow(31, _WEIGHED, 1 << 32)
     powers = np.array([pow(31, size, 1 << 32) for size in range(_WEIGHED + 1)], np.int64)
@@ -331,7 +346,7 @@ def _ascii_hash(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as abov
     return ascii_hash
 
 
-@overload(varints.varint_bytes)
+@_replaces(encodings.varint_bytes)
 def _varint_bytes(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     def varint_bytes(data: Any, at: Any) -> Any:
         return _bytes_before_last(data, at) + 1
@@ -339,7 +354,7 @@ def _varint_bytes(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     return varint_bytes
 
 
-@overload(memory.is_ascii)
+@_replaces(memory.is_ascii)
 def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     def is_ascii(data: Any, at: Any, size: Any) -> Any:
         while size >= _LOOKED_AT:
@@ -352,77 +367,21 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     return is_ascii
 
 
-# The paths of most entries are inlined everywhere; those of the others are called.
-for _short in (
-    memory.text_end,
-    memory.maybe_text_end,
-    varints.varint_end,
-    varints.var_text_end,
-    varints.maybe_var_text_end,
-    memory.key_sum,
-    even._move_each,  # noqa: SLF001 - compiled, though private
-    placed._is_before,  # noqa: SLF001 - as above
-    placed._is_placed,  # noqa: SLF001 - as above
-    placed._is_in,  # noqa: SLF001 - as above
-    placed._number_hash,  # noqa: SLF001 - as above
-    placed._size_of,  # noqa: SLF001 - as above
-    key_hashes.murmur,
-    key_hashes._rotate,  # noqa: SLF001 - as above
-):
-    register_jitable(forceinline=True)(_short)
+_INLINED = frozenset((
+    "text_end", "maybe_text_end", "varint_end", "var_text_end", "maybe_var_text_end", "key_sum", "_move_each",
+    "_is_before", "_is_placed", "_is_in", "_number_hash", "_size_of", "murmur", "_rotate",
+))  # fmt: skip
+"""The paths of most entries, which are inlined everywhere; those of the others are called."""
 
-for _function in (
-    memory.unit_end,
-    memory.any_text_end,
-    varints.any_var_text_end,
-    varints.any_varint_end,
-    varints.var_blob_end,
-    memory.big_integer_end,
-    memory.any_key_sum,
-    varints.varint,
-    varints.var_size,
-    varints.put_varint,
-    memory.put_bits,
-    memory.size_end,
-    memory.reverse,
-    varints.is_uuid,
-    varints.digits_end,
-    memory.clear_keys,
-    memory.is_same,
-    memory.add_key,
-    memory.is_utf8,
-    varints.is_little_number,
-    memory.is_date,
-    memory.is_number,
-    memory.is_less,
-    texts.unit_bytes,
-    texts.unit_at,
-    texts.has_whole_characters,
-    texts.put_unit,
-    texts._put_character,  # noqa: SLF001 - compiled, though private
-    texts.put_utf8,
-    texts.put_text,
-    texts.put_big_integer,
-    interpreter.interpret,
-    even._expected,  # noqa: SLF001 - compiled, though private
-    even._copy_around_keys,  # noqa: SLF001 - as above
-    even._are_framed,  # noqa: SLF001 - as above
-    even._move,  # noqa: SLF001 - as above
-    even.rewrite_even,
-    framed.alike,
-    framed.key_sums,
-    framed._find_run,  # noqa: SLF001 - as above
-    framed._survey,  # noqa: SLF001 - as above
-    framed._find_entries,  # noqa: SLF001 - as above
-    placed._text_hash,  # noqa: SLF001 - as above
-    placed._are_apart,  # noqa: SLF001 - as above
-    placed.find_placed_run,
-):
-    register_jitable(_function)
+for _module in (memory, encodings, moves, frames, key_shapes, interpreter, key_hashes):
+    for _name, _function in vars(_module).items():
+        is_own = isinstance(_function, FunctionType) and _function.__module__ == _module.__name__
+        if is_own and _function not in _REPLACED:  # compiled where other machine code calls it
+            register_jitable(forceinline=_name in _INLINED)(_function)
 
 
 class _Locator(_CacheLocator):
-    """A cache locator for the folder of `kept_code`, whose name covers all dependencies besides the function."""
+    """A cache locator for the folder of `choice`, whose name covers all dependencies besides the function."""
 
     def __init__(self, py_file: str) -> None:
         self._py_file = py_file
@@ -432,7 +391,7 @@ class _Locator(_CacheLocator):
         return cls(py_file)
 
     def get_cache_path(self) -> str:
-        return str(kept_code.folder())
+        return str(code_folder())
 
     def get_source_stamp(self) -> Any:
         return hashlib.sha256(Path(self._py_file).read_bytes()).hexdigest()

@@ -32,7 +32,7 @@ def mixed(number: int, word: int) -> int:
 
 
 def key_sum(data: Any, at: int, size: int) -> int:
-    """Return the hash that a key adds to the checksum (`framed`)."""
+    """Return the hash that a key adds to the checksum (`frames`)."""
     if _WORD_BYTES <= size <= 2 * _WORD_BYTES:  # most keys: a few inlined instructions
         return mixed(mixed(mixed(SEED, size), load(data, at, 8)), load(data, at + size - 8, 8))
     return any_key_sum(data, at, size)

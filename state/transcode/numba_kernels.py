@@ -11,14 +11,26 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from . import framed
-from .even import rewrite_even
-from .framed import COMPLETE
-from .held import keep_freed_memory
+from . import frames
+from .frames import COMPLETE
 from .interpreter import DONE, FULL, ODD, interpret
+from .key_shapes import AHEAD, CRAMPED, find_placed_run
 from .machine import address, compiled
 from .memory import copy, key_sum, load, store
-from .placed import AHEAD, CRAMPED, find_placed_run
+from .moves import rewrite_even
+
+_BYTES = 24 << 20
+"""glibc keeps twice as much: the memory in use at a time exceeds 32 MB."""
+
+
+def keep_freed_memory() -> None:
+    """Make the C library keep some megabytes of freed blocks: fresh pages cost as much as some ops.
+
+    glibc maps an allocation larger than any freed before from the system, and unmaps it when it is freed; of smaller
+    ones it keeps up to twice the size of the largest freed one.
+    """
+    np.empty(_BYTES, np.uint8)
+
 
 DROP, COPY, CONVERT = range(3)
 """What happens to the entries of a state."""
@@ -71,7 +83,7 @@ def _rewrite_block(
         )  # fmt: skip
         more = result[1]
         at, entries, keys = result[0], entries + result[2], keys + result[3]
-        if more > 0 and framed._survey(address(target[written:]), more, prefix, prefix_bytes, address(result)):  # noqa: SLF001 - compiled, though private
+        if more > 0 and frames._survey(address(target[written:]), more, prefix, prefix_bytes, address(result)):  # noqa: SLF001 - compiled, though private
             seen, seen_keys, last = seen + result[0], seen_keys + result[1], written + result[3]
             if misplaced < 0 <= result[2]:
                 misplaced = written + result[2]
@@ -95,7 +107,7 @@ def _checked(
     The result is their end, the offset of the last one, and their number.
     """
     if what[SHAPE] < 0:
-        return DONE if framed._find_run(address(data), at, end, address(result)) == COMPLETE else ODD  # noqa: SLF001 - compiled, though private
+        return DONE if frames._find_run(address(data), at, end, address(result)) == COMPLETE else ODD  # noqa: SLF001 - compiled, though private
     found = find_placed_run(
         address(data), at, end, group, prefix_bytes, address(shapes[what[SHAPE] :]), address(table), len(table),
         address(result),
@@ -178,10 +190,10 @@ def _rewrite_key_groups(  # noqa: PLR0912 - one function, for numba
         key_groups: The numbers of the key groups.
         prefix_bytes: The number of key bytes that hold the key group.
         states: A row of numbers for each stored state: its action, and the offsets of its parts in the next four.
-        shapes: The shapes of keys (`placed`).
+        shapes: The shapes of keys (`key_shapes`).
         code: Op lists, one after the other.
         constants: The constants of the op lists, one after the other.
-        moves: The moves of the op lists (`even.moves_of`), one after the other.
+        moves: The moves of the op lists (`moves.moves_of`), one after the other.
         table: A hash table for keys that do not ascend.
         target: The buffer for the new key groups.
         capacity: The number of bytes available in it.
@@ -265,15 +277,15 @@ def rewrite(
 
 @compiled
 def find_run(data: Any, start: int, size: int, result: Any) -> int:
-    """Run `framed._find_run` on an array of bytes; the result is an array of 64-bit integers."""
-    return framed._find_run(address(data), start, size, address(result))  # noqa: SLF001 - compiled, though private
+    """Run `frames._find_run` on an array of bytes; the result is an array of 64-bit integers."""
+    return frames._find_run(address(data), start, size, address(result))  # noqa: SLF001 - compiled, though private
 
 
 @compiled
 def find_placed(
     data: Any, size: int, group: int, prefix_bytes: int, shape: Any, table: Any, result: Any
 ) -> int:  # fmt: skip
-    """Run `placed.find_placed_run` on a block; shape, table and result are arrays of 64-bit integers."""
+    """Run `key_shapes.find_placed_run` on a block; shape, table and result are arrays of 64-bit integers."""
     return find_placed_run(
         address(data), 0, size, group, prefix_bytes, address(shape), address(table), len(table), address(result)
     )
@@ -281,7 +293,7 @@ def find_placed(
 
 @compiled
 def note_key_sums(data: Any, size: int, sums: Any) -> None:
-    """Write the hash that the key of each entry of a valid block adds to the checksum (`framed`) into `sums`."""
+    """Write the hash that the key of each entry of a valid block adds to the checksum (`frames`) into `sums`."""
     at = entry = 0
     while at < size:
         key_size = load(address(data), at, 4)
@@ -293,14 +305,14 @@ def note_key_sums(data: Any, size: int, sums: Any) -> None:
 
 @compiled
 def survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
-    """Run `framed._survey` on an array of bytes; the result is an array of 64-bit integers."""
-    return framed._survey(address(data), size, prefix, prefix_bytes, address(result))  # noqa: SLF001 - as above
+    """Run `frames._survey` on an array of bytes; the result is an array of 64-bit integers."""
+    return frames._survey(address(data), size, prefix, prefix_bytes, address(result))  # noqa: SLF001 - as above
 
 
 @compiled
 def find_entries(data: Any, start: int, end: int, keys: Any, key_ends: Any, values: Any, value_ends: Any) -> bool:
-    """Run `framed._find_entries` on an array of bytes; the places are arrays of 64-bit integers."""
-    return framed._find_entries(address(data), start, end, keys, key_ends, values, value_ends)  # noqa: SLF001 - as above
+    """Run `frames._find_entries` on an array of bytes; the places are arrays of 64-bit integers."""
+    return frames._find_entries(address(data), start, end, keys, key_ends, values, value_ends)  # noqa: SLF001 - as above
 
 
 def key_hashes(block: Any, size: int, entries: int) -> Any:
@@ -318,7 +330,7 @@ def read_only(array: Any) -> Any:
 
 
 def call(function: Any, data: bytes | memoryview, *numbers: int) -> tuple[int, list[int]]:
-    """Call a compiled function of `framed`; return its return value and its result numbers."""
+    """Call a compiled function of `frames`; return its return value and its result numbers."""
     result = np.zeros(4, np.int64)
     returned = function(read_only(np.frombuffer(data, np.uint8)), *numbers, result)
     return int(returned), result.tolist()

@@ -22,16 +22,13 @@ from ...serializers.errors import (
 )
 from ...serializers.limits import require_room
 from ...serializers.views import DataInputView, DataOutputView
-from .bad_values import BadValue
-from .framing import ValueFraming
-from .transcoder import Transcoded
+from .framing import SEPARATOR, ValueFraming
+from .transcoder import BadValue, Transcoded
 
 if TYPE_CHECKING:
     from ...compat.plan import Recoding, StatePlan
     from .framing import EntryFraming
 
-SEPARATOR = b"\x2c"
-"""The byte between the elements of a list state."""
 _MAX_SHOWN_BYTES = 40
 EXPIRED = object()
 """The result of the conversion for a value that is to be left out."""

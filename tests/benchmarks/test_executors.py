@@ -13,20 +13,16 @@ from benchmarks.shapes import SHAPES, write_savepoint
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode.choice import ExecutorName
-from stateshift.state.transcode.executors import PlainExecutor
-from stateshift.state.transcode.numba_executor import NumbaExecutor
-from stateshift.state.transcode.numba_key_groups import NumbaKeyGroups
+from stateshift.state.transcode.numba_executor import NumbaExecutor, NumbaKeyGroups
 from stateshift.state.transcode.objects import ObjectTranscoder
 
 WORKERS = {
     "whole key groups by machine code": (NumbaKeyGroups, "rewrite"),
     "blocks by machine code": (NumbaExecutor, "rewrite"),
-    "blocks by plain Python": (PlainExecutor, "rewrite"),
     "objects": (ObjectTranscoder, "transcode"),
 }
 BY = {
     ExecutorName.NUMBA: "whole key groups by machine code",
-    ExecutorName.PLAIN: "blocks by plain Python",
     ExecutorName.OBJECTS: "objects",
 }
 

@@ -82,7 +82,7 @@ ALL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("executor", ["plain", "objects"])
+@pytest.mark.parametrize("executor", ["numba", "objects"])
 def test_a_scan_counts_in_every_kind_of_state_what_would_fail(run, people, tmp_path, monkeypatch, executor):
     monkeypatch.setenv("STATESHIFT_EXECUTOR", executor)
     place = write(people, tmp_path / "sp", nulls=True)

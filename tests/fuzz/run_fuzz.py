@@ -65,7 +65,7 @@ def _work(options: argparse.Namespace) -> None:
     if options.engine == "atheris":
         import atheris
 
-        os.environ["STATESHIFT_EXECUTOR"] = "plain"  # what is traced cannot be compiled
+        os.environ["STATESHIFT_EXECUTOR"] = "objects"  # what is traced cannot be compiled
         with atheris.instrument_imports(include=["stateshift"]):
             import targets
     else:

@@ -16,9 +16,15 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.compat.description import StateKind
-from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
-from stateshift.state.backends.restoring import restore_keyed
-from stateshift.state.backends.snapshots import HeapCheckpointStrategy, SavepointStrategy, SnapshotTarget
+from stateshift.state.backends.restore import restore_keyed
+from stateshift.state.backends.snapshots import (
+    HeapCheckpointStrategy,
+    OperatorSnapshot,
+    SavepointStrategy,
+    SnapshotTarget,
+    SubtaskSnapshot,
+    publish_snapshot,
+)
 from stateshift.state.formats.flink.metadata import SubtaskState
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.publication.commit import Commit

@@ -27,7 +27,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
-from stateshift.state.backends.rocksdb import loading, store
+from stateshift.state.backends.rocksdb import store
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
 from stateshift.state.storage.files import Folder
 
@@ -189,7 +189,7 @@ def test_the_next_checkpoint_of_flink_is_read_here_again(
 
 def test_flink_restores_what_was_rescaled_here(flink_restore, same_contents, tmp_path, monkeypatch):
     """Databases that were clipped by range deletes, and got what others had as ingested files."""
-    monkeypatch.setattr(loading, "_FEW_ENTRIES", 0)  # else only key groups with many entries become files
+    monkeypatch.setattr(store, "_FEW_ENTRIES", 0)  # else only key groups with many entries become files
     rng, model, root = random.Random(2), Model(), Folder.at(tmp_path)  # noqa: S311 - no secret
     parallelism = 2
     subtasks = [Subtask(index, parallelism).register() for index in range(parallelism)]

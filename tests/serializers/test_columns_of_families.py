@@ -10,7 +10,7 @@ from stateshift import Family
 from stateshift.serializers.columns.scalars import NumberCodec
 from stateshift.serializers.families import families
 from stateshift.serializers.primitives.numeric import LongSerializer
-from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
+from stateshift.state.columnar.column_values import JsonCodec, all_codecs
 
 
 @attrs.frozen

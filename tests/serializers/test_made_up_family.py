@@ -46,7 +46,7 @@ from stateshift.serializers.rewrite import Fixed, Sequence, Widened, rewrite_of
 from stateshift.state.columnar.table import StateTable
 from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint.json_encoding import tagged_rows
-from stateshift.state.transcode.byte_rewrites import program_of
+from stateshift.state.transcode.factory import program_of
 from stateshift.state.transcode.framing import entry_framing
 
 TESTS = Path(__file__).parents[1]

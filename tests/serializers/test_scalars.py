@@ -23,7 +23,7 @@ from stateshift.serializers.primitives.table import NUMBERS, PRIMITIVES
 from stateshift.serializers.registry import registry
 from stateshift.serializers.scalars import Scalar, ScalarSerializer, snapshot_of
 from stateshift.serializers.temporal.serializers import TIMES, SqlTimestampSerializer
-from stateshift.state.columnar.json_codec import all_codecs
+from stateshift.state.columnar.column_values import all_codecs
 
 ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES])
 FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOURCES, Ability.STRATEGIES)

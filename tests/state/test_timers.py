@@ -37,8 +37,8 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.plan import StateAction
 from stateshift.compat.planner import plan
 from stateshift.serializers.flink.namespaces import VOID_NAMESPACE
+from stateshift.state.columnar.bootstrap import StateColumns
 from stateshift.state.columnar.row_sources import resolve
-from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.entry_keys import encode
 from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.formats.flink.handles import InlineHandle

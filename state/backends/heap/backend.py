@@ -17,10 +17,8 @@ from ..keyed_backend import KeyedStateBackend
 from ..lazy_forms import OldForm
 from ..snapshots import HeapCheckpointStrategy
 from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
-from .checked_states import CHECKED_HANDLES
-from .entry_codecs import StateCodec, TimerCodec
-from .frozen import FrozenHeap, FrozenTable, StoredState
-from .states import HANDLES
+from .entry_codecs import FrozenHeap, FrozenTable, StateCodec, StoredState, TimerCodec
+from .states import CHECKED_HANDLES, HANDLES
 from .tables import CurrentKey
 from .timers import HeapTimerQueue
 
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
     from ...formats.flink.meta_info import StateMetaInfo
     from ...runtime.descriptors import StateDescriptor
     from ...timers import TimeDomain
-    from .entry_codecs import Codec
-    from .frozen import FrozenPart
+    from .entry_codecs import Codec, FrozenPart
     from .states import HeapState
 
 

@@ -1,4 +1,10 @@
-"""The handles of the heap backend: each is the table of its state, at the current key and namespace."""
+"""The handles of the heap backend: each is the table of its state, at the current key and namespace.
+
+A handle may hold values against their types when they are handed over, as RocksDB does.
+
+Handles that do so write each value and drop its bytes, which takes long: for tests, in which a fault is to be found
+where it is.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ....compat.description import StateKind
 from ....serializers.errors import ValueNotConvertible, located
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from ...transcode.entry_values import map_value
+from ...transcode.framing import map_value
 from ...value_copies import copier, handing_out
-from .identity import Identity
-from .tables import StateTable
+from ..key_bytes import encoder
+from .tables import Identity, StateTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from ....serializers.serializer import TypeSerializer
     from .tables import CurrentKey
@@ -289,3 +295,92 @@ HANDLES: dict[StateKind, type[HeapState]] = {
     StateKind.AGGREGATING: HeapAggregatingState,
 }
 """The handle of each kind of state."""
+
+
+class _Checked(HeapState):
+    """A handle that writes each value, element or accumulator that it gets, and drops the bytes."""
+
+    __slots__ = ()
+    _check: Callable[[Any], Any]
+
+    def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
+        super().__init__(backend, descriptor)
+        self._check = encoder(self._copied_type(descriptor.state_serializer()), descriptor.name)
+
+    def _passed(self, value: Any) -> Any:
+        """Return a value that fits."""
+        self._check(value)
+        return value
+
+
+class CheckedValueState(_Checked, HeapValueState):
+    """Value state whose values are checked."""
+
+    __slots__ = ("_check",)
+
+    def update(self, value: Any) -> None:
+        super().update(None if value is None else self._passed(value))
+
+
+class CheckedReducingState(_Checked, HeapReducingState):
+    """Reducing state whose values are checked, when they are reduced."""
+
+    __slots__ = ("_check",)
+
+    def _reduced(self, before: Any, value: Any) -> Any:
+        return self._passed(super()._reduced(before, value))
+
+
+class CheckedAggregatingState(_Checked, HeapAggregatingState):
+    """Aggregating state whose accumulators are checked."""
+
+    __slots__ = ("_check",)
+
+    def _added(self, value: Any, accumulator: Any) -> Any:
+        return self._passed(super()._added(value, accumulator))
+
+
+class CheckedListState(_Checked, HeapListState):
+    """List state whose elements are checked."""
+
+    __slots__ = ("_check",)
+
+    def _present(self, value: Any) -> Any:
+        return self._passed(super()._present(value))
+
+
+class CheckedMapState(_Checked, HeapMapState):
+    """Map state whose keys and values are checked."""
+
+    __slots__ = ("_check",)
+
+    def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
+        super().__init__(backend, descriptor)
+        self.user_keys = _CheckedIdentity(self._serializer.key, descriptor.name)
+
+    def _checked(self, value: Any) -> Any:
+        return None if super()._checked(value) is None else self._passed(value)
+
+
+class _CheckedIdentity(Identity):
+    """Refuses values that do not fit the type, also where they are their own identity."""
+
+    __slots__ = ("_check",)
+
+    def __init__(self, serializer: TypeSerializer[Any], state: str) -> None:
+        super().__init__(serializer)
+        self._check = encoder(serializer, state)
+
+    def of(self, value: Any) -> Hashable:
+        self._check(value)
+        return super().of(value)
+
+
+CHECKED_HANDLES: dict[StateKind, type[HeapState]] = {
+    StateKind.VALUE: CheckedValueState,
+    StateKind.LIST: CheckedListState,
+    StateKind.MAP: CheckedMapState,
+    StateKind.REDUCING: CheckedReducingState,
+    StateKind.AGGREGATING: CheckedAggregatingState,
+}
+"""The handle of each kind of state, whose values are checked."""

@@ -16,11 +16,10 @@ from ...formats.flink.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...formats.flink.state_kinds import entry_key_format, info_snapshot
 from ...key_groups import prefix_size
 from ...transcode.choice import ExecutorName
+from ..key_bytes import CurrentKey, namespace_bytes
 from ..keyed_backend import KeyedStateBackend
-from ..state_types import info_of, queue_info, refuse_other_kind, refuse_other_type
-from ..unexpired import keeper
+from ..state_types import info_of, keeper, queue_info, refuse_other_kind, refuse_other_type
 from .handles import HANDLES
-from .key_bytes import CurrentKey, namespace_bytes
 from .lazy_table import LazyTable, LazyView
 from .timers import HELD_TIMERS, SortedTimerQueue
 from .write_cache import WriteCache
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from ...runtime.descriptors import StateDescriptor
     from ...runtime.states import State
     from ...timers import TimeDomain
-    from .store import SortedStore, SortedView
-    from .write_cache import CachedTable
+    from .write_cache import CachedTable, SortedStore, SortedView
 
 CACHE_BYTES = 32 << 20
 """The size of the write-back cache by default."""
@@ -181,7 +179,7 @@ class SortedStateBackend(KeyedStateBackend):
         forms = {name: lazy.forms() for name, lazy in self._lazy.items()}
         view = LazyView(names, self._store.freeze(), forms)
         name = f"the live state of key groups {self.key_groups.start} to {self.key_groups.stop - 1}"
-        return FrozenTables(header, name, ExecutorName.PLAIN, view, self.key_groups, prefix, view=view)
+        return FrozenTables(header, name, ExecutorName.OBJECTS, view, self.key_groups, prefix, view=view)
 
     @property
     def header(self) -> KeyedStreamHeader:

@@ -18,17 +18,17 @@ from ....serializers.views import DataInputView, DataOutputView
 from ...entry_keys import is_ambiguous, length_bytes
 from ...formats.flink.entries import each_separated
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from ...transcode.objects import SEPARATOR
+from ...transcode.framing import SEPARATOR
 from ...value_copies import handing_out
-from .key_bytes import VOID_BYTES, codec, decoder, encoder, exact_integers, namespace_bytes
-from .store import prefix_end
+from ..key_bytes import VOID_BYTES, codec, decoder, encoder, exact_integers, namespace_bytes
+from .write_cache import prefix_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ....serializers.serializer import TypeSerializer
     from ...runtime.descriptors import StateDescriptor
-    from .key_bytes import CurrentKey
+    from ..key_bytes import CurrentKey
     from .write_cache import CachedTable
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...formats.flink.meta_info import StateMetaInfo
     from ...rocksdb.database import Items
     from ..lazy_forms import Layout
-    from .store import SortedStore, SortedTable, SortedView
+    from .write_cache import SortedStore, SortedTable, SortedView
 
     Source = Callable[[str, bytes, bytes], Iterator[Items]]
     """Yields the entries of a table in a range of keys, some at a time."""

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from ....serializers.errors import ValueNotConvertible, shown
 from ....serializers.flink.namespaces import VoidNamespaceSerializer
 from ....serializers.views import DataInputView
-from .key_bytes import VOID_BYTES, encoder
+from ..key_bytes import VOID_BYTES, encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ....serializers.serializer import TypeSerializer
-    from .key_bytes import CurrentKey
+    from ..key_bytes import CurrentKey
     from .write_cache import CachedTable
 
 _SIGN = 1 << 63

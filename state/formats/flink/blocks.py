@@ -17,7 +17,7 @@ import attrs
 from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ...transcode.choice import ExecutorName
-from ...transcode.framed import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
+from ...transcode.frames import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -176,7 +176,7 @@ class BlockWalker:
         pieces: Iterator[memoryview],
         size: int | None = None,
         overlap: int = 0,
-        executor: ExecutorName = ExecutorName.PLAIN,
+        executor: ExecutorName = ExecutorName.OBJECTS,
     ) -> None:
         self._key_group = key_group
         self._states = states

@@ -81,7 +81,7 @@ class DatabaseStreamReader:
         header: KeyedStreamHeader,
         handle: DatabaseHandle,
         max_parallelism: int,
-        executor: ExecutorName = ExecutorName.PLAIN,
+        executor: ExecutorName = ExecutorName.OBJECTS,
     ) -> DatabaseStreamReader:
         """Return the reader of an opened database.
 

@@ -185,7 +185,7 @@ class NativeStreamReader:
         source: ByteSource,
         handle: KeyGroupsHandle,
         max_parallelism: int,
-        executor: ExecutorName = ExecutorName.PLAIN,
+        executor: ExecutorName = ExecutorName.OBJECTS,
     ) -> NativeStreamReader:
         """Read the header of the stream of `handle`, and check the offsets; raises as `read_keyed_header`."""
         header = read_stream_header(source, handle)

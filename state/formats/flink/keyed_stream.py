@@ -128,7 +128,7 @@ class KeyedStreamReader:
 
     @classmethod
     def open(
-        cls, source: ByteSource, handle: KeyGroupsHandle, executor: ExecutorName = ExecutorName.PLAIN
+        cls, source: ByteSource, handle: KeyGroupsHandle, executor: ExecutorName = ExecutorName.OBJECTS
     ) -> KeyedStreamReader:
         """Read the header of the stream of `handle`, and check the offsets; raises as `read_keyed_header`."""
         with located(file=source.name):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....serializers.spark_rows.rows import Rows
 from ...transcode.choice import ExecutorName
-from ...transcode.framed import COMPLETE, NEEDS_MORE, NO_KEY, find_entries, find_run
+from ...transcode.frames import COMPLETE, NEEDS_MORE, NO_KEY, find_entries, find_run
 
 _END, _LENGTH_BYTES = -1, 4
 _PADDING = 128  # machine code may read past the end, by less than this

@@ -177,7 +177,7 @@ class PartitionFiles:
 
 
 def changes_in(
-    pieces: Iterator[bytes], *, has_kinds: bool = False, executor: ExecutorName = ExecutorName.PLAIN
+    pieces: Iterator[bytes], *, has_kinds: bool = False, executor: ExecutorName = ExecutorName.OBJECTS
 ) -> Iterator[Changes]:
     """Parse the content of a file: yield the kinds of some changes, their keys and values, None if a key is removed.
 

@@ -43,7 +43,7 @@ def found(pieces, executor):
 def test_machine_code_finds_what_plain_python_does(entries):
     content = content_of(entries)
     assert found([content], ExecutorName.NUMBA) == (entries, None)
-    assert found([content], ExecutorName.PLAIN) == (entries, None)
+    assert found([content], ExecutorName.OBJECTS) == (entries, None)
 
 
 @given(entries, st.data())
@@ -54,7 +54,7 @@ def test_damage_has_the_same_message(entries, data):
         content[at] ^= data.draw(st.integers(1, 255))
     else:
         del content[at:]
-    fast, plain = (found([bytes(content)], one) for one in (ExecutorName.NUMBA, ExecutorName.PLAIN))
+    fast, plain = (found([bytes(content)], one) for one in (ExecutorName.NUMBA, ExecutorName.OBJECTS))
     assert fast[1] == plain[1]
     assert fast[0] == plain[0]
 
@@ -64,7 +64,7 @@ def test_entries_across_the_bounds_of_pieces_are_whole(size):
     entries = [(bytes([one]) * 100, bytes([one]) * size) for one in range(5)]
     content = content_of(entries)
     pieces = [content[at : at + 777_777] for at in range(0, len(content), 777_777)]
-    for executor in (ExecutorName.NUMBA, ExecutorName.PLAIN):
+    for executor in (ExecutorName.NUMBA, ExecutorName.OBJECTS):
         assert found(pieces, executor) == (entries, None)
 
 

@@ -27,7 +27,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
-from stateshift.state.backends.restoring import restore_keyed
+from stateshift.state.backends.restore import restore_keyed
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 from stateshift.state.formats.flink.handles import AbsoluteFileHandle
 from stateshift.state.formats.flink.keyed_readers import open_keyed, read_header

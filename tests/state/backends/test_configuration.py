@@ -85,7 +85,7 @@ def test_the_call_wins_over_spark_over_the_environment_over_the_project(tmp_path
     below = tmp_path / "src"
     below.mkdir()
     key = "execution.checkpointing.num-retained"
-    environment = {"STATESHIFT_EXECUTION_CHECKPOINTING_NUM_RETAINED": "3", "STATESHIFT_EXECUTOR": "plain"}
+    environment = {"STATESHIFT_EXECUTION_CHECKPOINTING_NUM_RETAINED": "3", "STATESHIFT_EXECUTOR": "objects"}
     spark = {f"spark.stateshift.{key}": "4", "spark.stateshift.other": "x", "spark.app.name": "y"}
 
     project = of(start=below)

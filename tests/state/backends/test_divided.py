@@ -18,7 +18,7 @@ from stateshift import (
 from stateshift.serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
 from stateshift.state.backends.rocksdb import store
 from stateshift.state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend
-from stateshift.state.backends.rocksdb.loading import Loading
+from stateshift.state.backends.rocksdb.store import Loading
 from stateshift.state.formats.flink.database_files import open_database_of
 from stateshift.state.formats.flink.metadata import METADATA, read_metadata
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher

@@ -18,8 +18,9 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.serializers import limits
+from stateshift.state.backends import key_bytes
 from stateshift.state.backends.heap import entry_codecs
-from stateshift.state.backends.sorted import handles, key_bytes, write_cache
+from stateshift.state.backends.sorted import handles, write_cache
 from stateshift.state.testing import KeyedProcessHarness, StateMutated
 
 

@@ -40,7 +40,7 @@ from stateshift import (
     verify,
 )
 from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses
-from stateshift.state.backends.restoring import restore_keyed
+from stateshift.state.backends.restore import restore_keyed
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, ProcessHarness, TaskInfo, snapshot_together
 
 COPY = NeedsReconfig(reconfigured=True)

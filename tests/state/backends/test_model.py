@@ -35,10 +35,15 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
-from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
-from stateshift.state.backends.restoring import restore_keyed
+from stateshift.state.backends.restore import restore_keyed
 from stateshift.state.backends.rocksdb import store
-from stateshift.state.backends.snapshots import SavepointStrategy, SnapshotTarget
+from stateshift.state.backends.snapshots import (
+    OperatorSnapshot,
+    SavepointStrategy,
+    SnapshotTarget,
+    SubtaskSnapshot,
+    publish_snapshot,
+)
 from stateshift.state.key_groups import key_group, key_group_range, key_hasher, subtask_of
 from stateshift.state.publication.commit import Commit
 from stateshift.state.runtime.runtime_context import KeyedStateStore

@@ -30,7 +30,7 @@ from stateshift import (
 from stateshift.cli.app import main
 from stateshift.compat.lazy_tables import free_table, state_in, tables_of
 from stateshift.serializers.containers.wrappers import LazyMigrationSnapshot
-from stateshift.state.backends.restoring import restore_keyed
+from stateshift.state.backends.restore import restore_keyed
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, TaskInfo, snapshot_together
 

@@ -19,8 +19,14 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.flink.namespaces import VOID_NAMESPACE, TimeWindowSerializer, VoidNamespaceSerializer
-from stateshift.state.backends.publishing import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
-from stateshift.state.backends.snapshots import HeapCheckpointStrategy, SavepointStrategy, SnapshotTarget
+from stateshift.state.backends.snapshots import (
+    HeapCheckpointStrategy,
+    OperatorSnapshot,
+    SavepointStrategy,
+    SnapshotTarget,
+    SubtaskSnapshot,
+    publish_snapshot,
+)
 from stateshift.state.formats.flink.handles import CANONICAL, NATIVE
 from stateshift.state.formats.flink.keyed_readers import open_keyed
 from stateshift.state.publication.commit import Commit

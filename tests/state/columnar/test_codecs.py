@@ -27,9 +27,8 @@ from stateshift.serializers.columns.nested import struct_array
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.temporal.serializers import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
-from stateshift.state.columnar.column_bytes import encode_column
-from stateshift.state.columnar.json_codec import JsonCodec, all_codecs
-from stateshift.state.columnar.machine_code import flat_decoder
+from stateshift.state.columnar.column_values import JsonCodec, all_codecs, encode_column
+from stateshift.state.columnar.runs import flat_decoder
 from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
 

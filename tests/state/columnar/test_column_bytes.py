@@ -40,10 +40,9 @@ from stateshift import (
     row_of,
     serializer_for,
 )
-from stateshift.state.columnar.column_bytes import encode_column, encode_values
-from stateshift.state.columnar.column_order import order_bytes
 from stateshift.state.columnar.column_types import fields_by_default, mismatches
-from stateshift.state.columnar.column_values import python_values
+from stateshift.state.columnar.column_values import encode_column, encode_values, python_values
+from stateshift.state.columnar.row_sources import order_bytes
 from stateshift.state.entry_keys import decode, encode
 
 

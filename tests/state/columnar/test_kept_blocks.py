@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateshift.state.columnar.kept_blocks import KeptBlocks
+from stateshift.state.columnar.stored_forms import KeptBlocks
 from stateshift.state.formats.flink.blocks import Block
 
 

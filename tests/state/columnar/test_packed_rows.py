@@ -22,13 +22,13 @@ from stateshift import (
     Target,
     ValueStateDescriptor,
 )
-from stateshift.state.columnar import packed_rows as records
+from stateshift.state.columnar import row_files as records
+from stateshift.state.columnar.bootstrap import StateColumns
 from stateshift.state.columnar.new_savepoint import NewSavepoint
-from stateshift.state.columnar.packed_rows import PACKED_ROWS, packed, sorted_rows
+from stateshift.state.columnar.row_files import PACKED_ROWS, packed, sorted_rows
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.row_streams import RowCount, checksums, write_streams
 from stateshift.state.columnar.rows import RowEncoder
-from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.storage.files import Folder
 
 JOB = Job(

@@ -16,9 +16,9 @@ from stateshift import (
     Operator,
     ValueStateDescriptor,
 )
+from stateshift.state.columnar.bootstrap import StateColumns
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.rows import RowEncoder
-from stateshift.state.columnar.state_columns import StateColumns
 from stateshift.state.formats.flink.entries import read_separated
 
 JOB = Job(

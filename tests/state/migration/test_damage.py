@@ -44,7 +44,7 @@ FIXTURES = [
 OWN = ["own-inline", "own-files", "own-snappy"]
 MODES = ["copy", "rename", "drop", "compress", "rescale", "rekey"]
 DAMAGES, AT_ONCE = 2000, 50
-EXECUTORS = ["auto", "numba", "plain"]
+EXECUTORS = ["auto", "numba", "objects"]
 
 
 @attrs.define

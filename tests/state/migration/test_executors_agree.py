@@ -36,7 +36,7 @@ from stateshift.serializers.primitives.numeric import IntSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.formats.flink.keyed_stream import RUN_BYTES
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.transcode.byte_rewrites import program_of
+from stateshift.state.transcode.factory import program_of
 from stateshift.state.transcode.framing import entry_framing
 
 pytest.importorskip("numba")

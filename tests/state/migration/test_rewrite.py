@@ -41,7 +41,7 @@ from stateshift.state.migration.tasks import CopyTask, KeyedTask, OperatorTask
 from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.publication.publish import INLINE_BYTES
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode.executors import PlainExecutor
+from stateshift.state.transcode.numba_executor import NumbaExecutor
 
 
 def one_state(descriptor, **options):
@@ -382,7 +382,7 @@ def test_a_converter_decides_what_values_become(tmp_path, migrate):
 
 def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two(tmp_path, monkeypatch):
     monkeypatch.setattr("stateshift.state.formats.flink.keyed_readers._BYTES", 1)  # each block is a batch
-    monkeypatch.setenv("STATESHIFT_EXECUTOR", "plain")
+    monkeypatch.setenv("STATESHIFT_EXECUTOR", "numba")
     seen = []
 
     def watch():
@@ -394,13 +394,13 @@ def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two
         watch()
         return len(text)
 
-    rewrite = PlainExecutor.rewrite
+    rewrite = NumbaExecutor.rewrite
 
     def watched(*arguments):
         watch()
         return rewrite(*arguments)
 
-    monkeypatch.setattr(PlainExecutor, "rewrite", watched)
+    monkeypatch.setattr(NumbaExecutor, "rewrite", watched)
     monkeypatch.setattr(performing, "cores", lambda: 2)
     threads = []
     for name, old, new, value in (

@@ -331,7 +331,7 @@ class TestFailures:
         entries = [(bytes(10) + encode(DOUBLE, zero), bytes(9)) for zero in (0.0, -0.0)]
 
         with pytest.raises(ValuesCollide, match="read as the same"):
-            make_transcoder(state, framing, ExecutorName.PLAIN).transcode(Block.of(0, 0, entries).data)
+            make_transcoder(state, framing, ExecutorName.OBJECTS).transcode(Block.of(0, 0, entries).data)
 
 
 def carried_out(source, target, job, options):

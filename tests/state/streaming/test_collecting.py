@@ -13,8 +13,8 @@ from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint, SavepointNotFound
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
-from stateshift.state.streaming.collecting import collect as collected
-from stateshift.state.streaming.committed import committed_manifests
+from stateshift.state.streaming.committed_state import committed_manifests
+from stateshift.state.streaming.garbage import collect as collected
 from stateshift.state.streaming.holds import held
 
 

@@ -11,8 +11,8 @@ from streaming_totals import totals, totals_in, visits
 from stateshift import Savepoint
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.collecting import collect
 from stateshift.state.streaming.directory import StateDirectory
+from stateshift.state.streaming.garbage import collect
 from stateshift.state.streaming.holds import held, oldest_held
 
 

@@ -14,10 +14,10 @@ from stateshift import DeclarationError, Savepoint, SavepointNotFound, TargetExi
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
 from stateshift.state.publication.target_lock import claimed
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.collecting import collect
+from stateshift.state.streaming.committed_state import Written
 from stateshift.state.streaming.directory import StateDirectory
-from stateshift.state.streaming.rewinding import Stretch, rewind, stretches
-from stateshift.state.streaming.written import Written
+from stateshift.state.streaming.garbage import collect
+from stateshift.state.streaming.rewind import Stretch, rewind, stretches
 
 
 def changed(engine, backend, **options):

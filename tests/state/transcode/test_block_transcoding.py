@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
+from plain_executor import plainly
 from transcoding import block, transcoder, written
 
 from stateshift import AvroSerializer, DeclarationError, Record, StateShiftError
@@ -28,11 +28,11 @@ from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.temporal.serializers import InstantSerializer, LocalDateTimeSerializer
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
-from stateshift.state.transcode.choice import VARIABLE, ExecutorName
-from stateshift.state.transcode.framed import survey
+from stateshift.state.transcode.choice import VARIABLE, ExecutorName, choose_executor
+from stateshift.state.transcode.frames import survey
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()
-EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.OBJECTS]
+EXECUTORS = ["machine code", "plain Python"]
 
 
 def record(**fields):
@@ -78,7 +78,7 @@ SHAPES = {
 
 
 def by(name, rewrite):
-    return attrs.evolve(rewrite, executor=name)
+    return plainly(rewrite) if name == "plain Python" else rewrite
 
 
 def account(key, **more):
@@ -159,15 +159,15 @@ def test_lists_that_outgrow_the_reserved_memory_are_complete(name):
 
 
 def test_the_environment_chooses_the_executor(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "objects")
-    assert not isinstance(transcoder(*S2), BlockTranscoder)
+    for name in ExecutorName:
+        monkeypatch.setenv(VARIABLE, name)
+        assert name is choose_executor(0)
+        assert (name is ExecutorName.NUMBA) == isinstance(transcoder(*S2, executor=choose_executor(0)), BlockTranscoder)
 
-    monkeypatch.setenv(VARIABLE, "plain")
-    assert ExecutorName.PLAIN is transcoder(*S2).executor
-
-    monkeypatch.setenv(VARIABLE, "abacus")
-    with pytest.raises(DeclarationError, match="'abacus', which is not an executor"):
-        transcoder(*S2)
+    for other in ("abacus", "plain"):
+        monkeypatch.setenv(VARIABLE, other)
+        with pytest.raises(DeclarationError, match=rf"'{other}', which is not an executor[^\0]*auto, numba, objects"):
+            choose_executor(0)
 
 
 def test_what_code_of_the_user_decides_has_no_op_list():

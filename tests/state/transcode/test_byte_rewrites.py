@@ -8,6 +8,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from plain_executor import PlainExecutor, plainly
 from transcoding import block, planned, transcoder, written
 
 from stateshift import AvroSerializer, JavaDate, Left, Right, Row, RowKind, SqlDate, StateShiftError, Symbol
@@ -34,14 +35,12 @@ from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.temporal.serializers import DateSerializer, InstantSerializer, SqlDateSerializer
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
-from stateshift.state.transcode.choice import ExecutorName, has_numba
-from stateshift.state.transcode.element_blocks import ElementBlocks
-from stateshift.state.transcode.executors import PlainExecutor
+from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.elements import ElementBlocks
 from stateshift.state.transcode.interpreter import DONE, ODD
 from stateshift.state.transcode.objects import ObjectTranscoder
 
 INT, LONG, DOUBLE, TEXT = IntSerializer(), LongSerializer(), DoubleSerializer(), StringSerializer()
-EXECUTORS = [ExecutorName.PLAIN, *([ExecutorName.NUMBA] if has_numba() else [])]
 
 ints = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(max_size=6)
@@ -333,8 +332,8 @@ def assert_all_agree(rewrite, given_block):
     for quarantines in (False, True):
         objects = attrs.evolve(rewrite.objects, quarantines=quarantines)
         expected = outcome(objects, given_block)
-        for name in EXECUTORS:
-            assert expected == outcome(BlockTranscoder(objects, rewrite.program, name), given_block), name
+        by_machine = BlockTranscoder(objects, rewrite.program)
+        assert expected == outcome(by_machine, given_block) == outcome(plainly(by_machine), given_block)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -376,14 +375,13 @@ def assert_elements_agree(rewrite, elements):
     for quarantines in (False, True):
         objects = attrs.evolve(rewrite.objects, quarantines=quarantines)
         expected = outcome(objects, elements)
-        for name in EXECUTORS:
-            assert expected == outcome(ElementBlocks(objects, rewrite.program, name), elements), name
+        assert expected == outcome(ElementBlocks(objects, rewrite.program), elements)
 
 
 @pytest.mark.parametrize("name", ["a row's columns, required", "values of a map", "Avro's unions"])
 def test_elements_of_operator_lists_come_to_what_objects_come_to(name):
     old, new, values = CASES[name]
-    rewrite = make_element_transcoder(planned(old, new, StateKind.SPLIT_LIST), ExecutorName.PLAIN)
+    rewrite = make_element_transcoder(planned(old, new, StateKind.SPLIT_LIST), ExecutorName.NUMBA)
     assert isinstance(rewrite, ElementBlocks)
 
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -398,7 +396,7 @@ def test_elements_of_operator_lists_come_to_what_objects_come_to(name):
 
 @pytest.mark.parametrize("keys", [(TEXT, TEXT), (INT, LONG)], ids=["as it is", "widened"])
 def test_the_map_of_a_broadcast_state_comes_to_what_objects_come_to(keys):
-    rewrite = make_element_transcoder(planned(INT, LONG, StateKind.BROADCAST, keys), ExecutorName.PLAIN)
+    rewrite = make_element_transcoder(planned(INT, LONG, StateKind.BROADCAST, keys), ExecutorName.NUMBA)
     assert isinstance(rewrite, ElementBlocks)
 
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -424,7 +422,7 @@ def test_days_are_those_of_the_calendar(year):
 
 def test_many_elements_arrive_in_their_order_whether_odd_or_not():
     rewrite = make_element_transcoder(
-        planned(TupleSerializer((INT, TEXT)), TupleSerializer((LONG, TEXT)), StateKind.SPLIT_LIST), ExecutorName.PLAIN
+        planned(TupleSerializer((INT, TEXT)), TupleSerializer((LONG, TEXT)), StateKind.SPLIT_LIST), ExecutorName.NUMBA
     )
     elements = [
         written(INT, place) + (b"\x82\0a" if place % 911 == 7 else written(TEXT, "x" * (place % 4096)))
@@ -456,7 +454,7 @@ USER_KEYS = {
 def test_user_keys_that_change_come_to_what_objects_come_to(case, namespace):
     old, new, keys, values = case
     framing = entry_framing(StateKind.MAP, key=TEXT, namespace=namespace, max_parallelism=128)
-    rewrite = make_transcoder(planned(old, new, StateKind.MAP), framing, ExecutorName.PLAIN)
+    rewrite = make_transcoder(planned(old, new, StateKind.MAP), framing, ExecutorName.NUMBA)
     assert isinstance(rewrite, BlockTranscoder)
     assert rewrite.needs_whole_run
     rewritten = set()

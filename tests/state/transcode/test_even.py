@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
+from plain_executor import PlainExecutor
+
 from stateshift.serializers.rewrite import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
 from stateshift.state.transcode.compiler import compile_value
-from stateshift.state.transcode.even import moves_of, rewrite_even
-from stateshift.state.transcode.executors import PlainExecutor
-from stateshift.state.transcode.framed import add_keys, survey
+from stateshift.state.transcode.frames import add_keys, survey
 from stateshift.state.transcode.framing import ValueFraming
 from stateshift.state.transcode.interpreter import DONE
 from stateshift.state.transcode.memory import copy
+from stateshift.state.transcode.moves import moves_of, rewrite_even
 from stateshift.state.transcode.numba_executor import NumbaExecutor
 
 parts = st.one_of(
@@ -124,7 +125,7 @@ def test_where_other_bytes_were_written_than_should_be_nothing_is_rewritten_at_o
             if wrong is not None and to:
                 target[to + wrong] ^= 1
 
-        monkeypatch.setattr("stateshift.state.transcode.even.copy", copied)
+        monkeypatch.setattr("stateshift.state.transcode.moves.copy", copied)
         result, target = [0, 0, 0, 0, 0], bytearray(program.capacity(len(block)))
         rewrite_even(block, 0, len(block), moves_of(program), program.constants, target, len(target), 0, 0, result)
         return result[2]

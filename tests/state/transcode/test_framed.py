@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint
 from stateshift.state.transcode.choice import ExecutorName
-from stateshift.state.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
+from stateshift.state.transcode.frames import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
 
 pytest.importorskip("numba")
 
@@ -31,7 +31,7 @@ def framed(pairs):
 def by_each(function, *arguments):
     """What plain Python and numba give; an error is reported by its message."""
     found = []
-    for name in (ExecutorName.PLAIN, ExecutorName.NUMBA):
+    for name in (ExecutorName.OBJECTS, ExecutorName.NUMBA):
         try:
             found.append(function(*arguments, name))
         except CorruptSavepoint as error:

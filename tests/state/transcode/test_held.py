@@ -10,7 +10,7 @@ import pytest
 
 ROUNDS = """
 import resource
-from stateshift.state.transcode.held import keep_freed_memory
+from stateshift.state.transcode.numba_kernels import keep_freed_memory
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

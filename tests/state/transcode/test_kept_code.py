@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stateshift import Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
-from stateshift.state.transcode import choice, kept_code
+from stateshift.state.transcode import choice
 from stateshift.state.transcode.choice import (
     COMPILING_BYTES,
     LOADING_BYTES,
@@ -90,9 +90,9 @@ def empty_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def kept_cache(empty_cache):  # noqa: ARG001 - it is to be there
-    assert not kept_code.is_compiled()
-    kept_code.folder().mkdir(parents=True)
-    (kept_code.folder() / f"{kept_code.REWRITE}.nbi").touch()
+    assert not choice.is_compiled()
+    choice.code_folder().mkdir(parents=True)
+    (choice.code_folder() / f"{choice.REWRITE}.nbi").touch()
 
 
 def test_little_state_on_a_machine_without_machine_code_loads_neither_numba_nor_numpy(tmp_path):
@@ -110,11 +110,11 @@ def test_commands_on_little_state_load_neither_though_code_is_kept(tmp_path, com
     name, *options = command.split()
     more = [tmp_path / "out"] if name == "export" else []
 
-    assert [0, []] == run("-c", COMMANDS, name, place, *options, *more, cache=kept_code.folder().parent)
+    assert [0, []] == run("-c", COMMANDS, name, place, *options, *more, cache=choice.code_folder().parent)
 
 
 @pytest.mark.slow
-def test_more_state_goes_by_plain_python_where_nothing_is_compiled_yet(tmp_path):
+def test_more_state_goes_as_objects_where_nothing_is_compiled_yet(tmp_path):
     place = savepoint_of(tmp_path / "old", 100_000)
 
     told = run("-c", MIGRATING, place, tmp_path / "new", cache=tmp_path / "cache")
@@ -127,10 +127,10 @@ def test_more_state_goes_by_plain_python_where_nothing_is_compiled_yet(tmp_path)
 @pytest.mark.slow
 def test_after_a_warm_up_a_migration_compiles_nothing_and_has_one_signature(tmp_path):
     """The cache begins as one that this machine has, but for a function: to compile all of them takes long."""
-    place, cache, name = savepoint_of(tmp_path / "old", 100_000), tmp_path / "cache", kept_code.folder().name
-    run("-m", "stateshift", "warm-up", "--json", cache=kept_code.folder().parent)  # in `make test` it has been made
+    place, cache, name = savepoint_of(tmp_path / "old", 100_000), tmp_path / "cache", choice.code_folder().name
+    run("-m", "stateshift", "warm-up", "--json", cache=choice.code_folder().parent)  # in `make test` it has been made
     left_out = shutil.ignore_patterns("numba_kernels.find_run.*", "test_*")  # other tests have compiled what is theirs
-    shutil.copytree(kept_code.folder(), cache / name, ignore=left_out)
+    shutil.copytree(choice.code_folder(), cache / name, ignore=left_out)
 
     first = run("-m", "stateshift", "warm-up", "--json", cache=cache)
     compiled = files_in(cache)
@@ -166,15 +166,15 @@ def test_it_pays_to_compile_only_for_a_plan_of_very_much():
         executor = choose_executor(size, **how)
         return executor, must_compile(executor)
 
-    assert (ExecutorName.PLAIN, False) == chosen(1 << 10, compiles=True)
-    assert (ExecutorName.PLAIN, False) == chosen(COMPILING_BYTES - 1, compiles=True)
+    assert (ExecutorName.OBJECTS, False) == chosen(1 << 10, compiles=True)
+    assert (ExecutorName.OBJECTS, False) == chosen(COMPILING_BYTES - 1, compiles=True)
     assert (ExecutorName.NUMBA, True) == chosen(COMPILING_BYTES, compiles=True)
-    assert (ExecutorName.PLAIN, False) == chosen(1 << 40)
+    assert (ExecutorName.OBJECTS, False) == chosen(1 << 40)
 
 
 @pytest.mark.usefixtures("kept_cache")
 def test_what_is_kept_is_used_from_the_first_megabyte():
-    assert ExecutorName.PLAIN is choose_executor(LOADING_BYTES - 1, compiles=True)
+    assert ExecutorName.OBJECTS is choose_executor(LOADING_BYTES - 1, compiles=True)
     assert ExecutorName.NUMBA is choose_executor(LOADING_BYTES, compiles=True)
     assert ExecutorName.NUMBA is choose_executor(LOADING_BYTES)
     assert not must_compile(ExecutorName.NUMBA)
@@ -188,12 +188,13 @@ def test_what_is_loaded_is_used_for_anything(monkeypatch):
 
 
 @pytest.mark.usefixtures("kept_cache")
-def test_without_numba_plain_python_does_all_and_that_is_known(monkeypatch):
+def test_without_numba_objects_do_all_and_that_is_known_unless_it_was_asked_for(monkeypatch):
     monkeypatch.setattr(choice, "has_numba", lambda: False)
 
-    assert ExecutorName.PLAIN is choose_executor(1 << 40, compiles=True)
-    assert lacks_numba(ExecutorName.PLAIN, LOADING_BYTES)
-    assert not lacks_numba(ExecutorName.PLAIN, LOADING_BYTES - 1)
+    assert ExecutorName.OBJECTS is choose_executor(1 << 40, compiles=True)
+    assert lacks_numba(ExecutorName.OBJECTS, LOADING_BYTES)
+    assert not lacks_numba(ExecutorName.OBJECTS, LOADING_BYTES - 1)
+    monkeypatch.setenv(choice.VARIABLE, "objects")
     assert not lacks_numba(ExecutorName.OBJECTS, LOADING_BYTES)
 
 
@@ -202,13 +203,13 @@ def test_code_is_kept_at_the_users_where_the_package_may_not_be_written(tmp_path
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     beside = tmp_path / "package"
     (beside / "__pycache__").mkdir(parents=True)
-    monkeypatch.setattr(kept_code, "_HERE", beside)
-    name = kept_code._name()
+    monkeypatch.setattr(choice, "_HERE", beside)
+    name = choice._folder_name()
 
-    assert beside / "__pycache__" / name == kept_code.folder()
-    monkeypatch.setattr(kept_code.os, "access", lambda *_: False)
+    assert beside / "__pycache__" / name == choice.code_folder()
+    monkeypatch.setattr(choice.os, "access", lambda *_: False)
     if sys.platform == "linux":
-        assert tmp_path / "stateshift" / name == kept_code.folder()
+        assert tmp_path / "stateshift" / name == choice.code_folder()
     (beside / "__pycache__" / name).mkdir()
-    (beside / "__pycache__" / name / f"{kept_code.REWRITE}.nbi").touch()
-    assert beside / "__pycache__" / name == kept_code.folder()
+    (beside / "__pycache__" / name / f"{choice.REWRITE}.nbi").touch()
+    assert beside / "__pycache__" / name == choice.code_folder()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.state.transcode import memory, ops, varints
+from stateshift.state.transcode import encodings, memory, ops
 
 pytest.importorskip("numba")
 
@@ -23,12 +23,12 @@ def ends_of(data, at, stop, ends):
     bytes_ = address(data)
     ends[0] = memory.text_end(bytes_, at, stop)
     ends[1] = memory.maybe_text_end(bytes_, at, stop)
-    ends[2] = varints.varint_end(bytes_, at, stop, 32)
-    ends[3] = varints.varint_end(bytes_, at, stop, 64)
-    ends[4] = varints.var_text_end(bytes_, at, stop)
-    ends[5] = varints.var_blob_end(bytes_, at, stop)
-    ends[6] = varints.maybe_var_text_end(bytes_, at, stop, 0)
-    ends[7] = varints.maybe_var_text_end(bytes_, at, stop, 2)
+    ends[2] = encodings.varint_end(bytes_, at, stop, 32)
+    ends[3] = encodings.varint_end(bytes_, at, stop, 64)
+    ends[4] = encodings.var_text_end(bytes_, at, stop)
+    ends[5] = encodings.var_blob_end(bytes_, at, stop)
+    ends[6] = encodings.maybe_var_text_end(bytes_, at, stop, 0)
+    ends[7] = encodings.maybe_var_text_end(bytes_, at, stop, 2)
 
 
 @compiled
@@ -48,12 +48,12 @@ def by_plain(data, at, stop):
     return [
         memory.text_end(data, at, stop),
         memory.maybe_text_end(data, at, stop),
-        varints.varint_end(data, at, stop, 32),
-        varints.varint_end(data, at, stop, 64),
-        varints.var_text_end(data, at, stop),
-        varints.var_blob_end(data, at, stop),
-        varints.maybe_var_text_end(data, at, stop, 0),
-        varints.maybe_var_text_end(data, at, stop, 2),
+        encodings.varint_end(data, at, stop, 32),
+        encodings.varint_end(data, at, stop, 64),
+        encodings.var_text_end(data, at, stop),
+        encodings.var_blob_end(data, at, stop),
+        encodings.maybe_var_text_end(data, at, stop, 0),
+        encodings.maybe_var_text_end(data, at, stop, 2),
     ]
 
 

@@ -7,16 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import DeclarationError
+from ..backends.heap.backend import HashMapStateBackend
 from ..publication.checkpoints import open_checkpoints
-from .heap.backend import HashMapStateBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...serializers.serializer import TypeSerializer
+    from ..backends.configuration import Configuration
+    from ..backends.keyed_backend import KeyedStateBackend
     from ..publication.checkpoints import CheckpointStorage
-    from .configuration import Configuration
-    from .keyed_backend import KeyedStateBackend
 
 
 def configured_backend(
@@ -32,7 +32,7 @@ def configured_backend(
     """
     if configuration["state.backend.type"] == "hashmap":
         return HashMapStateBackend
-    from .rocksdb.backend import EmbeddedRocksDBStateBackend  # its library is optional
+    from ..backends.rocksdb.backend import EmbeddedRocksDBStateBackend  # its library is optional
 
     return partial(EmbeddedRocksDBStateBackend, configuration=configuration, key_ranges=key_ranges)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from . import ops
-from .framed import alike, key_sums
+from .frames import alike, key_sums
 from .memory import copy, load, matches, store, unlike
 
 if TYPE_CHECKING:

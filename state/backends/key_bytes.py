@@ -1,24 +1,51 @@
-"""Keys, namespaces and values as the bytes that an entry has; the current key is encoded once for all states."""
+"""What every backend refuses about keys: state without a current key, and keys of other subtasks."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ....serializers.errors import StateShiftError, ValueNotConvertible, located, shown
-from ....serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
-from ....serializers.limits import MAX_VALUE_BYTES, require_room
-from ....serializers.primitives.numeric import NumberSerializer
-from ....serializers.records.rewrites import PackedRecord
-from ....serializers.views import DataInputView, DataOutputView
-from ...entry_keys import length_bytes
-from ...key_groups import key_group, key_hasher, prefix_size
-from ..own_keys import no_current_key, require_own
+from ...serializers.errors import DeclarationError, StateShiftError, ValueNotConvertible, located, shown
+from ...serializers.flink.namespaces import VOID_NAMESPACE, VoidNamespaceSerializer
+from ...serializers.limits import MAX_VALUE_BYTES, require_room
+from ...serializers.primitives.numeric import NumberSerializer
+from ...serializers.records.rewrites import PackedRecord
+from ...serializers.views import DataInputView, DataOutputView
+from ..entry_keys import length_bytes
+from ..key_groups import key_group, key_hasher, prefix_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ....serializers.serializer import TypeSerializer
+    from ...serializers.serializer import TypeSerializer
+
+
+def no_current_key() -> DeclarationError:
+    """Return the error for an access to state without a current key."""
+    return DeclarationError(
+        "state was accessed without a current key",
+        advice="access keyed state while an element or a timer of a key is processed; open() has no key",
+    )
+
+
+def require_own(key: object, group: int, key_groups: range) -> None:
+    """Refuse a key of another subtask.
+
+    Args:
+        key: The key.
+        group: Its key group.
+        key_groups: Those of this subtask.
+
+    Raises:
+        ValueNotConvertible: The subtask does not have this key group.
+    """
+    if group not in key_groups:
+        raise ValueNotConvertible(
+            f"the key {shown(key)} is in key group {group}; this subtask has {key_groups.start} to"
+            f" {key_groups.stop - 1}",
+            advice="partition the elements by the key that the state has",
+        )
+
 
 _REMEMBERED = 1 << 16
 _REMEMBERED_TYPES = (int, str)

@@ -21,13 +21,11 @@ from ..formats.flink.handles import AbsoluteFileHandle
 from ..formats.flink.metadata import METADATA, operator_id_of, read_metadata
 from ..formats.spark.commit_log import last_planned
 from ..publication.target_lock import CLAIM_NAME
-from .committed import committed_manifests, engine_manifests
+from .committed_state import AttemptsUndecided, Written, committed_batch, committed_manifests, engine_manifests
 from .directory import STREAM_FILE
 from .holds import HOLDS, dead_holds, oldest_held
 from .manifest import BASES, EPOCHS, FILES, MANIFESTS, RUNS, SHARED, ManifestName
-from .reading import committed_batch
 from .source_offsets import planned_offsets
-from .written import AttemptsUndecided, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

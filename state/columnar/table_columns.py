@@ -1,8 +1,10 @@
-"""Columns of a keyed state or of timers: runs of entries as record batches.
+"""Columns of a state: runs of keyed entries or timers, or elements of operator state, as record batches.
 
     key_group, key, [namespace], value            value, list, reducing and aggregating state: one row for each key
     key_group, key, [namespace], user_key, value  map state: one row for each entry of a map
     key_group, key, [namespace], timestamp_ms     timers
+    subtask, value                                list state, split or union: one row for each element
+    key, value                                    broadcast state: one row for each entry of its map
 
 The namespace column exists where a namespace has content: for time windows, but not for plain keyed state.
 """
@@ -16,22 +18,27 @@ import numpy as np
 import pyarrow as pa
 
 from ...compat.description import StateKind
-from ...serializers.columns.bytes_at import MOST_BYTES, none, number_array, numbers_at
-from ...serializers.columns.codec import told_at
+from ...serializers.columns.bytes_at import MOST_BYTES, none, number_array, numbers_at, padded
+from ...serializers.columns.codec import Cells, told_at
 from ...serializers.columns.nested import OptionalCodec
 from ...serializers.columns.scalars import NothingCodec
 from ...serializers.containers.columns import list_state_codec
 from ...serializers.errors import StateShiftError, located, shown
 from ...serializers.primitives.columns import long_codec
 from ..entry_keys import decode
-from ..formats.flink.entries import EntryDecoder
+from ..formats.flink.entries import EntryDecoder, read_broadcast
+from ..formats.flink.value_readers import value_reader
 from ..key_groups import prefix_size
-from .json_codec import all_codecs
+from .column_values import all_codecs
+from .runs import flat_decoder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...serializers.columns.bytes_at import Flags, Places
-    from ...serializers.columns.codec import Cells, ColumnCodec
+    from ...serializers.columns.codec import ColumnCodec
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..transcode.choice import ExecutorName
     from .runs import Run
 
 _SIGN = -(1 << 63)
@@ -228,3 +235,83 @@ def _behind_length(cells: Cells, sizes: Places) -> tuple[Cells, Flags]:
         left = left >> 8
         going = going & (left > 0)
     return cells, wrong
+
+
+@attrs.frozen
+class ListColumns:
+    """The columns of an operator's list state."""
+
+    value: ColumnCodec
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the columns."""
+        return pa.schema([pa.field("subtask", pa.int32()), pa.field("value", self.value.kind)])
+
+    def batch(
+        self, subtask: int, elements: Sequence[bytes], executor: ExecutorName, *, singly: bool = False
+    ) -> pa.RecordBatch:
+        """Decode the elements of a subtask; raises as `KeyedColumns.batch`, with the index of the element."""
+        raw, data = padded(*elements)
+        ends = np.cumsum([len(element) for element in elements], dtype=np.int64)
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        cells = Cells(raw, data, starts, ends, flat_decoder(executor))
+        singly = singly or len(raw) > MOST_BYTES
+        found = self.value.decode_singly(cells) if singly else self.value.decode(cells)
+        odd = found.odd | (found.ends != ends)
+        column = found.column
+        if odd.any():
+            rows = np.flatnonzero(odd)
+            told = [self._element_value(index, elements[index]) for index in rows.tolist()]
+            order = np.arange(len(elements))
+            order[rows] = len(elements) + np.arange(len(rows))
+            column = pa.concat_arrays([column, self.value.array(told)]).take(pa.array(order))
+        subtasks = pa.array(np.full(len(elements), subtask, dtype=np.int32))
+        return pa.RecordBatch.from_arrays([subtasks, column], schema=self.schema)
+
+    def _element_value(self, index: int, element: bytes) -> Any:
+        try:
+            return told_at(self.value, decode(self.value.serializer, element), "")
+        except StateShiftError as error:
+            error.where["path"] = f"$[{index}]" + str(error.where.get("path", "$")).removeprefix("$")
+            raise
+
+
+@attrs.frozen
+class BroadcastColumns:
+    """The columns of a broadcast state."""
+
+    key: ColumnCodec
+    value: ColumnCodec
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the columns."""
+        return pa.schema([pa.field("key", self.key.kind), pa.field("value", self.value.kind)])
+
+    def batch(self, data: bytes) -> pa.RecordBatch:
+        """Decode the map, which is small because every subtask has it; raises as `KeyedColumns.batch`."""
+        entries = read_broadcast(data, self.key.serializer, self.value.serializer)
+        keys, values = [], []
+        for name, item in entries.items():
+            try:
+                keys.append(told_at(self.key, name, "<key>"))
+                values.append(told_at(self.value, item, "{}"))
+            except StateShiftError as error:
+                error.where.setdefault("key", shown(name))
+                raise
+        return pa.RecordBatch.from_arrays([self.key.array(keys), self.value.array(values)], schema=self.schema)
+
+
+def list_columns(kind: StateKind, value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False) -> ListColumns:
+    """Return the columns of a list state; raises `OldReaderUnavailable` where no serializer reads its values."""
+    return ListColumns(all_codecs(exact=exact).of(value_reader(kind, value)))
+
+
+def broadcast_columns(
+    key: TypeSerializerConfigSnapshot[Any], value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False
+) -> BroadcastColumns:
+    """Return the columns of a broadcast state; raises as `list_columns`."""
+    codecs = all_codecs(exact=exact)
+    reader = value_reader(StateKind.BROADCAST, value)
+    return BroadcastColumns(codecs.of(key.restore_serializer()), codecs.of(reader))

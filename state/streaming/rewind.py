@@ -30,11 +30,9 @@ from ..publication.target_lock import claimed
 from ..storage.files import Folder
 from ..storage.stores import parted
 from .claims import query_claimed
-from .committed import committed_manifests, require_intact
+from .committed_state import AttemptsUndecided, Written, committed_batch, committed_manifests, require_intact
 from .directory import StateDirectory, moved
-from .reading import committed_batch
 from .source_offsets import planned_offsets
-from .written import AttemptsUndecided, Written
 
 if TYPE_CHECKING:
     import os
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
     from ..formats.flink.metadata import SavepointMetadata
     from ..formats.flink.roots import AllowedRoot
-    from .committed import Committed
+    from .committed_state import Committed
     from .directory import Epoch
 
 _OF_BATCH = re.compile(r"(?:offsets|commits|state/.+/_metadata/v\d+)/(\d+)")

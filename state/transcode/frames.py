@@ -77,7 +77,7 @@ class Survey:
         return Survey(self.entries + rest.entries, self.keys + rest.keys & _MASK, misplaced, at + rest.last)
 
 
-def find_run(data: bytes | memoryview, start: int, executor: ExecutorName = ExecutorName.PLAIN) -> Run:
+def find_run(data: bytes | memoryview, start: int, executor: ExecutorName = ExecutorName.OBJECTS) -> Run:
     """Return the run of entries from `start` to the last entry of the state, or as far as the data go."""
     result = [0, 0, 0, 0]
     if executor is ExecutorName.NUMBA:
@@ -87,7 +87,7 @@ def find_run(data: bytes | memoryview, start: int, executor: ExecutorName = Exec
     return Run(_find_run(data, start, len(data), result), *result)
 
 
-def survey(data: bytes | memoryview, prefix: bytes, executor: ExecutorName = ExecutorName.PLAIN) -> Survey:
+def survey(data: bytes | memoryview, prefix: bytes, executor: ExecutorName = ExecutorName.OBJECTS) -> Survey:
     """Return the survey of all entries of a block.
 
     Raises:

@@ -28,11 +28,10 @@ from ..migration.run_task import perform
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
 from ..publication.lineage import StateCount
 from ..savepoint.states import keyed_handles
-from .kept_blocks import KeptBlocks
 from .new_savepoint import check_counts
 from .row_files import sorted_batches
 from .row_streams import NewOperator, RowCount, StreamResult, write_rowless, write_streams
-from .stored_forms import StoredForms
+from .stored_forms import KeptBlocks, StoredForms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
