@@ -382,6 +382,7 @@ def test_a_converter_decides_what_values_become(tmp_path, migrate):
 
 def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two(tmp_path, monkeypatch):
     monkeypatch.setattr("stateshift.state.formats.flink.keyed_readers._BYTES", 1)  # each block is a batch
+    monkeypatch.setattr("stateshift.state.migration.stream_rewriter.may_be_whole", lambda _: False)
     monkeypatch.setenv("STATESHIFT_EXECUTOR", "numba")
     seen = []
 
