@@ -32,7 +32,7 @@ from stateshift.state.columnar.runs import flat_decoder
 from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
 
-@pytest.fixture(scope="module", params=["plain", "numba"], autouse=True)
+@pytest.fixture(scope="module", params=["objects", "numba"], autouse=True)
 def executor(request):
     if request.param == "numba":
         pytest.importorskip("numba")

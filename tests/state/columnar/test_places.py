@@ -16,7 +16,7 @@ def framed(items):
     return b"".join(len(part).to_bytes(4, "big") + part for item in items for part in item)
 
 
-@pytest.fixture(scope="module", params=["plain", "numba"])
+@pytest.fixture(scope="module", params=["objects", "numba"])
 def executor(request):
     if request.param == "numba":
         pytest.importorskip("numba")
