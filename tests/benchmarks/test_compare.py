@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.compare import print_shape
 
-EXECUTORS = {"numba", "plain", "objects"}
+EXECUTORS = {"numba", "objects"}
 
 
 def those_that_differ(found):
