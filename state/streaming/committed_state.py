@@ -158,8 +158,6 @@ def _only(names: Iterable[ManifestName]) -> ManifestName:
     return first
 
 
-
-
 @attrs.frozen
 class Committed:
     """The state after a batch.
