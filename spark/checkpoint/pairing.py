@@ -251,7 +251,7 @@ class Pairing:
             alike = (at for at, of in stored.items() if of.name == field.name)
             below = tuple(self._of(stored[at], field, path, at) for at in alike)
             return FieldPair(Becomes.SEVERAL, path, below=below, **more)
-        if path in structs.unclear:
+        if path in structs.unclear and (by_name or not is_known):
             return FieldPair(Becomes.UNCLEAR, path, same, stored[same].type, **more)
         if by_name:
             return self._of(stored[same], field, path, same)
