@@ -111,8 +111,8 @@ def run(way: str, source: Path, small: Path) -> tuple[float, int]:
 
 
 def _migrate(source: Path, target: Path) -> float:
-    from stateshift.spark.checkpoint.changes import FieldChanges
-    from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+    from stateshift.compat.queries.changes import FieldChanges
+    from stateshift.spark.queries.migration import migrate_checkpoint
 
     changes = _fixtures()
     key, value = changes.fields(l="string", k="string"), changes.fields(max="double", sum="decimal(20,0)", count="long")

@@ -5,7 +5,7 @@ job = "accounts:job"
 history = "state_history"
 level = "FULL"
 allow = ["drops:$.coupon"]              # allowed losses, by the names that the gate prints
-queries = { clicks = "clicks:build" }   # streaming queries of Spark: spark/checkpoint/gate.py reads them
+queries = { clicks = "clicks:build" }   # streaming queries of Spark: spark/queries/gate.py reads them
 
 [tool.stateshift.levels]
 "sessions" = "BACKWARD"                 # of an operator, by uid

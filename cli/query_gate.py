@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..compat.policy import Policy
-    from ..spark.checkpoint.gate import QueryChecks, QueryGate
-    from ..spark.checkpoint.query import QueryDescription
+    from ..spark.queries.description import QueryDescription
+    from ..spark.queries.gate import QueryChecks, QueryGate
     from .commands.history_check import GateOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -47,7 +47,7 @@ def check_queries(
     """Check all listed queries, print the reports and return the exit status."""
     refuse_options(_REFUSED, others_than=_OF_CHECK)
     from ..compat.report_data import to_data
-    from ..spark.checkpoint.gate import QueryGate
+    from ..spark.queries.gate import QueryGate
 
     queries = QueryGate.find(Path.cwd())
     queries.stored()  # what is missing is said before Spark, which takes seconds to start
@@ -120,9 +120,9 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
     """Describe all listed queries, and write the descriptions that are new or differ."""
     refuse_options(_REFUSED, others_than=_OF_SNAPSHOT)
     from ..compat.explain import obstacles
-    from ..spark.checkpoint.gate import FORMAT, VERSION, QueryGate, same
-    from ..spark.checkpoint.judging import judge
-    from ..spark.checkpoint.wording import for_people
+    from ..compat.queries.verdict import judge
+    from ..compat.queries.wording import for_people
+    from ..spark.queries.gate import FORMAT, VERSION, QueryGate, same
 
     queries = attrs.evolve(QueryGate.find(Path.cwd()), history=folder.absolute())
     kept = {name: queries.read(name) for name in queries.places if queries.file(name).exists()}

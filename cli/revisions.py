@@ -102,7 +102,7 @@ def queries_at(reference: str, project: Project) -> dict[str, str] | None:
     Returns:
         None if git does not know the reference; nothing if it has none.
     """
-    from ..spark.checkpoint.gate import FOLDER, SUFFIX
+    from ..spark.queries.gate import FOLDER, SUFFIX
 
     found = _at(reference, project)
     if found is None:

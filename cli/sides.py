@@ -80,7 +80,7 @@ def read_recorded(place: str) -> JobDescription:
     from ..compat.gate.recorded_text import VERSION
     from ..compat.gate.recording import from_json
     from ..compat.json_files import MOST_BYTES, is_document
-    from ..spark.checkpoint import serializers  # noqa: F401 - it registers the snapshot of Spark's rows
+    from ..serializers.spark_rows import serializers  # noqa: F401 - it registers the snapshot of Spark's rows
     from ..state.storage.files import read_file
 
     with located(file=place):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..spark.checkpoint.migrating.plan_file import CheckpointPlanFile
-    from ..spark.checkpoint.migrating.report import CheckpointReport, StoreReport
+    from ..state.migration.queries.plan_file import CheckpointPlanFile
+    from ..state.migration.queries.report import CheckpointReport, StoreReport
     from .whole_files import OutputFile
 
 OF_PLANS = {"like"} | ONLY_OF_QUERIES | OF_CHANGES
@@ -77,7 +77,7 @@ def plan_spark(source: str, options: TypedOptions, file: OutputFile | None, *, w
         UsageError: Not one new side is given.
     """
     from .. import __version__
-    from ..spark.checkpoint.migrating.plan_file import FORMAT, VERSION, CheckpointPlanFile
+    from ..state.migration.queries.plan_file import FORMAT, VERSION, CheckpointPlanFile
 
     report = attrs.evolve(_migrated(source, "", options, dry_run=True), target="", seconds=0.0)
     given = {name: value for name, value in attrs.asdict(options).items() if value}
@@ -100,14 +100,14 @@ def plan_spark(source: str, options: TypedOptions, file: OutputFile | None, *, w
 
 def is_plan(file: Path) -> bool:
     """Whether a file is a plan of a checkpoint's migration."""
-    from ..spark.checkpoint.migrating.plan_file import FORMAT, VERSION
+    from ..state.migration.queries.plan_file import FORMAT, VERSION
 
     return says_format(file, FORMAT, VERSION)
 
 
 def _read_plan(file: str) -> CheckpointPlanFile:
     from ..compat.json_files import MOST_BYTES
-    from ..spark.checkpoint.migrating.plan_file import CheckpointPlanFile
+    from ..state.migration.queries.plan_file import CheckpointPlanFile
     from ..state.storage.files import read_file
 
     return CheckpointPlanFile.from_json(read_file(file, most_bytes=MOST_BYTES), file=file)
@@ -124,7 +124,7 @@ def _migrated(
     """Migrate a checkpoint; errors name options of the command line."""
     of_query, changes = options.of_query, options.changes
     require_new_side(options.like, of_query)
-    from ..spark.checkpoint.migrating.migration import migrate_checkpoint
+    from ..spark.queries.migration import migrate_checkpoint
     from ..state.formats.spark.reader import SparkCheckpoint
 
     last = SparkCheckpoint.open(source).log.last  # before Spark, which takes seconds to start
@@ -147,7 +147,7 @@ def _migrated(
 
 
 def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
-    from ..spark.checkpoint.wording import as_written
+    from ..compat.queries.wording import as_written
 
     converted = [one for one in report.stores if one.is_converted and one.was is not None]
     if report.dry_run:

@@ -14,7 +14,7 @@ from .options import search_here
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..spark.checkpoint.changes import FieldChanges
+    from ..compat.queries.changes import FieldChanges
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -98,7 +98,7 @@ class SparkChanges:
         Raises:
             JobNotFound: There is no such function.
         """
-        from ..spark.checkpoint.changes import FieldChanges
+        from ..compat.queries.changes import FieldChanges
 
         found = {}
         for operator in {**self.fields, **self.variables}:

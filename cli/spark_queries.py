@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from ..compat.policy import Policy
     from ..compat.report import CheckReport
-    from ..spark.checkpoint.checking import Known
-    from ..spark.checkpoint.migrating.new_side import NewSide
-    from ..spark.checkpoint.query import QueryDescription
+    from ..spark.queries.check import Known
+    from ..spark.queries.description import QueryDescription
+    from ..spark.queries.new_side import NewSide
     from ..state.formats.spark.logs import PlannedBatch
     from ..state.formats.spark.reader import SparkCheckpoint
     from .spark_options import SparkChanges
@@ -40,7 +40,7 @@ def query_report(place: str, like: str, options: QueryOptions, policy: Policy) -
     Raises:
         UsageError: Not one new side is given.
     """
-    from ..spark.checkpoint.checking import compare
+    from ..spark.queries.check import compare
 
     with both_sides(place, like, options) as (opened, side, known):
         described = attrs.evolve(side.query, origin=f"query {options.query}" if options.query else side.query.origin)
@@ -52,7 +52,7 @@ def query_report(place: str, like: str, options: QueryOptions, policy: Policy) -
 
 def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, known: Known) -> CheckReport:
     """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
-    from ..spark.checkpoint.migrating.plan import Said, plan_migration
+    from ..state.migration.queries.plan import Said, plan_migration
 
     changes, accept = _typed(shlex.split(report.next_command))
     try:
@@ -113,9 +113,9 @@ def both_sides(place: str, like: str, options: QueryOptions) -> Iterator[tuple[S
         UsageError: Not one new side is given.
         JobNotFound: A function cannot be imported, or fails.
     """
-    from ..spark.checkpoint.checking import Known, what_is_known
-    from ..spark.checkpoint.migrating.new_side import new_side
-    from ..spark.checkpoint.query import describe_stored
+    from ..spark.queries.check import Known, what_is_known
+    from ..spark.queries.description import describe_stored
+    from ..spark.queries.new_side import new_side
     from ..state.formats.spark.reader import SparkCheckpoint
 
     require_new_side(like, options)
@@ -153,8 +153,8 @@ def built(options: QueryOptions, last: PlannedBatch | None) -> Iterator[tuple[Qu
         with show_progress():
             yield None, None
         return
-    from ..spark.checkpoint.checking import load_query
-    from ..spark.checkpoint.old_code import describe_old
+    from ..spark.queries.check import load_query
+    from ..spark.queries.old_code import describe_old
 
     search_here()
     with planning_session() as spark:

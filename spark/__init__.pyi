@@ -1,13 +1,13 @@
 # The face of the package: every public name and its place, one import a line, as in that of `stateshift`.
 
+from ..compat.queries.changes import FieldChanges as FieldChanges
+from ..state.migration.queries.backfill import Backfill as Backfill
 from ..state.streaming.rewind import rewind as rewind
-from .checkpoint.changes import FieldChanges as FieldChanges
-from .checkpoint.checking import check_query as check_query
-from .checkpoint.guard import start as start
-from .checkpoint.migrating.backfill import Backfill as Backfill
-from .checkpoint.migrating.migration import migrate_checkpoint as migrate_checkpoint
-from .checkpoint.migrating.verification import verify_checkpoint as verify_checkpoint
-from .checkpoint.query import describe as describe
+from .queries.check import check_query as check_query
+from .queries.description import describe as describe
+from .queries.guard import start as start
+from .queries.migration import migrate_checkpoint as migrate_checkpoint
+from .queries.verification import verify_checkpoint as verify_checkpoint
 from .sessions import session as session
 from .source.savepoint_source import register as register
 from .streaming.job import BroadcastStream as BroadcastStream

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from .checkpoint.gate import QueryChecks
+    from .queries.gate import QueryChecks
 
 MASTER = "local[2,4]"
 """Two cores, and four attempts per task, as with the default master."""
@@ -37,6 +37,6 @@ def stateshift_spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def stateshift_queries(stateshift_spark: SparkSession, pytestconfig: pytest.Config) -> QueryChecks:
     """Compare the queries that `[tool.stateshift]` lists with their descriptions; a test calls `assert_start()`."""
-    from .checkpoint.gate import QueryGate
+    from .queries.gate import QueryGate
 
     return QueryGate.find(pytestconfig.rootpath).check(stateshift_spark)

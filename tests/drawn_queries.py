@@ -24,7 +24,7 @@ from stateshift.compat.queries.kinds import (
     WITHIN_WATERMARK,
 )
 from stateshift.serializers.spark_rows.spark_types import parse_struct
-from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator
+from stateshift.spark.queries.description import QueryDescription, QueryOperator
 from stateshift.state.formats.spark.schema_files import StoreSchema
 
 TYPES = ("integer", "long", "double", "string", "boolean")

@@ -12,8 +12,8 @@ import os
 import signal
 import sys
 
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.compat.queries.changes import FieldChanges
+from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.storage.files import FileOutput, Folder
 
 

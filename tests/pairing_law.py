@@ -13,13 +13,13 @@ import attrs
 from drawn_queries import COMPUTED, Fate
 
 from stateshift.cli.spark_queries import _typed
+from stateshift.compat.queries.changes import FieldChanges
+from stateshift.compat.queries.operator_pairs import match_operators
+from stateshift.compat.queries.problems import Asks, problems_of
+from stateshift.compat.queries.store_pairs import pair_stores
+from stateshift.compat.queries.verdict import judge, with_plans
 from stateshift.serializers.compatibility import Decision, Flag, Verdict
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.judging import judge, with_plans
-from stateshift.spark.checkpoint.migrating.plan import Said
-from stateshift.spark.checkpoint.operator_pairs import match_operators
-from stateshift.spark.checkpoint.problems import Asks, problems_of
-from stateshift.spark.checkpoint.store_pairs import pair_stores
+from stateshift.state.migration.queries.plan import Said
 
 HOPELESS = {Asks.NOTHING, Asks.TYPE, Asks.MEANT, Asks.OPERATOR}
 """What no option says that is a word or a value."""

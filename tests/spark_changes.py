@@ -14,11 +14,11 @@ from spark_checkpoints import place
 
 from stateshift.serializers.spark_rows.json_values import json_values
 from stateshift.serializers.spark_rows.row_encoder import encode_rows
-from stateshift.spark.checkpoint.migrating.providers import write_rows
 from stateshift.state.formats.spark.partitioning import partitions_of
 from stateshift.state.formats.spark.reader import ROCKSDB, SparkCheckpoint
 from stateshift.state.formats.spark.rocksdb_writer import DatabaseWriter
 from stateshift.state.formats.spark.store_writer import EntryBlock, snapshots
+from stateshift.state.migration.queries.providers import write_rows
 from stateshift.state.storage.files import Folder
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 from spark_changes import copy_of, fields, fields_in, writing
 from spark_checkpoints import place
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.spark_rows.row_encoder import encode_rows
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.storage.files import Folder
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F  # noqa: N812 - as its users write it
 
-from stateshift.spark.checkpoint.changes import FieldChanges
+from stateshift.compat.queries.changes import FieldChanges
 
 AFTER_MS = 20 * 60_000
 """When the timer of a key ends, after the time of its first row."""

@@ -8,8 +8,8 @@ import os
 import attrs
 from pyspark.sql import functions as F  # noqa: N812 - as its users write it
 
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.compat.queries.changes import FieldChanges
+from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 SCHEMA = "k string, l string, n int, d double, at timestamp"

@@ -93,7 +93,7 @@ def _of_copy(place: str) -> VerifyReport:
         LibraryNotFound: numpy is not installed.
     """
     try:
-        from ...spark.checkpoint.migrating.verification import verify_checkpoint
+        from ...spark.queries.verification import verify_checkpoint
     except ModuleNotFoundError as error:
         raise LibraryNotFound(
             f"entries are decoded with a library that is not installed: {error.name}",

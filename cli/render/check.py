@@ -24,7 +24,7 @@ def report_lines(report: CheckReport, *, everything: bool = False, is_short: boo
         is_short: Whether to tell it in about ten lines.
     """
     if report.is_of_query:
-        from ...spark.checkpoint.wording import for_people
+        from ...compat.queries.wording import for_people
 
         report = for_people(report)
     for block in explain.summary(report) if is_short else explain.blocks(report, everything=everything):

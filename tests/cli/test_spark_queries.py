@@ -12,8 +12,8 @@ from spark_checkpoints import place
 
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark import describe
-from stateshift.spark.checkpoint.checking import load_query
-from stateshift.spark.checkpoint.gate import QueryGate
+from stateshift.spark.queries.check import load_query
+from stateshift.spark.queries.gate import QueryGate
 
 QUERIES = """
 import pyarrow as pa

@@ -4,10 +4,10 @@ import re
 
 from stateshift.compat.gate import recorded_text, stamps
 from stateshift.compat.testing import upgrade as golden
-from stateshift.spark.checkpoint import gate
-from stateshift.spark.checkpoint.migrating import record
+from stateshift.spark.queries import gate
 from stateshift.state.formats.flink import keyed_stream, metadata, operator_stream
 from stateshift.state.migration import plan_file
+from stateshift.state.migration.queries import record
 from stateshift.state.publication import lineage
 
 _ROW = re.compile(r"^\| (.+) \| .*?(\d)(?: to \d)? \| (\d)(?: (?:to|and) (\d))? \|$", re.MULTILINE)

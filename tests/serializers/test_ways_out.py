@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from stateshift import MigrationOptions, Policy, Repartition, parse_edits
 from stateshift.compat.gate.losses import Guard
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import StateShiftError, error_text
 from stateshift.serializers.ways_out import Does, Option, Told, WayOut, by_migration, in_python, on_command_line
-from stateshift.spark.checkpoint.changes import FieldChanges
 
 NAMES = {each.__name__: each for each in (MigrationOptions, Policy, Repartition, parse_edits, Guard, FieldChanges)} | {
     "old_query": None,

@@ -7,10 +7,10 @@ from damaged_checkpoints import run
 from spark_checkpoints import place
 
 from stateshift import KeyedProcessFunction, StorageFailed, ValueStateDescriptor
-from stateshift.spark.checkpoint.query import describe_stored
-from stateshift.spark.checkpoint.recording import Recorder
+from stateshift.spark.queries.description import describe_stored
 from stateshift.state.formats.flink.metadata import METADATA
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.recording import Recorder
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import KeyedProcessHarness
 

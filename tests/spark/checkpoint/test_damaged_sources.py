@@ -9,7 +9,7 @@ from damaged_checkpoints import HDFS, ROCKSDB, outcome, run, with_sums
 from spark_changes import Probe, copy_of, entries_of
 from spark_checkpoints import place
 
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
 
 FEW, MANY = range(3), range(3, 20)  # of each fixture, with checksums beside the files and without
 

@@ -35,10 +35,10 @@ from spark_streams import (
     stored,
 )
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import TargetExists
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
+from stateshift.state.migration.queries.checkpoint_copy import UNFINISHED
 
 pytestmark = pytest.mark.faults
 

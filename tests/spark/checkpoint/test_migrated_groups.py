@@ -11,13 +11,13 @@ import pytest
 from spark_changes import Probe, fields, schema_file
 from spark_checkpoints import place
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from stateshift.serializers.spark_rows.json_values import json_values
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating import entries, providers
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.partitioning import partitions_of
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.migration.queries import entries, providers
 
 LEFT = fields(k="string", n="integer", at="timestamp", d="double", matched="boolean")
 RIGHT = fields(k2="string", l2="string", at2="timestamp", matched="boolean")

@@ -25,8 +25,8 @@ from spark_streams import (
     stored,
 )
 
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.compat.queries.changes import FieldChanges
+from stateshift.spark.queries.migration import migrate_checkpoint
 
 pytestmark = pytest.mark.slow
 

@@ -19,11 +19,11 @@ from spark_processors import CHANGES as KEEPING_CHANGES
 from spark_queries import settings
 from spark_streams import AFTER, BEFORE, TwoStreams
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import UnsupportedFormat
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.migration.queries.checkpoint_copy import UNFINISHED
 
 pytestmark = pytest.mark.slow
 
@@ -185,7 +185,7 @@ def test_a_processor_goes_on_with_every_variable_and_timer(
         how = new_side | {"changes": {0: CHANGES}}
         queries.feed([{"k": one["k"], "g": one["g"], "l": "", "n": 0} for one in ROWS[:7]])
         with monkeypatch.context() as patch:
-            patch.setattr("stateshift.spark.checkpoint.migrating.copying.read_logs", lambda _: 1 / 0)
+            patch.setattr("stateshift.state.migration.queries.checkpoint_copy.read_logs", lambda _: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 migrate_checkpoint(*places, **how)
         shutil.copytree(places[1], tmp_path / "unfinished")

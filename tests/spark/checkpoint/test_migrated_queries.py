@@ -14,12 +14,12 @@ from pyspark.sql import functions
 from pyspark.sql.streaming.state import GroupStateTimeout
 from spark_queries import settings
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import IncompatibleState, MigrationFailed, TargetExists
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
-from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
+from stateshift.spark.queries.verification import verify_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.migration.queries.checkpoint_copy import UNFINISHED
 
 pytestmark = pytest.mark.slow
 
@@ -166,7 +166,7 @@ def test_spark_refuses_an_unfinished_copy_and_the_next_run_finishes_it(queries, 
     changes = {0: FieldChanges(fills={"value.count": 0})}
     places = queries.folder / "old", queries.folder / "new"
     with monkeypatch.context() as patch:
-        patch.setattr("stateshift.spark.checkpoint.migrating.copying.read_logs", lambda _: 1 / 0)
+        patch.setattr("stateshift.state.migration.queries.checkpoint_copy.read_logs", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             migrate_checkpoint(*places, like=probe, changes=changes)
     queries.feed(LAST)

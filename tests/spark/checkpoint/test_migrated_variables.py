@@ -11,14 +11,14 @@ import pytest
 from spark_changes import Probe, families
 from spark_checkpoints import place
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat, advice_text
 from stateshift.serializers.spark_rows.json_values import json_values
 from stateshift.serializers.ways_out import on_command_line
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating import variable_entries
-from stateshift.spark.checkpoint.migrating.backfill import Backfill
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.migration.queries import variable_entries
+from stateshift.state.migration.queries.backfill import Backfill
 
 FRESH = ["transform", "transform-avro", "transform-checksums", "transform-event-time", "transform-pandas"]
 

@@ -17,6 +17,7 @@ import pytest
 from spark_changes import copy_of, entries_of, fields, fields_in, fill, struct_of
 from spark_checkpoints import names, place
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import (
     CorruptFile,
     CorruptSavepoint,
@@ -26,12 +27,11 @@ from stateshift.serializers.errors import (
     advice_text,
 )
 from stateshift.serializers.ways_out import on_command_line
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
-from stateshift.spark.checkpoint.migrating.record import RECORD
-from stateshift.spark.checkpoint.migrating.verification import verify_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
+from stateshift.spark.queries.verification import verify_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.migration.queries.checkpoint_copy import UNFINISHED
+from stateshift.state.migration.queries.record import RECORD
 
 COPIED = [name for name in names() if not name.startswith(("join-v", "transform", "pandas-v1"))]
 PROVIDERS = ["aggregation", "rocksdb-format-2"]  # a fixture of each, which `fill` can fill
@@ -343,7 +343,7 @@ def test_a_target_that_is_in_use_is_refused(tmp_path):
 
 def test_a_query_that_goes_on_while_it_is_copied_is_found(tmp_path, monkeypatch):
     source = copy_of("aggregation", tmp_path / "source")
-    from stateshift.spark.checkpoint.migrating import copying
+    from stateshift.state.migration.queries import checkpoint_copy as copying
 
     def go_on(folder):
         shutil.copy(source / "offsets" / "2", source / "offsets" / "3")
@@ -369,7 +369,7 @@ def test_a_dry_run_writes_nothing(tmp_path):
 def test_what_a_run_left_that_died_as_it_wrote_the_first_or_the_last_file_is_deleted(tmp_path, monkeypatch, left):
     target = tmp_path / "new"
     with monkeypatch.context() as patch:
-        patch.setattr("stateshift.spark.checkpoint.migrating.copying.read_logs", lambda _: 1 / 0)
+        patch.setattr("stateshift.state.migration.queries.checkpoint_copy.read_logs", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             migrate_checkpoint(place("aggregation"), target, like=place("aggregation"))
     for file in target.iterdir():
@@ -386,8 +386,8 @@ def test_what_a_run_left_that_died_as_it_wrote_the_first_or_the_last_file_is_del
 
 KILLED = """
 import sys
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.compat.queries.changes import FieldChanges
+from stateshift.spark.queries.migration import migrate_checkpoint
 
 print("ready", flush=True)
 migrate_checkpoint(*sys.argv[1:3], like=sys.argv[3], changes={0: FieldChanges(fills={"value.count": 0})})

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from stateshift.serializers.errors import CorruptFile, JobNotFound
-from stateshift.spark.checkpoint.checking import load_query
-from stateshift.spark.checkpoint.gate import QueryGate
-from stateshift.spark.checkpoint.old_code import describe_old
-from stateshift.spark.checkpoint.query import describe
+from stateshift.spark.queries.check import load_query
+from stateshift.spark.queries.description import describe
+from stateshift.spark.queries.gate import QueryGate
+from stateshift.spark.queries.old_code import describe_old
 
 QUERY = """
 from pyspark.sql import functions as F

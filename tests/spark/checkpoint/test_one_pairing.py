@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pairing_law import holds
 
+from stateshift.compat.queries.changes import FieldChanges
+from stateshift.compat.queries.store_pairs import pair_stores
 from stateshift.serializers.spark_rows.rows import arrow_type
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating.conversion import conversion
-from stateshift.spark.checkpoint.store_pairs import pair_stores
+from stateshift.state.migration.queries.conversion import conversion
 
 ROWS = 5
 

@@ -7,7 +7,7 @@ import json
 import attrs
 import pytest
 
-from stateshift.spark.checkpoint.options import options_of, without_credentials
+from stateshift.compat.queries.options import options_of, without_credentials
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from pairing_law import Case, holds_for
 from written_checkpoints import entries_in, migrates
 
 from stateshift.compat.queries.kinds import AGGREGATION, DEDUPLICATION, JOIN
-from stateshift.spark.checkpoint.judging import judge
-from stateshift.spark.checkpoint.migrating.new_side import new_side
-from stateshift.spark.checkpoint.planning import UnstartedQuery
-from stateshift.spark.checkpoint.query import describe_stored, describe_under
+from stateshift.compat.queries.verdict import judge
+from stateshift.spark.queries.description import describe_stored, describe_under
+from stateshift.spark.queries.new_side import new_side
+from stateshift.spark.queries.planning import UnstartedQuery
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import CorruptFile, DeclarationError, JobNotFound
-from stateshift.spark.checkpoint.gate import QueryGate
+from stateshift.spark.queries.gate import QueryGate
 
 SETTINGS = '[tool.stateshift.queries]\nclicks = "clicks:build_query"\n'
 CLICKS = """

@@ -19,7 +19,7 @@ from query_pairs import FILES, OLD_FILES, draw, draw_rows, write_rows
 
 from stateshift.serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from stateshift.spark import check_query, start
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
 
 IN_BRIEF = (3,)
 EXPLAINED = {

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from stateshift.spark.checkpoint.query import describe_stored
-from stateshift.spark.checkpoint.recording import Recorder, find_recording
+from stateshift.spark.queries.description import describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.recording import Recorder, find_recording
 from stateshift.state.storage.files import Folder
 
 

@@ -10,17 +10,17 @@ import pytest
 from spark_checkpoints import names, place
 
 from stateshift.compat.difference import compare
+from stateshift.compat.queries.changes import FieldChanges
+from stateshift.compat.queries.descriptions import describe
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.spark_rows.pairing import Pairing
+from stateshift.serializers.spark_rows.serializers import SparkRowSerializer
 from stateshift.serializers.spark_rows.spark_types import parse_struct, schema_text
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.descriptions import describe
-from stateshift.spark.checkpoint.migrating.backfill import Backfill
-from stateshift.spark.checkpoint.migrating.conversion import conversion
-from stateshift.spark.checkpoint.pairing import Pairing
-from stateshift.spark.checkpoint.serializers import SparkRowSerializer
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.migration.queries.backfill import Backfill
+from stateshift.state.migration.queries.conversion import conversion
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 

@@ -18,11 +18,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from spark_queries import F, Stream
 
+from stateshift.compat.queries.verdict import judge
 from stateshift.spark import check_query, describe
-from stateshift.spark.checkpoint.judging import judge
-from stateshift.spark.checkpoint.query import from_data, to_data
-from stateshift.spark.checkpoint.recording import Recorder
+from stateshift.spark.queries.description import from_data, to_data
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.recording import Recorder
 from stateshift.state.storage.files import Folder
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,8 @@ from stateshift.compat.policy import Policy
 from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import CorruptFile, DeclarationError, IncompatibleState
 from stateshift.spark import check_query, describe, start
-from stateshift.spark.checkpoint.recording import Recorder, find_recording
 from stateshift.state.formats.spark.reader import SparkCheckpoint
+from stateshift.state.formats.spark.recording import Recorder, find_recording
 from stateshift.state.storage.files import Folder
 
 pytestmark = pytest.mark.slow

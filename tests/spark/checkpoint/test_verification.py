@@ -16,6 +16,7 @@ from spark_changes import Probe, copy_of, fields, fields_in
 from spark_checkpoints import place
 from spark_copies import altered, rewrite, with_a_note
 
+from stateshift.compat.queries.changes import FieldChanges
 from stateshift.serializers.errors import (
     CorruptFile,
     DeclarationError,
@@ -25,18 +26,17 @@ from stateshift.serializers.errors import (
 )
 from stateshift.serializers.spark_rows.row_encoder import encode_rows, rows_of
 from stateshift.serializers.spark_rows.spark_types import SparkField, SparkType
-from stateshift.spark.checkpoint.changes import FieldChanges
-from stateshift.spark.checkpoint.migrating import compared_entries, entries
-from stateshift.spark.checkpoint.migrating.backfill import Backfill
-from stateshift.spark.checkpoint.migrating.conversion import not_repeated
-from stateshift.spark.checkpoint.migrating.copying import UNFINISHED
-from stateshift.spark.checkpoint.migrating.expected_entries import odd_keys
-from stateshift.spark.checkpoint.migrating.migration import migrate_checkpoint
-from stateshift.spark.checkpoint.migrating.record import RECORD, CopyRecord, RecordedOperator
-from stateshift.spark.checkpoint.migrating.verification import _fields, _unknown, verify_checkpoint
+from stateshift.spark.queries.migration import migrate_checkpoint
+from stateshift.spark.queries.verification import _fields, _unknown, verify_checkpoint
 from stateshift.state.formats.spark import layout_encoder
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.store_writer import stored_rows
+from stateshift.state.migration.queries import compared_entries, entries
+from stateshift.state.migration.queries.backfill import Backfill
+from stateshift.state.migration.queries.checkpoint_copy import UNFINISHED
+from stateshift.state.migration.queries.conversion import not_repeated
+from stateshift.state.migration.queries.expected_entries import odd_keys
+from stateshift.state.migration.queries.record import RECORD, CopyRecord, RecordedOperator
 from stateshift.state.storage.files import Folder
 
 KEY = fields(k="string", l="string")

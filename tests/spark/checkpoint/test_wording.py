@@ -3,10 +3,10 @@
 import pytest
 
 from stateshift.compat.description import Computation
+from stateshift.compat.queries.verdict import judge
+from stateshift.compat.queries.wording import as_named, as_written, for_people
 from stateshift.serializers.spark_rows.spark_types import parse_struct
-from stateshift.spark.checkpoint.judging import judge
-from stateshift.spark.checkpoint.query import QueryDescription, QueryOperator
-from stateshift.spark.checkpoint.wording import as_named, as_written, for_people
+from stateshift.spark.queries.description import QueryDescription, QueryOperator
 from stateshift.state.formats.spark.schema_files import StoreSchema
 
 LONG = "fromType=timestamp, toType=long"

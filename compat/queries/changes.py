@@ -1,0 +1,64 @@
+"""`FieldChanges`: what types do not say of the changes of an operator's rows, as their author says it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.spark_rows.pairing import Answers
+from ..fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    import pyarrow as pa
+
+    from ...state.migration.queries.backfill import Backfill
+
+    Convert = Callable[[pa.Array], pa.Array]
+
+
+@attrs.frozen
+class FieldChanges:
+    """What types do not say of the changes of an operator's rows.
+
+    Attributes:
+        renames: The old paths of fields by their new paths.
+        fills: The values of new fields by path; None is null, and a `Backfill` has them by key.
+        merges: How the values of keys that become equal are merged: `sum`, `min` or `max` by path.
+        ttls: Times to live of what variables have stored, by variable: milliseconds from the last committed batch, or
+            with a sign, by how much later or earlier than now each entry expires.
+        drops: Variables that the new query does not have, and whose entries are dropped.
+        converters: Functions by the path of a new field: each takes the old values of the field as an Arrow array, and
+            returns as many new ones. Of a field without an old one it takes the old struct that the field is to be in.
+    """
+
+    renames: Mapping[str, str] = attrs.field(factory=dict)
+    fills: Mapping[str, Any] = attrs.field(factory=dict)
+    merges: Mapping[str, str] = attrs.field(factory=dict)
+    ttls: Mapping[str, str] = attrs.field(factory=dict)
+    converters: Mapping[str, Convert] = attrs.field(factory=dict)
+    drops: Collection[str] = ()
+
+    def digest(self) -> list[Any]:
+        """Return what tells these changes from others, also in another process."""
+        functions = {path: fingerprint(function) for path, function in self.converters.items()}
+        said = (self.renames, self.fills, self.merges, self.ttls, functions, dict.fromkeys(self.drops))
+        return [repr(sorted(one.items())) for one in said]
+
+    @property
+    def backfills(self) -> Mapping[str, Backfill]:
+        """The fields of which a DataFrame has the values."""
+        from ...state.migration.queries.backfill import Backfill  # it needs pyarrow, which comes with an extra
+
+        return {path: value for path, value in self.fills.items() if isinstance(value, Backfill)}
+
+    @property
+    def answers(self) -> Answers:
+        """What this says of pairing."""
+        return Answers(self.renames, {*self.fills}, {*self.converters})
+
+    def paths(self) -> set[str]:
+        """Return the paths of all fields of which something is said."""
+        return {*self.renames, *self.fills, *self.merges, *self.converters}

@@ -1,0 +1,322 @@
+"""The gate for the streaming queries of a repository: each is compared with its description, which is kept there.
+
+[tool.stateshift]
+queries = { clicks = "clicks:build_query" }
+
+    state_history/queries/clicks.json    the query as it runs in production, in a sealed file
+
+There is no checkpoint: a change is found before it meets one. Spark plans all queries in one session, and starts none.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.explain import obstacles
+from ...compat.json_files import parse_document, print_sealed
+from ...compat.policy import ACCEPT_ALL, Policy
+from ...compat.queries.verdict import judge
+from ...compat.queries.wording import for_people
+from ...compat.report import worst_decision
+from ...serializers.compatibility import Decision
+from ...serializers.errors import CorruptFile, DeclarationError, cause_text, located
+from ...serializers.wording import shell_word
+from ...state.project_settings import FILE, HISTORY, find_settings
+from .check import load_query
+from .description import QueryDescription, describe_planned, from_data, to_data
+from .planning import UnstartedQuery, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from ...compat.queries.plan_text import Detail
+    from ...compat.report import CheckReport
+    from .description import QueryOperator
+
+FORMAT, VERSION = "stateshift query", 1
+FOLDER, SUFFIX = "queries", ".json"
+_NAME = re.compile(r"\w[\w.-]*")
+_ZONE = "spark.sql.session.timeZone"
+_RECORD = "stateshift snapshot --queries"
+
+
+@attrs.frozen
+class QueryCheck:
+    """The verdict on a listed query.
+
+    Attributes:
+        name: Its name in the settings.
+        report: The verdict on its operators.
+        drift: How it differs from its description in the repository; "": it does not.
+    """
+
+    name: str
+    report: CheckReport
+    drift: str = ""
+
+
+@attrs.frozen
+class QueryChecks:
+    """The verdicts on all listed queries.
+
+    Attributes:
+        checks: A verdict for each, in the order of the settings.
+    """
+
+    checks: tuple[QueryCheck, ...]
+
+    @property
+    def reports(self) -> dict[str, CheckReport]:
+        """The reports by the name of the query."""
+        return {one.name: one.report for one in self.checks}
+
+    @property
+    def decision(self) -> Decision:
+        """The worst decision of all."""
+        return worst_decision(one.report.decision for one in self.checks)
+
+    def assert_start(self) -> None:
+        """Assert that each query can go on from the state of the query that its description says.
+
+        Raises:
+            AssertionError: One cannot, or it can and differs from its description.
+        """
+        __tracebackhide__ = True
+        found = [
+            f"{one.name}: {one.report.decision}: " + ("; ".join(obstacles(for_people(one.report))) or one.drift)
+            for one in self.checks
+            if one.report.decision is not Decision.START or one.drift
+        ]
+        if found:
+            found.append(f"if that is meant, and the state is taken care of: {_RECORD}, and commit the file")
+            raise AssertionError("\n".join(found))
+
+
+@attrs.frozen
+class QueryGate:
+    """The queries that a project lists, and the folder of what is recorded of it.
+
+    Attributes:
+        folder: The folder of its `pyproject.toml`.
+        places: The functions that build the queries, as `module:function`, by the name of the query.
+        history: The folder of what is recorded; descriptions of queries are in its folder `queries`.
+    """
+
+    folder: Path
+    places: Mapping[str, str]
+    history: Path
+
+    @classmethod
+    def find(cls, start: Path) -> QueryGate:
+        """Return the queries that the nearest `pyproject.toml` with settings lists, in a folder or above it.
+
+        Raises:
+            DeclarationError: It lists none, or not as it should.
+        """
+        settings = find_settings(start)
+        folder, values = (start, {}) if settings is None else (settings.folder, settings.values)
+        with located(file=str(folder / FILE)):
+            places, history = values.get("queries", {}), values.get("history", HISTORY)
+            if not isinstance(places, dict) or not isinstance(history, str):
+                raise DeclarationError("'queries' should be a table, and 'history' a text")
+            for name, place in places.items():
+                if not _NAME.fullmatch(name):
+                    raise DeclarationError(
+                        f"{name!r} is not a name for a query", advice="use letters, digits, '_', '-' and '.'"
+                    )
+                if not isinstance(place, str):
+                    raise DeclarationError(f"query {name!r} is {place!r}, and should be MODULE:FUNCTION")
+            if not places:
+                raise DeclarationError(
+                    "[tool.stateshift] lists no queries",
+                    advice='list the functions that build them: queries = { clicks = "clicks:build_query" }',
+                )
+        return cls(folder, places, folder / history)
+
+    def file(self, name: str) -> Path:
+        """Return the file with the description of a query."""
+        return self.history / FOLDER / f"{name}{SUFFIX}"
+
+    def shown(self, file: Path) -> str:
+        """Return a file as messages name it: from the project's folder."""
+        return file.relative_to(self.folder).as_posix() if file.is_relative_to(self.folder) else str(file)
+
+    def stored(self) -> dict[str, QueryDescription]:
+        """Return the descriptions of all listed queries.
+
+        Raises:
+            DeclarationError: A query has none, or there is one of a query that is not listed.
+            CorruptFile: One was edited, or is no description.
+        """
+        for file in sorted((self.history / FOLDER).glob(f"*{SUFFIX}")):
+            if file.name.removesuffix(SUFFIX) not in self.places:
+                raise DeclarationError(
+                    f"{self.shown(file)} is of no listed query, so that nothing is compared with it",
+                    advice=f"list the query in {FILE}, or rename the file, if the query has another name; or delete it,"
+                    " if the query and its state are given up",
+                )
+        for name in self.places:
+            if not self.file(name).exists():
+                raise DeclarationError(
+                    f"query {name!r} has no description: there is no {self.shown(self.file(name))}",
+                    advice=f"with the code that runs in production: {_RECORD}, and commit the file",
+                )
+        return {name: self.read(name) for name in self.places}
+
+    def read(self, name: str) -> QueryDescription:
+        """Return the description of a query; see `stored`."""
+        file = self.file(name)
+        return self.parsed(file.read_bytes(), self.shown(file))
+
+    @staticmethod
+    def parsed(text: str | bytes, origin: str) -> QueryDescription:
+        """Return the description in the text of a file.
+
+        Raises:
+            CorruptFile: It was edited, or is no description.
+            UnsupportedFormat: A later release wrote it.
+        """
+        with located(file=origin):
+            facts = parse_document(text, FORMAT, VERSION, sealed_since=1)
+            facts.require_unedited()
+            try:
+                return from_data(facts.rest(), origin)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise CorruptFile(f"the description of a query is damaged: {cause_text(error)}") from error
+
+    @staticmethod
+    def text(query: QueryDescription) -> str:
+        """Return the text of the file with a description."""
+        return print_sealed(FORMAT, VERSION, to_data(query))
+
+    def describe(self, name: str, spark: SparkSession, settings: Mapping[str, str] | None = None) -> QueryDescription:
+        """Return the description of a query as its function builds it now.
+
+        Args:
+            name: Its name.
+            spark: The session; settings that the function changes are set back.
+            settings: Those of an earlier description, under which Spark plans; None: those of the session.
+
+        Raises:
+            JobNotFound: There is no such function, or it fails.
+            StateShiftError: Spark does not plan the query.
+        """
+        place = self.places[name]
+        with located(file=str(self.folder / FILE)), settings_kept(spark), _searched(str(self.folder)):
+            if settings and _ZONE in settings:  # casts between times and dates have it in their text
+                spark.conf.set(_ZONE, settings[_ZONE])
+            query = UnstartedQuery.of(load_query(place, spark))
+            with planned(query, settings) as plan:
+                described = describe_planned(plan, f"query {place}")
+            zone = {_ZONE: str(query.frame.sparkSession.conf.get(_ZONE))}
+        return attrs.evolve(described, settings={**described.settings, **zone})
+
+    def check(
+        self,
+        spark: SparkSession,
+        *,
+        earlier: Mapping[str, QueryDescription] | None = None,
+        accept: tuple[str, ...] = (),
+        policy: Policy = ACCEPT_ALL,
+    ) -> QueryChecks:
+        """Compare all listed queries with their descriptions.
+
+        Args:
+            spark: The session that plans them.
+            earlier: Other descriptions to compare with, such as those of a branch; those in the repository stand in
+                for what is not there.
+            accept: Rules whose findings are accepted.
+            policy: Flags that are refused.
+
+        Raises:
+            DeclarationError, CorruptFile: As `stored`.
+            JobNotFound, StateShiftError: As `describe`.
+        """
+        kept = self.stored()
+        checks = []
+        for name, described in kept.items():
+            old = (earlier or {}).get(name, described)
+            new = self.describe(name, spark, old.settings)
+            command = f"stateshift migrate spark:OLD spark:NEW --query {shell_word(self.places[name])}"
+            report = judge(old, new, known=old, accept=accept, policy=policy, command=command)
+            drift = "" if same(new, described) else f"differs from {described.origin}"
+            checks.append(QueryCheck(name, report, drift))
+        return QueryChecks(tuple(checks))
+
+
+def same(one: QueryDescription, other: QueryDescription) -> bool:
+    """Whether two descriptions are of the same operators and inputs, under whatever settings.
+
+    Of one that an earlier release made, what it has is compared.
+    """
+    one, other = _without_gaps(one, other), _without_gaps(other, one)
+    if one.inputs is None or other.inputs is None:
+        one, other = (
+            attrs.evolve(
+                of,
+                sources=tuple(dict.fromkeys(of.sources)),
+                operators=tuple(attrs.evolve(operator, details={}, unseen=()) for operator in of.operators),
+                inputs=None,
+            )
+            for of in (one, other)
+        )
+    ours, theirs = to_data(one), to_data(other)
+    return all(ours.get(part) == theirs.get(part) for part in ("operators", "sources", "inputs"))
+
+
+def _without_gaps(one: QueryDescription, other: QueryDescription) -> QueryDescription:
+    """Return a description without what an earlier release did not describe, if it made the other one."""
+    theirs = {operator.number: operator for operator in other.operators}
+    return attrs.evolve(
+        one, operators=tuple(_as_described(of, theirs.get(of.number)) for of in one.operators)
+    )  # fmt: skip
+
+
+def _as_described(one: QueryOperator, other: QueryOperator | None) -> QueryOperator:
+    if other is None:
+        return one
+    details: dict[str, tuple[Detail, ...]] = {}
+    for name, told in one.details.items():
+        has_types = any(of.kind == "type" for of in other.details.get(name, ()))
+        kept = tuple(of for of in told if has_types or of.kind != "type")
+        details |= {name: kept} if kept else {}
+    columns = {
+        store: {path: text for path, text in texts.items() if "#" not in path or path in other.columns.get(store, {})}
+        for store, texts in one.columns.items()
+    }
+    return attrs.evolve(one, details=details, columns=columns)
+
+
+@contextmanager
+def settings_kept(spark: SparkSession) -> Iterator[None]:
+    """Set back what the `with` block sets in a session: the next query is planned without it."""
+    before = spark.conf.getAll
+    try:
+        yield
+    finally:
+        for name, value in spark.conf.getAll.items():
+            if name not in before:
+                spark.conf.unset(name)
+            elif before[name] != value:
+                spark.conf.set(name, before[name])
+
+
+@contextmanager
+def _searched(folder: str) -> Iterator[None]:
+    """Search modules in the project's folder, too, within the `with` block."""
+    if folder in sys.path:
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)

@@ -1,0 +1,63 @@
+"""The new side of a migration: a checkpoint that the new query wrote, or the query itself, planned and not started."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import DeclarationError
+from ...state.formats.spark.reader import SparkCheckpoint
+from .description import QueryDescription, describe_planned, describe_stored
+from .planning import UnstartedQuery, planned
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+@attrs.frozen
+class NewSide:
+    """The new query.
+
+    Attributes:
+        state: The types of its state, as Spark writes them.
+        query: Its operators; of a checkpoint without what they compute.
+        is_planned: Whether it is the query itself.
+    """
+
+    state: SparkCheckpoint
+    query: QueryDescription
+    is_planned: bool
+
+
+@contextmanager
+def new_side(
+    old: SparkCheckpoint, like: str | os.PathLike[str] | None, query: DataFrame | DataStreamWriter | None
+) -> Iterator[NewSide]:
+    """Open the new side; its files are there within the `with` block.
+
+    A query is planned under the settings that the old checkpoint pins.
+
+    Raises:
+        DeclarationError: Neither side is given, or both are.
+    """
+    if (like is None) is (query is None):
+        raise DeclarationError(
+            "the new types come from one of query= and like=",
+            advice="name the new query (query=df or its writer before start()), or a checkpoint that it wrote"
+            " (like=place)",
+            written="Nothing was written.",
+        )
+    if query is None:
+        assert like is not None  # noqa: S101 - checked above
+        probe = SparkCheckpoint.open(like)
+        yield NewSide(probe, describe_stored(probe), is_planned=False)
+        return
+    last = old.log.last
+    with planned(UnstartedQuery.of(query), None if last is None else last.settings) as plan:
+        yield NewSide(plan.state, describe_planned(plan, "the new query"), is_planned=True)

@@ -1,0 +1,213 @@
+"""The files of a copy by the provider of its state stores: HDFS-backed, Spark's default, or RocksDB.
+
+Between reading and writing, keys and values are rows as `row_encoder` makes them, whatever a provider has around them.
+The copy keeps the provider, and what is set of it: codec, row checksums, the ids of files in checkpoint format 2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from ....serializers.errors import CorruptFile
+from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
+from ....serializers.spark_rows.rows import Rows, decode_rows
+from ...formats.spark.layout_encoder import LayoutEncoder
+from ...formats.spark.layouts import RowEncoding
+from ...formats.spark.operators import DEFAULT_STORE
+from ...formats.spark.reader import ROCKSDB
+from ...formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, shares_of
+from ...formats.spark.store_writer import EntryBlock, snapshot_name, snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from ....serializers.spark_rows.row_encoder import Encoded
+    from ....serializers.spark_rows.spark_types import SparkType
+    from ...formats.spark.reader import SparkStore
+    from ...formats.spark.store_files import Entries
+    from ...storage.files import Folder
+    from .plan import CheckpointPlan
+    from .store_plan import StorePlan
+
+    Numbers = NDArray[Any]
+    Write = Callable[[StorePlan, Encoded, Encoded, Numbers], None]
+    """Writes keys and values of a store; each goes to the partition of its number, and is left out if that is not open.
+    """
+
+
+_BUFFER_BYTES = 64 << 20
+_HEAD_BYTES, _NOTHING = 1, 256
+
+
+def target_of(folder: Folder, number: int, store: SparkStore, partition: int) -> Folder:
+    """Return the folder of a partition of a store in a copy, where its operator has this number."""
+    of_partition = folder.folder(f"state/{number}/{partition}")
+    return of_partition if store.facts.name == DEFAULT_STORE else of_partition.folder(store.facts.name)
+
+
+@attrs.frozen
+class Provider(ABC):
+    """Reads the entries of stores that have the same files, and writes them to the copy.
+
+    Attributes:
+        migration: The whole migration.
+        plans: What is done with each store.
+        folder: The folder of the copy.
+    """
+
+    migration: CheckpointPlan
+    plans: tuple[StorePlan, ...]
+    folder: Folder
+
+    @classmethod
+    def of(cls, migration: CheckpointPlan, plans: tuple[StorePlan, ...], folder: Folder) -> Provider:
+        """Return the provider of a checkpoint."""
+        kind = _Databases if migration.settings.provider == ROCKSDB else _Snapshots
+        return kind(migration, plans, folder)
+
+    @property
+    @abstractmethod
+    def most_open(self) -> int:
+        """How many partitions may be open at once."""
+
+    @abstractmethod
+    def file(self, partition: int) -> str:
+        """Return the name of the file that says that a partition is complete."""
+
+    @abstractmethod
+    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
+        """Yield the keys and values of a partition of a store, as rows; errors as in `SparkStore.stored_blocks`."""
+
+    @abstractmethod
+    def open(self, partitions: list[int]) -> AbstractContextManager[Write]:
+        """Open partitions for writing; each is there when the `with` block ends."""
+
+    def target(self, partition: int) -> Folder:
+        """Return the folder of a partition in the copy."""
+        return target_of(self.folder, self.plans[0].number, self.plans[0].store, partition)
+
+    def is_written(self, partition: int) -> bool:
+        """Whether a partition is complete."""
+        return self.target(partition).exists(self.file(partition))
+
+
+class _Snapshots(Provider):
+    """Snapshots of the HDFS-backed provider; rows are stored as they are."""
+
+    @property
+    def most_open(self) -> int:
+        return 256 if self.folder.is_local else 32
+
+    def file(self, partition: int) -> str:
+        return snapshot_name(self.migration.batch + 1)
+
+    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
+        return plan.store.stored_blocks(partition)
+
+    @contextmanager
+    def open(self, partitions: list[int]) -> Iterator[Write]:
+        settings, count = self.migration.settings, self.plans[0].store.partitions
+        folders = list(map(self.target, partitions))
+        with snapshots(folders, self.migration.batch + 1, settings.codec) as streams:
+
+            def write(_: StorePlan, keys: Encoded, values: Encoded, partition: Numbers) -> None:
+                block = EntryBlock.of(keys, values, partition, count, has_checksums=settings.has_row_checksums)
+                for stream, one in zip(streams, partitions, strict=True):
+                    stream.write(block.share(one))
+
+            yield write
+
+
+class _Databases(Provider):
+    """Databases of the RocksDB provider; a byte is in front of each row, and some keys are no plain rows."""
+
+    @property
+    def most_open(self) -> int:
+        return 64  # each has some open files, and a buffer of its own
+
+    def file(self, partition: int) -> str:
+        return self._writer(partition, 0).name
+
+    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
+        layout = plan.store.key_layout
+        for keys, values in plan.store.stored_blocks(partition):
+            if layout.kind == "row":
+                yield _without_heads(keys), _without_heads(values)
+            else:
+                of = _type_of_keys(plan.store)
+                rows = encode_rows(RowEncoding().decode_keys(keys, of, layout), of)
+                yield rows_of(rows), _without_heads(values)
+
+    @contextmanager
+    def open(self, partitions: list[int]) -> Iterator[Write]:
+        with ExitStack() as stack:
+            each = _BUFFER_BYTES // len(partitions)
+            writers = {one: stack.enter_context(self._writer(one, each)) for one in partitions}
+            yield lambda plan, *rows: write_rows(writers, plan.now, *rows)
+            for writer in writers.values():
+                writer.flush(waits=False)
+
+    def _writer(self, partition: int, buffer_bytes: int) -> DatabaseWriter:
+        settings = self.migration.settings
+        families = [one.now for one in self.plans if one.now.family is not None]
+        return DatabaseWriter(
+            self.target(partition),
+            version=self.migration.batch + 1,
+            unique_id=self.plans[0].store.unique_id(partition),
+            families=written_families(families) if families else None,
+            has_checksums=settings.has_row_checksums,
+            delimiter=settings.delimiter,
+            buffer_bytes=buffer_bytes,
+        )
+
+
+def written_families(stores: Iterable[SparkStore]) -> dict[str, WrittenFamily]:
+    """Return the column families of a database of the copy: those of some stores, and the one that Spark adds."""
+    found = {"default": WrittenFamily(1)}
+    for number, store in enumerate(sorted(stores, key=lambda one: one.name), 2):
+        assert store.family is not None  # noqa: S101 - it is one
+        is_internal, is_list = store.family.is_internal, store.family.is_list
+        found[store.name] = WrittenFamily(number, is_internal=is_internal, is_list=is_list)
+    return found
+
+
+def write_rows(
+    writers: Mapping[int, DatabaseWriter], store: SparkStore, keys: Encoded, values: Encoded, partition: Numbers
+) -> None:
+    """Write rows of a store to the partitions of their numbers."""
+    order, shares = shares_of(partition, writers)
+    of_keys, of_values = _stored_keys(store, keys, order), rows_of(values, zeros=_HEAD_BYTES, order=order)
+    name = "" if store.family is None else store.name
+    for number, share in shares:
+        writers[number].write(name, of_keys[share], of_values[share])
+
+
+def _stored_keys(store: SparkStore, keys: Encoded, order: Numbers) -> Sequence[bytes]:
+    """Return keys, in an order, as the database has them."""
+    layout = store.key_layout
+    if layout.kind == "row":
+        return rows_of(keys, zeros=_HEAD_BYTES, order=order)
+    of = _type_of_keys(store)
+    return LayoutEncoder(is_avro=False).encode_keys(decode_rows(rows_of(keys, order=order), of), of, layout)
+
+
+def _type_of_keys(store: SparkStore) -> SparkType:
+    assert store.schema is not None  # noqa: S101 - it was compared
+    return store.schema.key
+
+
+def _without_heads(stored: Sequence[bytes]) -> Rows:
+    rows = Rows.of(stored)
+    heads = np.where(rows.sizes > 0, rows.data[rows.starts].astype(np.int64), _NOTHING)
+    if heads.any():
+        first = int(heads[(heads != 0).argmax()])
+        raise CorruptFile(f"a row begins with {'nothing' if first == _NOTHING else f'{first:02x}'}, and not with 00")
+    return Rows(rows.data, rows.starts + _HEAD_BYTES, rows.sizes - _HEAD_BYTES)

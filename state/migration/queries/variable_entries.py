@@ -1,0 +1,379 @@
+"""The entries of variables, converted by columns and written to RocksDB, with the families that follow from them.
+
+$ttl_NAME           the end of the time to live and the key, of each entry; of a list, of the element that ends first
+$min_NAME           of a list that expires: when its first element does, by key
+$count_NAME         of a list that expires: the number of its elements, by key
+$rowCounter_NAME    of another list: the same
+$…_timestampToKey   the time and the key of each timer
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from ....serializers.errors import MigrationFailed, located
+from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
+from ....serializers.spark_rows.spark_types import SparkType
+from ...formats.spark.layout_encoder import LayoutEncoder
+from ...formats.spark.layouts import RowEncoding, joined
+from ...formats.spark.partitioning import partitions_of, require_placed
+from ...formats.spark.rocksdb_files import DatabaseFiles
+from ...formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
+from .merging import merge_columns
+from .providers import target_of, written_families
+from .report import StoreReport, variable_reports
+from .texts import texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from ...formats.spark.reader import SparkStore
+    from ...formats.spark.store_files import Entries
+    from ...storage.files import Folder
+    from .plan import CheckpointPlan
+    from .variables import ProcessorPlan, VariablePlan
+
+    Numbers = NDArray[Any]
+    EntryColumns = tuple[SparkStore, pa.StructArray, pa.StructArray, Numbers | None]
+    """A store of the new query, keys, values, and the partition of each; None: as it was."""
+
+_SIZE = struct.Struct("<i")
+_MOST_OPEN = 16
+_BUFFER_BYTES = 64 << 20
+_LONG = SparkType("bigint")
+
+
+@attrs.define
+class VariableCopy:
+    """The conversion of the entries of an operator's variables.
+
+    Attributes:
+        migration: The whole migration.
+        plan: What is done with the variables.
+        folder: The folder of the copy.
+        merged: How many entries were merged, by variable.
+    """
+
+    migration: CheckpointPlan
+    plan: ProcessorPlan
+    folder: Folder
+    merged: dict[str, int] = attrs.field(factory=dict)
+
+    def run(self) -> Iterator[StoreReport]:
+        """Convert the entries, and count what was written; yield a report of each variable.
+
+        Raises:
+            MigrationFailed: Entries were lost.
+        """
+        log, number, count = self.migration.log, self.plan.number, self.plan.files.partitions
+        partitions = list(range(count))
+        if not any(one.may_collide for one in self.plan.variables):  # what is merged is counted as it is written
+            partitions = [one for one in partitions if not self._target(one).exists(self._writer(one).name)]
+        if self.plan.key.convert is None:
+            for partition in partitions:
+                self._write([partition], [partition])
+        else:
+            for start in range(0, len(partitions), _MOST_OPEN):
+                self._write(list(range(count)), partitions[start : start + _MOST_OPEN])
+        self.plan.files.write(self.folder, number, self.migration.batch)
+        written = [self._files(one, log.ids_of(number, one)) for one in range(count)]
+        plans = {one.now.name: one for one in self.plan.variables}
+        for report in variable_reports(self.plan):
+            if report.store not in plans:
+                yield report
+                continue
+            yield self._counted(report, plans[report.store], written)
+
+    def _target(self, partition: int) -> Folder:
+        return target_of(self.folder, self.plan.number, self.plan.now.stores[0], partition)
+
+    @property
+    def _families(self) -> dict[str, WrittenFamily]:
+        """The column families of the copy; Spark makes a counter of rows only for lists that do not expire."""
+        made = {one.name for plan in self.plan.variables for one in plan.indexes.values()}
+        return written_families(
+            one for one in self.plan.now.stores if not one.name.startswith("$rowCounter_") or one.name in made
+        )
+
+    def _writer(self, partition: int, open_at_once: int = 1) -> DatabaseWriter:
+        migration = self.migration
+        ids = migration.log.ids_of(self.plan.number, partition)
+        return DatabaseWriter(
+            self._target(partition),
+            version=migration.batch + 1,
+            unique_id=ids[0] if ids else "",
+            families=self._families,
+            has_checksums=migration.settings.has_row_checksums,
+            delimiter=migration.settings.delimiter,
+            buffer_bytes=_BUFFER_BYTES // open_at_once,
+        )
+
+    def _write(self, sources: list[int], targets: list[int]) -> None:
+        """Convert the entries of some partitions, and write those that belong to others."""
+        with ExitStack() as stack:
+            writers = {one: stack.enter_context(self._writer(one, len(targets))) for one in targets}
+            for variable in self.plan.variables:
+                converting = Converting(self.migration, self.plan, variable)
+                for source in sources:
+                    with located(file=f"state/{self.plan.operator.number}/{source}", state=variable.was.name):
+                        for family, keys, values, partition in converting.entries(source):
+                            write_parts(writers, family, keys, values, partition)
+                self.merged[variable.now.name] = self.merged.get(variable.now.name, 0) + converting.merged
+
+    def _files(self, partition: int, ids: tuple[str, ...]) -> DatabaseFiles:
+        target, settings = self._target(partition), self.migration.settings
+        lists = frozenset(name for name, one in self._families.items() if one.is_list)
+        version = self.migration.batch + 1
+        return DatabaseFiles(target, target.place, version, ids, settings.has_row_checksums, settings.delimiter, lists)
+
+    def _counted(self, report: StoreReport, plan: VariablePlan, files: list[DatabaseFiles]) -> StoreReport:
+        """Count the entries of a variable in the copy, and compare."""
+        read = tuple(one.entries for one in plan.was.measure())
+        written = tuple(one.size_of(plan.now.name)[0] for one in files)
+        merged = self.merged.get(plan.now.name, 0)
+        is_lost = sum(read) != sum(written) + merged or (
+            self.plan.key.convert is None and not plan.may_collide and read != written
+        )
+        indexes = {word: sum(one.size_of(store.name)[0] for one in files) for word, store in plan.indexes.items()}
+        if plan.was.kind == "list":
+            is_lost |= len({*indexes.values()}) > 1  # one for each key in all of them
+        else:
+            is_lost |= any(count != sum(written) for count in indexes.values())
+        if is_lost:
+            raise MigrationFailed(
+                f"{report.store}: {sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were"
+                " merged",
+                details=[
+                    f"  read from each partition: {read}",
+                    f"  written to each: {written}",
+                    *(f"  in ${word}: {count:,}" for word, count in indexes.items()),
+                ],
+                advice="please report this; the copy must not be used",
+            )
+        return attrs.evolve(report, read=read, written=written, merged=merged)
+
+
+@attrs.define
+class _Rows:
+    """Entries of a variable by columns.
+
+    Attributes:
+        key: The keys.
+        value: The values, without their deadlines.
+        deadline: The deadlines, in milliseconds since 1970; None: there are none.
+        partition: The partition of each; None: as it was.
+    """
+
+    key: pa.StructArray
+    value: pa.StructArray
+    deadline: Numbers | None
+    partition: Numbers | None
+
+
+@attrs.define
+class Converting:
+    """Converts the entries of a variable."""
+
+    migration: CheckpointPlan
+    plan: ProcessorPlan
+    variable: VariablePlan
+    merged: int = 0
+
+    @property
+    def _is_avro(self) -> bool:
+        return self.migration.settings.encoding == "avro"
+
+    def entries(self, source: int) -> Iterator[tuple[str, Sequence[bytes], Sequence[bytes], Numbers | None]]:
+        """Yield the family of some entries, their keys and values, and the partition of each."""
+        variable = self.variable
+        if variable.is_same:
+            for word, store in [("", variable.was), *variable.indexes.items()]:
+                to, of = (variable.now, store) if not word else (store, self._old_index(store))
+                for keys, values in of.stored_blocks(source):
+                    yield to.name, keys, values, None
+            return
+        encoder = LayoutEncoder(self._is_avro)
+        for store, key, value, partition in self._columns(source):
+            keys, values = encoder.encode_keys(key, *_key_of(store)), encoder.encode(value, _value_of(store))
+            yield store.name, keys, values, partition
+
+    def columns(self, source: int) -> Iterator[EntryColumns]:
+        """Yield a store of the new query, and some of its entries by columns: they are not encoded.
+
+        Args:
+            source: The partition of the old entries.
+        """
+        variable = self.variable
+        if not variable.is_same:
+            yield from self._columns(source)
+            return
+        for word, store in [("", variable.now), *variable.indexes.items()]:
+            for block in (self._old_index(store) if word else variable.was).blocks_of(source):
+                yield store, block.key, block.value, None
+
+    def _columns(self, source: int) -> Iterator[EntryColumns]:
+        """Yield the converted entries of a variable, and those of its indexes."""
+        variable = self.variable
+        for keys, values in _in_groups(variable.was.stored_blocks(source), _GROUPS[variable.was.kind]):
+            rows = self._converted(source, keys, values)
+            if variable.may_collide:
+                rows = self._merged(rows)
+            yield variable.now, rows.key, self._whole(rows), rows.partition
+            yield from self._indexed(rows, keys)
+
+    def _old_index(self, store: SparkStore) -> SparkStore:
+        """Return the old family of an index, which has the name of the old variable."""
+        name = store.name.removesuffix(self.variable.now.name) + self.variable.was.name
+        name = store.name if self.variable.was.kind == "timers" else name
+        return self.plan.operator.index(name)
+
+    def _converted(self, source: int, keys: Sequence[bytes], values: Sequence[bytes]) -> _Rows:
+        was, now, deadlines = self.variable.was, self.variable.now, self.variable.deadlines
+        assert was.family is not None  # noqa: S101 - variables are column families
+        encoding = RowEncoding(was.family.writers if self._is_avro else None)
+        key = encoding.decode_keys(keys, *_key_of(was))
+        group, *rest = [key] if was.kind in {"value", "list"} else key.flatten()
+        partition = None
+        if self.plan.key.convert is not None:
+            group, partition = self._moved(source, group)
+        if was.kind == "map":
+            rest = [_applied(self.variable.user_key.convert, rest[0])]
+        key = joined([group, *rest], _key_of(now)[0]) if rest else group
+        value = encoding.decode_values(values, _value_of(was))
+        deadline = None
+        if deadlines.were:
+            value, ends = value.flatten()
+            deadline = _longs(ends) + deadlines.later_ms
+        if deadlines.are and not deadlines.were:
+            deadline = np.full(len(values), deadlines.at_ms, np.int64)
+        elif not deadlines.are:
+            deadline = None
+        value = _applied(self.variable.value.convert, value)
+        for fill in self.variable.filled:
+            value = fill.into(value, rows_of(encode_rows(group, self.plan.key_types[1])))
+        return _Rows(key, value, deadline, partition)
+
+    def _moved(self, source: int, group: pa.StructArray) -> tuple[pa.StructArray, Numbers]:
+        """Return new grouping keys, and the partition of each."""
+        was, now = self.plan.key_types
+        require_placed(group, was, self.plan.files.partitions, source)
+        group = _applied(self.plan.key.convert, group)
+        return group, partitions_of(group, now, self.plan.files.partitions)
+
+    def _merged(self, rows: _Rows) -> _Rows:
+        """Merge the entries of a map whose keys became equal; the latest deadline stays."""
+        variable = self.variable
+        of = _value_of(variable.now)
+        if variable.deadlines.are:
+            of = of.fields[0].type
+        number: dict[bytes, int] = {}
+        groups = [number.setdefault(key, len(number)) for key in texts_of(rows.key)]
+        if len(number) == len(groups):
+            return rows
+        self.merged += len(groups) - len(number)
+        at = np.asarray(groups)
+        firsts = np.unique(at, return_index=True)[1]
+        path = f"{variable.now.name}{{}}"
+        rules = {f"value.{name}": self.plan.changes.merges[f"{path}.{name}"] for name in of.names}
+        value = merge_columns(rows.value, groups, of, rules)
+        deadline = None
+        if rows.deadline is not None:
+            deadline = np.full(len(number), np.iinfo(np.int64).min)
+            np.maximum.at(deadline, at, rows.deadline)
+        partition = None if rows.partition is None else rows.partition[firsts]
+        return _Rows(rows.key.take(longs_of(firsts)), value, deadline, partition)
+
+    def _whole(self, rows: _Rows) -> pa.StructArray:
+        """Return values with their deadlines, if they have some."""
+        if rows.deadline is None:
+            return rows.value
+        return joined([rows.value, longs_of(rows.deadline)], _value_of(self.variable.now))
+
+    def _indexed(self, rows: _Rows, stored: Sequence[bytes]) -> Iterator[EntryColumns]:
+        """Yield the entries of the families that follow from entries; `stored` are the old keys."""
+        deadline, key, partition = rows.deadline, rows.key, rows.partition
+        counts = np.ones(len(key), np.int64)
+        if self.variable.now.kind == "list" and self.variable.indexes:
+            firsts = np.asarray([at for at, one in enumerate(stored) if not at or one != stored[at - 1]], np.int64)
+            counts = np.diff(firsts, append=len(stored))
+            key = key.take(longs_of(firsts))
+            deadline = None if deadline is None else np.minimum.reduceat(deadline, firsts)
+            partition = None if partition is None else partition[firsts]
+        for word, store in self.variable.indexes.items():
+            of_key, _ = _key_of(store)
+            columns: dict[str, Callable[[], tuple[Any, Any]]] = {
+                "ttl": lambda: ([longs_of(_known(deadline)), key], None),
+                "min": lambda: (key, longs_of(_known(deadline))),
+                "count": lambda: (key, longs_of(counts)),
+                "rowCounter": lambda: (key, longs_of(counts)),
+                "timers": lambda: (key.flatten()[::-1], None),
+            }
+            keys, value = columns[word]()
+            values = joined([pa.nulls(len(key)) if value is None else value], _value_of(store))
+            whole = joined(keys, of_key) if isinstance(keys, list) else keys
+            yield store, whole, values, partition
+
+
+def _known(deadline: Numbers | None) -> Numbers:
+    assert deadline is not None  # noqa: S101 - only what expires has such an index
+    return deadline
+
+
+def _applied(convert: Callable[[pa.Array], pa.Array] | None, column: pa.Array) -> pa.Array:
+    return column if convert is None else convert(column)
+
+
+def _longs(column: pa.Array) -> Numbers:
+    numbers = numbers_of(column, _LONG, validity_of(column))
+    assert numbers is not None  # noqa: S101 - it is one of the numbers
+    return numbers.view(np.int64)
+
+
+def _key_of(store: SparkStore) -> tuple[SparkType, Any]:
+    """Return the type of keys, and how they are laid out."""
+    assert store.family is not None  # noqa: S101 - variables are column families
+    return store.family.schema.key, store.family.layout
+
+
+def _value_of(store: SparkStore) -> SparkType:
+    assert store.family is not None  # noqa: S101 - as above
+    return store.family.schema.value
+
+
+def _in_groups(blocks: Iterable[Entries], group: Callable[[bytes], bytes] | None) -> Iterator[Entries]:
+    """Yield blocks that end where a list does, or a map; None: as they are."""
+    if group is None:
+        yield from blocks
+        return
+    last: Entries = [], []
+    for block in blocks:
+        keys, values = [*last[0], *block[0]], [*last[1], *block[1]]
+        end = len(keys)
+        of_last = group(keys[-1])
+        while end and group(keys[end - 1]) == of_last:
+            end -= 1
+        if end:
+            yield keys[:end], values[:end]
+        last = keys[end:], values[end:]
+    if last[0]:
+        yield last
+
+
+def _of_prefix(key: bytes) -> bytes:
+    return key[: _SIZE.size + _SIZE.unpack_from(key)[0]]
+
+
+_GROUPS: dict[str, Callable[[bytes], bytes] | None] = {
+    "value": None,
+    "timers": None,
+    "list": lambda key: key,
+    "map": _of_prefix,
+}

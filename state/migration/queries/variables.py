@@ -1,0 +1,296 @@
+"""What a migration does with the variables of a transformWithState, decided before anything is written.
+
+Variables pair by name. A path begins with `key.` for a column of the grouping key; else with the name of a variable:
+
+    count.n            a field of a value
+    log[].n            one of the elements of a list
+    seen{key}.n        one of the keys of a map
+    seen{}.n           one of its values
+
+Beside a variable Spark keeps what follows from it: keys by the end of their time to live, the lengths of lists, timers
+by time. These families are derived from the variable's new entries. Source: `TTLState`, `ListStateMetricsImpl` and
+`TimerStateImpl` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ....compat.queries.changes import FieldChanges
+from ....compat.queries.problems import Asks, Problem, deadline_problem
+from ....serializers.errors import UnsupportedFormat
+from ....serializers.spark_rows.spark_types import SparkType
+from .backfill import FilledColumn
+from .conversion import Conversion, conversion
+
+if TYPE_CHECKING:
+    from ....compat.queries.store_pairs import OperatorPair, StorePair
+    from ....serializers.spark_rows.pairing import FieldPair
+    from ...formats.spark.reader import SparkOperator, SparkStore
+    from .operator_files import OperatorFiles
+
+
+@attrs.frozen
+class Deadlines:
+    """What is done with the times at which entries expire, in milliseconds since 1970.
+
+    Attributes:
+        were: Whether stored entries have one.
+        are: Whether the new ones do.
+        at_ms: The deadline of entries that had none.
+        later_ms: By how much the others are later.
+    """
+
+    were: bool = False
+    are: bool = False
+    at_ms: int = 0
+    later_ms: int = 0
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether entries get others."""
+        return self.were is not self.are or self.later_ms != 0
+
+
+@attrs.frozen
+class VariablePlan:
+    """What is done with a variable, or with the timers.
+
+    Attributes:
+        was: The stored entries.
+        now: The new variable: its name, and the types of its entries.
+        indexes: The families that follow from it in the new query, by the word in their names.
+        user_key: The conversion of the keys of a map.
+        value: The conversion of values, without their deadlines.
+        deadlines: What is done with these.
+        is_same: Whether the bytes of all entries stay as they are, also those of its indexes.
+        notes: What changes, a line each.
+        filled: The fields whose values a DataFrame has.
+    """
+
+    was: SparkStore = attrs.field(repr=False)
+    now: SparkStore = attrs.field(repr=False)
+    indexes: dict[str, SparkStore] = attrs.field(repr=False)
+    user_key: Conversion = attrs.field(repr=False)
+    value: Conversion = attrs.field(repr=False)
+    deadlines: Deadlines = Deadlines()
+    is_same: bool = False
+    notes: tuple[str, ...] = ()
+    filled: tuple[FilledColumn, ...] = ()
+
+    @property
+    def may_collide(self) -> bool:
+        """Whether keys of a map may become equal."""
+        return bool(self.user_key.dropped)
+
+
+@attrs.frozen
+class ProcessorPlan:
+    """What is done with the variables of an operator.
+
+    Attributes:
+        operator: The operator of the old query; of one that starts empty, the new one.
+        now: The operator of the new query.
+        key: The conversion of the grouping key.
+        key_types: The grouping key before and after.
+        variables: What is done with each variable that has entries, and with timers.
+        added: The names of the variables that are new.
+        dropped: The variables, and timers, that the new query does not have.
+        files: What the copy says of types and variables.
+        changes: What the types do not say.
+        is_empty: Whether the operator has no old one, and starts empty.
+    """
+
+    operator: SparkOperator
+    now: SparkOperator
+    key: Conversion = attrs.field(repr=False)
+    key_types: tuple[SparkType, SparkType] = attrs.field(repr=False)
+    variables: tuple[VariablePlan, ...]
+    added: tuple[str, ...]
+    dropped: tuple[SparkStore, ...]
+    files: OperatorFiles = attrs.field(repr=False)
+    changes: FieldChanges
+    is_empty: bool = False
+
+    @property
+    def number(self) -> int:
+        """The number of the operator in the new query."""
+        return self.now.number
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What changes of all variables, a line each."""
+        moved = [f"it was operator {self.operator.number}"] if self.number != self.operator.number else []
+        return (*moved, *self.key.notes, *(f"{path} is dropped" for path in self.key.dropped))
+
+    def filled(self) -> ProcessorPlan:
+        """Read the values that DataFrames have for fields of variables; errors as in `FilledColumn.of`."""
+        return attrs.evolve(self, variables=tuple(map(self._filled, self.variables)))
+
+    def _filled(self, one: VariablePlan) -> VariablePlan:
+        found = [
+            FilledColumn.of(fill, path, self.key_types[1], _value_of(one.now, self.now))
+            for path, fill in sorted(self.changes.backfills.items())
+            if path.partition(".")[0] == one.now.name
+        ]
+        return attrs.evolve(one, filled=tuple(found))
+
+
+def empty_processor(now: SparkOperator, files: OperatorFiles) -> ProcessorPlan:
+    """Return the plan of an operator that has no old one."""
+    types = SparkType("struct")  # nothing of it is converted
+    added = tuple(name for name in _variables(now) if not name.startswith("$"))
+    return ProcessorPlan(now, now, Conversion(), (types, types), (), added, (), files, FieldChanges(), is_empty=True)
+
+
+def plan_processor(
+    was: SparkOperator,
+    now: SparkOperator,
+    files: OperatorFiles,
+    pair: OperatorPair,
+    changes: FieldChanges,
+    problems: list[Problem],
+    *,
+    is_done: bool = False,
+) -> ProcessorPlan:
+    """Return what is done with an operator's variables; why what is said does not fit is added to the problems.
+
+    Args:
+        was: The operator.
+        now: The new operator.
+        files: What the copy says of it.
+        pair: What becomes of its variables.
+        changes: What the types do not say.
+        problems: The problems so far.
+        is_done: As in `Said`.
+
+    Raises:
+        UnsupportedFormat: Entries cannot be read.
+    """
+    for store in (*was.stores, *now.stores):
+        if store.unsupported:
+            raise UnsupportedFormat(
+                store.unsupported, operator=was.title, state=store.name,
+                advice="start the new query with a new checkpoint", written="Nothing was written.",
+            )  # fmt: skip
+    return _Plans(was, now, files, pair, changes, problems, is_done).run()
+
+
+@attrs.define
+class _Plans:
+    was: SparkOperator
+    now: SparkOperator
+    files: OperatorFiles
+    pair: OperatorPair
+    changes: FieldChanges
+    problems: list[Problem]
+    is_done: bool
+    key: Conversion = attrs.field(factory=Conversion)
+
+    def run(self) -> ProcessorPlan:
+        old, new = _variables(self.was), _variables(self.now)
+        groups = SparkType("struct"), SparkType("struct")  # without stores nothing of it is converted
+        if self.pair.stores:
+            group = self.pair.stores[0].parts[0]
+            assert group.old is not None  # noqa: S101 - a grouping key is never new
+            assert group.new is not None  # noqa: S101 - nor dropped
+            self.key, groups = self._converted(group), (group.old, group.new)
+        variables = [self._variable(old[one.source], new[one.store], one) for one in self.pair.stores]
+        used = {one.source for one in self.pair.stores}
+        dropped = tuple(store for name, store in old.items() if name not in used)
+        dropped += tuple(one for one in self.was.forgotten if not one.is_index)
+        added = tuple(name for name in new if name not in {one.store for one in self.pair.stores} and name[0] != "$")
+        return ProcessorPlan(
+            self.was, self.now, self.key, groups, tuple(variables), added, dropped, self.files, self.changes
+        )
+
+    def _converted(self, pair: FieldPair) -> Conversion:
+        found = conversion(pair, self.changes)
+        self.problems += found.problems
+        return found
+
+    def _variable(self, was: SparkStore, now: SparkStore, pair: StorePair) -> VariablePlan:
+        name, indexes = now.name, _indexes(self.now, now)
+        if was.kind == "timers":
+            is_same = self.key.convert is None and self._has_same_ids(was)
+            return VariablePlan(was, now, indexes, Conversion(), Conversion(), is_same=is_same)
+        notes = [] if was.name == name else [f"{was.name} is called {name} now"]
+        *keys, value = map(self._converted, pair.parts[1:] or pair.parts)
+        user_key = keys[0] if keys else Conversion()
+        deadlines = self._deadlines(was, now, pair, notes)
+        notes += (*user_key.notes, *value.notes)
+        notes += (f"{path} is dropped" for part in (user_key, value) for path in part.dropped)
+        is_same = (
+            all(one.convert is None for one in (self.key, user_key, value))
+            and not deadlines.is_changed and self._has_same_ids(was)
+        )  # fmt: skip
+        return VariablePlan(was, now, indexes, user_key, value, deadlines, is_same, tuple(notes))
+
+    def _has_same_ids(self, was: SparkStore) -> bool:
+        """Whether stored rows have the ids of types that those of a copy have."""
+        planned = was.log.last
+        if planned is None or planned.encoding != "avro":
+            return True
+        stores = (was, *_indexes(self.was, was).values())
+        return all(one.family is not None and {*one.family.writers} == {0} for one in stores)
+
+    def _deadlines(self, was: SparkStore, now: SparkStore, pair: StorePair, notes: list[str]) -> Deadlines:
+        name, planned = now.name, was.log.last
+        assert pair.variables is not None  # noqa: S101 - it is no timer
+        said = self.changes.ttls.get(name, "")
+        were, are = (one.expires for one in pair.variables)
+        if deadline_problem(*pair.variables, said):
+            return Deadlines(were, are)
+        if were and not are:
+            notes.append(f"{name}: its entries have no time to live now; those that had not been removed stay")
+        if not said or planned is None:
+            return Deadlines(were, are)
+        if were:
+            notes.append(f"{name}: each entry expires {int(said):+,} ms from when it did")
+            return Deadlines(were, are, later_ms=int(said))
+        at_ms = planned.time_ms + int(said)
+        notes.append(f"{name}: stored entries expire {_time_text(at_ms)}, {int(said):,} ms after the last batch")
+        if not self.is_done and at_ms <= dt.datetime.now(dt.UTC).timestamp() * 1000:
+            told = (
+                f"{int(said):,} ms after the last batch, which was {_time_text(planned.time_ms)}, have passed: the"
+                " first batch would remove every entry; say a longer time for what is stored"
+            )
+            self.problems.append(Problem(Asks.DEADLINE, told, name))
+        return Deadlines(were, are, at_ms=at_ms)
+
+
+def _time_text(milliseconds: int) -> str:
+    return dt.datetime.fromtimestamp(milliseconds // 1000, dt.UTC).isoformat(sep=" ")
+
+
+def _variables(operator: SparkOperator) -> dict[str, SparkStore]:
+    """Return the variables of an operator, and its timers, by name."""
+    names = {*operator.facts.variables}
+    return {one.name: one for one in operator.stores if one.name in names and not one.is_index}
+
+
+def _indexes(operator: SparkOperator, store: SparkStore) -> dict[str, SparkStore]:
+    """Return the families that follow from a variable or from timers, by the word in their names."""
+    if store.kind == "timers":
+        name = store.name.replace("_keyToTimestamp", "_timestampToKey")
+        return {"timers": operator.index(name)}
+    expires = store.name in operator.facts.expiring
+    words = {"value": [], "map": [], "list": ["rowCounter"]}[store.kind]
+    if expires:
+        words = ["ttl", "min", "count"] if store.kind == "list" else ["ttl"]
+    found = {one.name: one for one in operator.stores}
+    return {word: found[name] for word in words if (name := f"${word}_{store.name}") in found}
+
+
+def _schema(store: SparkStore) -> tuple[SparkType, SparkType]:
+    assert store.schema is not None  # noqa: S101 - a column family has one
+    return store.schema.key, store.schema.value
+
+
+def _value_of(store: SparkStore, operator: SparkOperator) -> SparkType:
+    """Return the type of values without their deadlines."""
+    _, value = _schema(store)
+    return value.fields[0].type if store.name in operator.facts.expiring else value
