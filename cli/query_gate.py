@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..compat.policy import Policy
-    from ..spark.queries.description import QueryDescription
+    from ..compat.queries.description import QueryDescription
     from ..spark.queries.gate import QueryChecks, QueryGate
     from .commands.history_check import GateOptions
 

@@ -30,7 +30,7 @@ NOT_COMPARED = (
 
 def describe_checkpoint(place: str) -> JobDescription:
     """Return the description of a checkpoint; its origin is the place as it was typed."""
-    from ..compat.queries.descriptions import describe
+    from ..state.formats.spark.descriptions import describe
     from ..state.formats.spark.reader import SparkCheckpoint
 
     return attrs.evolve(describe(SparkCheckpoint.open(place)), origin=f"Spark checkpoint {place}")

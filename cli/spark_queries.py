@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ..compat.policy import Policy
+    from ..compat.queries.description import QueryDescription
     from ..compat.report import CheckReport
-    from ..spark.queries.check import Known
-    from ..spark.queries.description import QueryDescription
-    from ..spark.queries.new_side import NewSide
     from ..state.formats.spark.logs import PlannedBatch
     from ..state.formats.spark.reader import SparkCheckpoint
+    from ..state.migration.queries.plan import Known, NewSide
     from .spark_options import SparkChanges
 
     Query = DataFrame | DataStreamWriter
@@ -113,10 +112,11 @@ def both_sides(place: str, like: str, options: QueryOptions) -> Iterator[tuple[S
         UsageError: Not one new side is given.
         JobNotFound: A function cannot be imported, or fails.
     """
-    from ..spark.queries.check import Known, what_is_known
-    from ..spark.queries.description import describe_stored
+    from ..spark.queries.check import what_is_known
     from ..spark.queries.new_side import new_side
+    from ..state.formats.spark.descriptions import describe_stored
     from ..state.formats.spark.reader import SparkCheckpoint
+    from ..state.migration.queries.plan import Known
 
     require_new_side(like, options)
     opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start

@@ -9,10 +9,12 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import mmh3
 
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import holds_nulls
@@ -411,3 +413,16 @@ class JobDescription:
     def as_probe(self) -> JobDescription:
         """Return the description of a savepoint as the new side of a check."""
         return attrs.evolve(self, is_probe=True)
+
+
+OPERATOR_ID = re.compile("[0-9a-f]{32}")
+
+
+def operator_id_of_uid(uid: str) -> bytes:
+    """Return Flink's operator id of a uid, 16 bytes: murmur3 (x64, 128 bits, seed 0) of its UTF-8."""
+    return mmh3.mmh3_x64_128_digest(uid.encode("utf-8", "surrogatepass"), 0)
+
+
+def operator_id_of(name: str) -> bytes:
+    """Return the id, 16 bytes, of an operator that is named by its uid, or by its id in 32 hexadecimal digits."""
+    return bytes.fromhex(name) if OPERATOR_ID.fullmatch(name) else operator_id_of_uid(name)

@@ -1,7 +1,7 @@
 # The face of the package: every public name and its place, one import a line, as in that of `stateshift`.
 
+from ..compat.queries.changes import Backfill as Backfill
 from ..compat.queries.changes import FieldChanges as FieldChanges
-from ..state.migration.queries.backfill import Backfill as Backfill
 from ..state.streaming.rewind import rewind as rewind
 from .queries.check import check_query as check_query
 from .queries.description import describe as describe

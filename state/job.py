@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ..compat.description import (
+    OPERATOR_ID,
     Converter,
     JobDescription,
     OperatorDescription,
     SerializerDescription,
     StateDescription,
     StateKind,
+    operator_id_of_uid,
 )
 from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
-from .formats.flink.metadata import OPERATOR_ID, operator_id_of_uid
 from .runtime.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -14,6 +14,7 @@ from collections import Counter
 import attrs
 from hypothesis import strategies as st
 
+from stateshift.compat.queries.description import QueryDescription, QueryOperator
 from stateshift.compat.queries.kinds import (
     AGGREGATION,
     DEDUPLICATION,
@@ -23,9 +24,7 @@ from stateshift.compat.queries.kinds import (
     TRANSFORM,
     WITHIN_WATERMARK,
 )
-from stateshift.serializers.spark_rows.spark_types import parse_struct
-from stateshift.spark.queries.description import QueryDescription, QueryOperator
-from stateshift.state.formats.spark.schema_files import StoreSchema
+from stateshift.serializers.spark_rows.spark_types import StoreSchema, parse_struct
 
 TYPES = ("integer", "long", "double", "string", "boolean")
 WIDER = {"integer": "long", "long": "decimal(20,0)"}

@@ -18,14 +18,11 @@ from drawn_queries import rows_of, struct, struct_json
 from spark_changes import schema_bytes, schema_file
 
 from stateshift.compat.queries.changes import FieldChanges
-from stateshift.compat.queries.kinds import JOIN, SESSION, TRANSFORM
+from stateshift.compat.queries.kinds import JOIN, SESSION, TIMERS, TRANSFORM
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.spark_rows.row_encoder import encode_rows
 from stateshift.serializers.spark_rows.rows import arrow_type
-from stateshift.spark.queries.check import Known
-from stateshift.spark.queries.description import describe_stored
-from stateshift.spark.queries.new_side import NewSide
-from stateshift.state.formats.spark.families import TIMERS
+from stateshift.state.formats.spark.descriptions import describe_stored
 from stateshift.state.formats.spark.layout_encoder import LayoutEncoder
 from stateshift.state.formats.spark.operators import _KINDS
 from stateshift.state.formats.spark.partitioning import partitions_of
@@ -33,7 +30,7 @@ from stateshift.state.formats.spark.reader import DEFAULT_PROVIDER, ROCKSDB, Spa
 from stateshift.state.formats.spark.rocksdb_writer import DatabaseWriter, write_parts
 from stateshift.state.formats.spark.store_writer import EntryBlock, snapshots
 from stateshift.state.migration.queries.checkpoint_copy import Copy
-from stateshift.state.migration.queries.plan import plan_migration
+from stateshift.state.migration.queries.plan import Known, NewSide, plan_migration
 from stateshift.state.migration.queries.providers import write_rows, written_families
 from stateshift.state.storage.files import Folder
 

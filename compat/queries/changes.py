@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.errors import DeclarationError, shown
 from ...serializers.spark_rows.pairing import Answers
 from ..fingerprint import fingerprint
 
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     import pyarrow as pa
-
-    from ...state.migration.queries.backfill import Backfill
 
     Convert = Callable[[pa.Array], pa.Array]
 
@@ -50,8 +50,6 @@ class FieldChanges:
     @property
     def backfills(self) -> Mapping[str, Backfill]:
         """The fields of which a DataFrame has the values."""
-        from ...state.migration.queries.backfill import Backfill  # it needs pyarrow, which comes with an extra
-
         return {path: value for path, value in self.fills.items() if isinstance(value, Backfill)}
 
     @property
@@ -62,3 +60,37 @@ class FieldChanges:
     def paths(self) -> set[str]:
         """Return the paths of all fields of which something is said."""
         return {*self.renames, *self.fills, *self.merges, *self.converters}
+
+
+@attrs.frozen(slots=False, eq=False)
+class Backfill:
+    """Values by key: what stored rows have in a new field.
+
+    Attributes:
+        frame: A DataFrame of Spark or pandas, or a table of Arrow, with a column for each field of the new key, by its
+            name, and one for the value. It is held in memory, and never printed.
+        column: The column of the values.
+        is_complete: Whether a key of the state without a row is an error; else it gets null.
+    """
+
+    frame: Any = attrs.field(repr=False)
+    column: str
+    is_complete: bool = attrs.field(default=True, kw_only=True)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows, in Arrow."""
+        import pyarrow as pa  # it comes with an extra
+
+        if isinstance(self.frame, pa.Table):
+            return self.frame
+        if hasattr(self.frame, "toArrow"):
+            return self.frame.toArrow()
+        try:
+            return pa.Table.from_pandas(self.frame, preserve_index=False)
+        except (AttributeError, TypeError) as error:
+            raise DeclarationError(
+                f"{shown(self.frame)} is no DataFrame of Spark or pandas, and no table of Arrow",
+                advice="pass one with the columns of the key and one of values",
+                written="Nothing was written.",
+            ) from error

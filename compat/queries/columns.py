@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...serializers.spark_rows.pairing import Origin, Reading
 from ...serializers.spark_rows.spark_types import holds_all
 from .kinds import AGGREGATION, JOIN, OF_VARIABLES, SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from ...serializers.spark_rows.spark_types import SparkType
-    from ...spark.queries.description import QueryOperator
-    from ...state.formats.spark.schema_files import StoreSchema
+    from ...serializers.spark_rows.spark_types import SparkType, StoreSchema
+    from .description import QueryOperator
 
 _CAST = re.compile(r"cast\(([^()]*) as [a-z]+(?:\([\d,]+\))?\)")
 _DECIMAL = re.compile(r"\bdecimal\(\d+,(\d+)\)")
@@ -37,29 +37,9 @@ _ONE_BUFFER = re.compile(
 )
 """Aggregates of three families: those of one have the same buffers, and tell their results apart at the end."""
 _STRUCT = "struct("
-UNSCALED = "Spark sums decimals of up to 8 digits as whole numbers, and the types do not say whether these are such"
 _NUMBERS_OF_JOINS = "keyToNumValues"
 _BESIDE_GROUPS = {("userKey",), ("expiryTimestampMs",)}
 _OPENING, _CLOSING = "([{", ")]}"
-
-
-@attrs.frozen
-class Origin:
-    """From which stored column, or field of one, a column of the new query goes on.
-
-    Attributes:
-        path: Its path in the new types.
-        name: Its name there, the last step of the path.
-        source: The path of the stored one; "": none is computed from the same.
-        was: What the stored column of the same name is computed from, if that is something else.
-        now: What it is computed from now.
-    """
-
-    path: str
-    name: str
-    source: str = ""
-    was: str = ""
-    now: str = ""
 
 
 def path_of_values(store: str, kind: str) -> str:
@@ -269,11 +249,6 @@ def _without_casts(text: str) -> str:
     return text
 
 
-def is_within(path: str, places: Iterable[str]) -> bool:
-    """Whether a path is one of some, or of a field within one of them."""
-    return any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}{{")) for one in places)
-
-
 _FIRST_VALUES = {
     **dict.fromkeys(("n", "avg", "m2", "m3", "m4", "xAvg", "yAvg", "ck", "xMk", "yMk"), "0.0"),
     **dict.fromkeys(("max", "min", "first", "last", "valueWithExtremumOrdering", "extremumOrdering"), "null"),
@@ -290,71 +265,32 @@ def first_value(name: str, value: SparkType) -> str:
     return _FIRST_VALUES.get(plain, "") if not number or number.isdigit() else ""
 
 
-@attrs.frozen
-class Reading:
-    """Whether the names of fields say which stored field is which.
-
-    Attributes:
-        is_silent: Whether the types of all places are equal, so that Spark would start, and read by place.
-        buffers: The columns of the value that have their names from Spark: a `max` is no renamed `sum`.
-    """
-
-    is_silent: bool = False
-    buffers: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(
-        cls, kind: str, old: Mapping[str, StoreSchema], new: Mapping[str, StoreSchema], store: str = "", *,
-        is_by_name: bool = False,
-    ) -> Reading:  # fmt: skip
-        """Return how the entries of a store are read.
-
-        Args:
-            kind: The kind of the operator.
-            old: The types of all of its stores; Spark refuses to start if those of one differ.
-            new: The new ones.
-            store: The store.
-            is_by_name: Whether entries are in avro, which Spark reads by name, too.
-        """
-        is_silent = all(
-            _alike(one.key, new[name].key) and _alike(one.value, new[name].value)
-            for name, one in old.items()
-            if name in new
-        )
-        types = new.get(store)
-        is_of_aggregates = types is not None and kind in {AGGREGATION, SESSION}
-        of_spark = {*types.value.names} - {*types.key.names} if types is not None and is_of_aggregates else ()
-        return cls(is_silent and not is_by_name, frozenset(f"value.{name}" for name in of_spark))
-
-    def is_buffer(self, path: str) -> bool:
-        """Whether a path is that of a buffer, or of a field within one."""
-        return is_within(path, self.buffers)
-
-    def unclear(self, old: SparkType, new: SparkType, path: str) -> tuple[str, ...]:
-        """Return the fields of a struct of which only its author can say which stored ones they are.
-
-        Within the buffer of an aggregate the order of the fields decides, too: which struct is the largest.
-        """
-        kept = [name for name in new.names if name in old.names]
-        if self.is_buffer(path):
-            before = [name for name in old.names if name in kept]
-            return tuple(name for name, was in zip(kept, before, strict=True) if name != was)
-        if not self.is_silent:
-            return ()
-        moved = (name for name in kept if old.names.index(name) != new.names.index(name))
-        return tuple(name for name in moved if f"{path}.{name}" not in self.buffers)
-
-    def is_unscaled(self, path: str, old: SparkType, new: SparkType) -> bool:
-        """Whether stored whole numbers may be decimals without their point: so Spark sums those of up to 8 digits."""
-        return self.is_buffer(path) and old.word == "bigint" and new.word == "decimal" and new.scale > 0
-
-
-BY_NAME = Reading()
-"""The reading of what names say."""
-
-
 def _alike(old: SparkType, new: SparkType) -> bool:
     """Whether the types of all places are equal, whatever their names."""
     if (old.word, old.precision, old.scale, len(old.fields)) != (new.word, new.precision, new.scale, len(new.fields)):
         return False
     return all(_alike(one.type, other.type) for one, other in zip(old.fields, new.fields, strict=True))
+
+
+def reading_of(
+    kind: str, old: Mapping[str, StoreSchema], new: Mapping[str, StoreSchema], store: str = "", *,
+    is_by_name: bool = False,
+) -> Reading:  # fmt: skip
+    """Return how the entries of a store are read.
+
+    Args:
+        kind: The kind of the operator.
+        old: The types of all of its stores; Spark refuses to start if those of one differ.
+        new: The new ones.
+        store: The store.
+        is_by_name: Whether entries are in avro, which Spark reads by name, too.
+    """
+    is_silent = all(
+        _alike(one.key, new[name].key) and _alike(one.value, new[name].value)
+        for name, one in old.items()
+        if name in new
+    )
+    types = new.get(store)
+    is_of_aggregates = types is not None and kind in {AGGREGATION, SESSION}
+    of_spark = {*types.value.names} - {*types.key.names} if types is not None and is_of_aggregates else ()
+    return Reading(is_silent and not is_by_name, frozenset(f"value.{name}" for name in of_spark))

@@ -1,33 +1,24 @@
-"""What a checkpoint of Spark, and a query, describe for `compat`: operators, their stores, and what they compute."""
+"""What a query describes for `compat`: operators, their stores, and what they compute."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...serializers.spark_rows.serializers import SparkRowSerializer
-from ...serializers.spark_rows.spark_types import SparkField, SparkType
-from ...state.formats.flink.metadata import operator_id_of_uid
-from ...state.formats.spark.schema_files import StoreSchema
+from ...serializers.spark_rows.spark_types import SparkField, SparkType, StoreSchema
 from ..description import (
     Computation,
-    JobDescription,
     OperatorDescription,
     SerializerDescription,
     StateDescription,
     StateKind,
+    operator_id_of_uid,
 )
 from .kinds import OF_VARIABLES
 from .store_pairs import Variable
 
 if TYPE_CHECKING:
-    from ...spark.queries.description import QueryOperator
-    from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
-
-
-def describe(checkpoint: SparkCheckpoint) -> JobDescription:
-    """Return the description of a checkpoint. An operator is known by its kind and number, as Spark counts them."""
-    operators = tuple(map(_stored, checkpoint.operators))
-    return JobDescription(f"Spark checkpoint {checkpoint.place}", operators)
+    from .description import QueryOperator
 
 
 def describe_operator(operator: QueryOperator, source: str) -> OperatorDescription:
@@ -39,7 +30,7 @@ def describe_operator(operator: QueryOperator, source: str) -> OperatorDescripti
     """
     is_of_variables = operator.kind in OF_VARIABLES
     states = tuple(
-        _state(name, Variable.of(name, operator.stores).kind if is_of_variables else "value", schema)
+        describe_store(name, Variable.of(name, operator.stores).kind if is_of_variables else "value", schema)
         for name, schema in operator.stores.items()
         if not (is_of_variables and name.startswith("$"))  # they follow from the others
     )
@@ -52,7 +43,8 @@ def describe_operator(operator: QueryOperator, source: str) -> OperatorDescripti
     return OperatorDescription(operator_id, uid, states=states, unreadable=operator.unreadable, computation=computation)
 
 
-def _state(name: str, kind: str, schema: StoreSchema) -> StateDescription:
+def describe_store(name: str, kind: str, schema: StoreSchema) -> StateDescription:
+    """Return the description of a store: the types of a key and of all that it has."""
     snapshot = SparkRowSerializer.of_entries(_whole(kind, schema)).snapshot_configuration()
     return StateDescription(name, StateKind.VALUE, SerializerDescription(snapshot))
 
@@ -69,23 +61,3 @@ def _whole(kind: str, schema: StoreSchema) -> StoreSchema:
         entry = SparkField("key", user_key.type, is_nullable=False), SparkField("value", schema.value)
         return StoreSchema(key.type, SparkType("map", entry))
     return schema
-
-
-def _stored(operator: SparkOperator) -> OperatorDescription:
-    uid = f"{operator.kind} {operator.number}"
-    states, unreadable = [], ""
-    for store in operator.stores:
-        if store.is_index:  # it follows from the other states
-            continue
-        if store.schema is None:
-            unreadable = f"{store.name}: {store.unsupported}"
-            continue
-        states.append(_state(store.name, store.kind, store.schema))
-    return OperatorDescription(
-        operator_id=operator_id_of_uid(uid).hex(),
-        uid=uid,
-        name=operator.facts.name,
-        states=tuple(states),
-        parallelism=max((store.partitions for store in operator.stores), default=0),
-        unreadable=unreadable,
-    )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.spark_rows.rules import NEW, by_copy
 from ...serializers.ways_out import Option, Told, WayOut
-from ...spark.queries.processors import TIME_TO_LIVE
 from .columns import of_buffer, without_places
+from .kinds import TIME_TO_LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...spark.queries.description import QueryOperator
+    from .description import QueryOperator
     from .plan_text import Detail
 
 OF_CODE, CODE = "SPK-21", "code of "

@@ -14,10 +14,9 @@ from ...serializers.spark_rows.pairing import Becomes, FieldPair
 from ...serializers.spark_rows.rules import COPY, NEW, by_copy, findings_on
 from ...serializers.spark_rows.spark_types import holds_all
 from ...serializers.ways_out import Option, Told, WayOut
-from ...spark.queries.processors import TIME_TO_LIVE
 from .changes import FieldChanges
 from .columns import first_value
-from .kinds import OF_SCALA, OF_VARIABLES, SESSION, WITH_FUNCTION
+from .kinds import OF_SCALA, OF_VARIABLES, SESSION, TIME_TO_LIVE, WITH_FUNCTION
 from .problems import NEVER_MERGED, Asks, Problem, is_of_key, problems_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from .problems import Asks, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ...spark.queries.description import QueryOperator
+    from .description import QueryOperator
 
 
 @attrs.frozen

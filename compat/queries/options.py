@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...state.storage.stores import masked
+from ...serializers.escaping import masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

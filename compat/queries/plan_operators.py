@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...spark.queries.inputs import SOURCES
 from .facts import FILTER_ON_KEYS
+from .inputs import SOURCES
 from .kinds import (
     AGGREGATION,
     DEDUPLICATION,
@@ -30,8 +30,8 @@ from .plan_text import OUTPUTS, Detail, Node, Texts, conjuncts, details_in, unma
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ...spark.queries.functions import FunctionCode
-    from ...spark.queries.inputs import Input
+    from .inputs import Input
+    from .plan_text import FunctionCode
 
 _DEDUPLICATIONS = {"Deduplicate": DEDUPLICATION, "DeduplicateWithinWatermark": WITHIN_WATERMARK}
 _WITH_FUNCTION = {

@@ -18,7 +18,6 @@ from ...serializers.errors import UnsupportedFormat, cause_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ...spark.queries.functions import FunctionCode
 
 _WITHOUT_MEANING = {
     "class", "num-children", "exprId", "resultId", "qualifier", "metadata", "explicitMetadata", "nullable",
@@ -396,3 +395,18 @@ def duration(micros: int) -> str:
             count = micros // unit
             return f"{count} {word}{'' if count == 1 else 's'}"
     return f"{micros} microseconds"
+
+
+@attrs.frozen
+class FunctionCode:
+    """The code of a function.
+
+    Attributes:
+        fingerprint: Its fingerprint; of one that is not read whole, that of its own code alone, or "".
+        unread: Why it is not read whole, or "".
+        name: Its name, if it is another one than that in the plan: the class of a processor.
+    """
+
+    fingerprint: str
+    unread: str = ""
+    name: str = ""

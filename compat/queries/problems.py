@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.spark_rows.pairing import Becomes, asked
-from .columns import is_within, path_of_values
+from ...serializers.spark_rows.pairing import Becomes, asked, is_within
+from .columns import path_of_values
 from .kinds import (
     AGGREGATION,
     DEDUPLICATION,

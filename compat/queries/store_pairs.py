@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.spark_rows.pairing import Answers, FieldPair, Pairing
-from ...state.formats.spark.families import TIMERS, TIMERS_BY_TIME, derived_from
-from .columns import Origin, Reading, is_within, origins, path_of_values
-from .kinds import OF_VARIABLES
+from ...serializers.spark_rows.pairing import Answers, FieldPair, Origin, Pairing, Reading, is_within
+from .columns import origins, path_of_values, reading_of
+from .kinds import OF_VARIABLES, TIMERS, TIMERS_BY_TIME, derived_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...serializers.spark_rows.spark_types import SparkType
-    from ...spark.queries.description import QueryOperator
-    from ...state.formats.spark.schema_files import StoreSchema
+    from ...serializers.spark_rows.spark_types import SparkType, StoreSchema
+    from .description import QueryOperator
 
 STEPS = {"value": "", "list": "[]", "map": "{}"}
 """What stands behind the name of a variable in the path of its values, by its kind."""
@@ -126,7 +124,7 @@ def pair_stores(
         values = path_of_values(store, was.kind)
         pairing = Pairing(
             answers,
-            Reading.of(was.kind, was.stores, becomes.stores, store, is_by_name=is_by_name and is_processor),
+            reading_of(was.kind, was.stores, becomes.stores, store, is_by_name=is_by_name and is_processor),
             known,
             {_under(values, path) for path in clear},
             accepts_otherwise,

@@ -15,8 +15,6 @@ from ...serializers.compatibility import CompatibilityResult, Decision, Finding,
 from ...serializers.errors import DeclarationError
 from ...serializers.spark_rows.rules import COMMAND, COPY, NEW, by_copy, with_command
 from ...serializers.ways_out import Does, Option, Told, WayOut
-from ...spark.queries.inputs import inputs_changed, tables_not_compared
-from ...spark.queries.processors import TIME_TO_LIVE
 from ..description import JobDescription, StateKind
 from ..policy import ACCEPT_ALL, Policy
 from ..report import CheckReport, OperatorReport, RoleReport, StateReport, Status
@@ -25,15 +23,16 @@ from .columns import path_of_values
 from .descriptions import describe_operator
 from .facts import CODE, OF_CODE, details_of, facts_changed, hidden_types, of_type
 from .findings import findings_of
-from .kinds import KNOWN, OF_VARIABLES
+from .inputs import inputs_changed, tables_not_compared
+from .kinds import KNOWN, OF_VARIABLES, TIME_TO_LIVE
 from .operator_pairs import match_operators
 from .store_pairs import pair_stores
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from ...spark.queries.description import QueryDescription, QueryOperator
     from ..description import OperatorDescription
+    from .description import QueryDescription, QueryOperator
     from .operator_pairs import Match
 
 ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15", "SPK-21")

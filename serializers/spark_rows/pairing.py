@@ -21,13 +21,78 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import attrs
 
-from ...compat.queries.columns import BY_NAME, UNSCALED, Origin, Reading, is_within
 from .spark_types import holds_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from .spark_types import SparkField, SparkType
+
+
+UNSCALED = "Spark sums decimals of up to 8 digits as whole numbers, and the types do not say whether these are such"
+
+
+@attrs.frozen
+class Origin:
+    """From which stored column, or field of one, a column of the new query goes on.
+
+    Attributes:
+        path: Its path in the new types.
+        name: Its name there, the last step of the path.
+        source: The path of the stored one; "": none is computed from the same.
+        was: What the stored column of the same name is computed from, if that is something else.
+        now: What it is computed from now.
+    """
+
+    path: str
+    name: str
+    source: str = ""
+    was: str = ""
+    now: str = ""
+
+
+def is_within(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of some, or of a field within one of them."""
+    return any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}{{")) for one in places)
+
+
+@attrs.frozen
+class Reading:
+    """Whether the names of fields say which stored field is which.
+
+    Attributes:
+        is_silent: Whether the types of all places are equal, so that Spark would start, and read by place.
+        buffers: The columns of the value that have their names from Spark: a `max` is no renamed `sum`.
+    """
+
+    is_silent: bool = False
+    buffers: frozenset[str] = frozenset()
+
+    def is_buffer(self, path: str) -> bool:
+        """Whether a path is that of a buffer, or of a field within one."""
+        return is_within(path, self.buffers)
+
+    def unclear(self, old: SparkType, new: SparkType, path: str) -> tuple[str, ...]:
+        """Return the fields of a struct of which only its author can say which stored ones they are.
+
+        Within the buffer of an aggregate the order of the fields decides, too: which struct is the largest.
+        """
+        kept = [name for name in new.names if name in old.names]
+        if self.is_buffer(path):
+            before = [name for name in old.names if name in kept]
+            return tuple(name for name, was in zip(kept, before, strict=True) if name != was)
+        if not self.is_silent:
+            return ()
+        moved = (name for name in kept if old.names.index(name) != new.names.index(name))
+        return tuple(name for name in moved if f"{path}.{name}" not in self.buffers)
+
+    def is_unscaled(self, path: str, old: SparkType, new: SparkType) -> bool:
+        """Whether stored whole numbers may be decimals without their point: so Spark sums those of up to 8 digits."""
+        return self.is_buffer(path) and old.word == "bigint" and new.word == "decimal" and new.scale > 0
+
+
+BY_NAME = Reading()
+"""The reading of what names say."""
 
 
 class Becomes(StrEnum):

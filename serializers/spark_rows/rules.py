@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
-from ...compat.queries.columns import UNSCALED
 from ..compatibility import Finding, Flag, Flagged, Verdict
 from ..ways_out import Does, Told, WayOut
-from .pairing import UNCONVERTED, Becomes, Pairing
+from .pairing import UNCONVERTED, UNSCALED, Becomes, Pairing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ from .rules import resolve
 from .spark_types import SparkField, SparkType, parse_struct, schema_text
 
 if TYPE_CHECKING:
-    from ...state.formats.spark.schema_files import StoreSchema
     from ..views import DataInputView, DataOutputView
+    from .spark_types import StoreSchema
 
 
 @register_snapshot

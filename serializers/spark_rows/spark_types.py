@@ -166,3 +166,11 @@ def _said(of: SparkType) -> Any:
         names = {"keyType": _said(key.type), "valueType": _said(value.type)}
         return {"type": "map", **names, "valueContainsNull": value.is_nullable}
     return of.describe()
+
+
+@attrs.frozen
+class StoreSchema:
+    """The types of a store's entries."""
+
+    key: SparkType
+    value: SparkType

@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.policy import ACCEPT_ALL, Policy
+from ...compat.queries.description import QueryDescription
 from ...compat.queries.verdict import difference, judge
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed
 from ...serializers.wording import shell_word
+from ...state.formats.spark.descriptions import describe_stored
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.formats.spark.recording import find_recording
 from ...state.job import import_user_module, told_of, users_code
+from ...state.migration.queries.plan import Known
 from ..connect import is_connect
-from .description import QueryDescription, describe_stored, describe_under
+from .description import describe_under
 from .planning import UnstartedQuery
 
 if TYPE_CHECKING:
@@ -102,24 +105,6 @@ def compare(
         stored, new, known=known.query, accept=accept, policy=policy, gap=known.gap,
         command=f"stateshift migrate {' '.join(places)} {said}",
     )  # fmt: skip
-
-
-@attrs.frozen
-class Known:
-    """What is known of the query that wrote a checkpoint, beyond the checkpoint.
-
-    Attributes:
-        query: The query; None: nothing is known.
-        gap: What is not known of it, in a sentence, or "".
-    """
-
-    query: QueryDescription | None = None
-    gap: str = ""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is known of all that is stored."""
-        return self.query is not None and not self.gap
 
 
 def what_is_known(

@@ -8,9 +8,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from ...compat.fingerprint import UNKNOWN, fingerprint, fingerprint_of_own_code
+from ...compat.queries.plan_text import FunctionCode
 from ...serializers.errors import cause_text
 from .processors import processor_of
 
@@ -18,21 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OF_PYTHON = {"PythonUDF", "PythonUDAF", "PythonUDTF"}
-
-
-@attrs.frozen
-class FunctionCode:
-    """The code of a function.
-
-    Attributes:
-        fingerprint: Its fingerprint; of one that is not read whole, that of its own code alone, or "".
-        unread: Why it is not read whole, or "".
-        name: Its name, if it is another one than that in the plan: the class of a processor.
-    """
-
-    fingerprint: str
-    unread: str = ""
-    name: str = ""
 
 
 def functions_of(plan: Any) -> dict[int, FunctionCode]:

@@ -20,6 +20,7 @@ import attrs
 from ...compat.explain import obstacles
 from ...compat.json_files import parse_document, print_sealed
 from ...compat.policy import ACCEPT_ALL, Policy
+from ...compat.queries.description import QueryDescription, from_data, to_data
 from ...compat.queries.verdict import judge
 from ...compat.queries.wording import for_people
 from ...compat.report import worst_decision
@@ -28,7 +29,7 @@ from ...serializers.errors import CorruptFile, DeclarationError, cause_text, loc
 from ...serializers.wording import shell_word
 from ...state.project_settings import FILE, HISTORY, find_settings
 from .check import load_query
-from .description import QueryDescription, describe_planned, from_data, to_data
+from .description import describe_planned
 from .planning import UnstartedQuery, planned
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from ...compat.queries.description import QueryOperator
     from ...compat.queries.plan_text import Detail
     from ...compat.report import CheckReport
-    from .description import QueryOperator
 
 FORMAT, VERSION = "stateshift query", 1
 FOLDER, SUFFIX = "queries", ".json"

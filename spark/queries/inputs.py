@@ -16,52 +16,20 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.fingerprint import UNKNOWN, closure_of, fingerprint, is_users
+from ...compat.queries.inputs import SESSION_ZONE, SOURCES, Input
 from ...compat.queries.options import OF_TEXT, Options, options_of, without_credentials
-from ...compat.queries.plan_text import parse_plan, zone_name
-from ...serializers.compatibility import Finding, Flag, Verdict
-from ...serializers.spark_rows.rules import resolve
-from ...serializers.spark_rows.spark_types import SparkType, parse_struct, schema_text
-from ...serializers.ways_out import Option, WayOut
+from ...compat.queries.plan_text import parse_plan
+from ...serializers.spark_rows.spark_types import SparkType, parse_struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ...compat.queries.plan_text import Node
 
-SOURCES = {"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "StreamingDataSourceV2Relation"}
-_BY_POSITION = {"csv"}
 _CACHED = "InMemoryRelation"
 _ZONE = "spark.sql.session.timeZone"
-_SESSION_ZONE = "time zone of the session"
-_ZONES = {_SESSION_ZONE, "timezone"}
 _MOST_ROWS, _MOST_BYTES = 100_000, 16 << 20
 """The largest tables of rows of which a digest is made."""
-_NEW = "start the new query with a new checkpoint"
-
-
-@attrs.frozen
-class Input:
-    """A streaming source or a static table of a query.
-
-    Attributes:
-        name: Its name: a source as Spark names it, or the place of a table.
-        kind: Its format, such as `json`; "" where it is not known.
-        is_stream: Whether it is a stream.
-        schema: Its columns; None: they have types that are not known.
-        used: The columns that reach the state of an operator.
-        options: Its options, as far as they are compared.
-        rows: A digest of its rows, if they are part of the query.
-        unread: What of it is not compared, or "".
-    """
-
-    name: str
-    kind: str
-    is_stream: bool
-    schema: SparkType | None = None
-    used: tuple[str, ...] = ()
-    options: Options = attrs.field(factory=Options)
-    rows: str = ""
-    unread: str = ""
 
 
 def read_inputs(
@@ -139,7 +107,7 @@ def _source(leaf: Any, used: frozenset[str], settings: Mapping[str, str]) -> Inp
 def _made(base: Input, leaf: Any, used: frozenset[str], given: Mapping[Any, Any], settings: Mapping[str, str]) -> Input:
     schema, options = _schema(leaf), options_of(base.kind, {str(name): str(value) for name, value in given.items()})
     if base.kind in OF_TEXT and "timezone" not in options.of_rows and (schema is None or _has_times(schema, used)):
-        options = attrs.evolve(options, unknown={**options.unknown, _SESSION_ZONE: settings.get(_ZONE, "")})
+        options = attrs.evolve(options, unknown={**options.unknown, SESSION_ZONE: settings.get(_ZONE, "")})
     return attrs.evolve(base, schema=schema, used=tuple(sorted(used)), options=options)
 
 
@@ -295,137 +263,3 @@ _TABLES: dict[str, Callable[[Any, frozenset[str], Mapping[str, str], Input], Inp
     "LocalRelation": _local,
     "LogicalRDD": _of_rdd,
 }
-
-
-def inputs_changed(was: tuple[Input, ...], now: tuple[Input, ...]) -> Iterator[Finding]:
-    """Yield what is another in what a query reads; that a source has another name is told elsewhere."""
-    for is_stream in (True, False):
-        sides = ([one for one in side if one.is_stream is is_stream] for side in (was, now))
-        word, first = ("source", 0) if is_stream else ("table", 1)
-        for number, (before, after) in enumerate(zip(*sides, strict=False), start=first):
-            if not is_stream or before.name == after.name:
-                yield from _changed(f"$<{word} {number}>", before, after)
-
-
-def _changed(path: str, was: Input, now: Input) -> Iterator[Finding]:
-    refused = list(_others(was, now))
-    rule, what = ("SPK-15", "source") if was.is_stream else ("SPK-13", "table")
-    told = f"the state is of the rows that the {what} had before; from now on they are read in another way"
-    for of, before, after in refused:
-        yield Finding(
-            path, rule, Verdict.INCOMPATIBLE, f"{of}: {before}", f"{of}: {after}", told,
-            (
-                "read it as the old query does", _NEW,
-                WayOut.telling("accept it, if the rows are the same:", Option.ACCEPT, rule),
-            ),
-        )  # fmt: skip
-    for of, before, after in _unclear(was, now):
-        yield Finding(
-            path, rule, Verdict.COMPATIBLE, f"{of}: {before}", f"{of}: {after}",
-            f"it is not known whether other rows come from the {what} by it", flags=(Flag.UNVERIFIED,),
-        )  # fmt: skip
-
-
-def _others(was: Input, now: Input) -> Iterator[tuple[str, str, str]]:
-    """Yield what decides rows, and is another: what it is, and both sides of it."""
-    if was.name != now.name:
-        yield "place", was.name, now.name
-    if was.kind != now.kind:
-        yield "format", was.kind, now.kind
-        return
-    yield from _differences(was.options.of_rows, now.options.of_rows)
-    if was.rows and now.rows and was.rows != now.rows and _python(was.rows) == _python(now.rows):
-        yield "rows", was.rows[:12], now.rows[:12]
-    if was.schema is None or now.schema is None:
-        return
-    if (_depends_on_all(was) or _depends_on_all(now)) and was.schema.describe() != now.schema.describe():
-        yield "columns", was.schema.describe(), now.schema.describe()
-        return
-    for name in sorted({*was.used} & {*now.used}):
-        before, after = _column(was.schema, name), _column(now.schema, name)
-        if before is None or after is None:
-            continue
-        if was.kind in _BY_POSITION and before[0] != after[0]:
-            yield f"column {name}", f"position {before[0] + 1}", f"position {after[0] + 1}"
-        if any(one.rule == "SPK-6" for one in resolve(before[1], after[1])):
-            yield f"column {name}", before[1].describe(), after[1].describe()
-
-
-def _python(digest: str) -> str:
-    return digest.rpartition(":")[0]
-
-
-def _depends_on_all(of: Input) -> bool:
-    """Whether each column decides which rows there are, used or not: where one that does not fit makes a row fail."""
-    corrupt = of.options.of_rows.get("columnnameofcorruptrecord", "_corrupt_record")
-    has_corrupt = of.schema is not None and corrupt in of.schema.names
-    return of.kind in OF_TEXT and (has_corrupt or of.options.of_rows.get("mode", "permissive") != "permissive")
-
-
-def _column(schema: SparkType, name: str) -> tuple[int, SparkType] | None:
-    return next(((at, one.type) for at, one in enumerate(schema.fields) if one.name == name), None)
-
-
-def _unclear(was: Input, now: Input) -> Iterator[tuple[str, str, str]]:
-    """Yield what may decide rows, and is another."""
-    yield from _differences(was.options.unknown, now.options.unknown)
-    if was.rows and now.rows and _python(was.rows) != _python(now.rows):
-        yield "rows", was.rows[:12], now.rows[:12]
-    if bool(was.rows) != bool(now.rows) and was.kind == now.kind:
-        yield "rows", was.rows[:12], now.rows[:12]
-    if was.schema is None or now.schema is None:
-        return
-    for name in sorted({*was.used} & {*now.used}):
-        before, after = _column(was.schema, name), _column(now.schema, name)
-        rules = {one.rule for one in resolve(before[1], after[1])} if before and after else set()
-        if before and after and "SPK-5" in rules and "SPK-6" not in rules:  # what did not fit was read as null
-            yield f"column {name}", before[1].describe(), after[1].describe()
-
-
-def _differences(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    for name in sorted({*was, *now}):
-        before, after = was.get(name), now.get(name)
-        if name in _ZONES and before and after and zone_name(before) == zone_name(after):
-            continue
-        if before != after:
-            yield name, "not set" if before is None else repr(before), "not set" if after is None else repr(after)
-
-
-def tables_not_compared(inputs: Iterable[Input]) -> Iterator[str]:
-    """Yield what of the static tables of a query is not compared."""
-    for number, one in enumerate((one for one in inputs if not one.is_stream), start=1):
-        if one.unread:
-            yield f"{one.unread} of table {number} ({f'{one.kind} ' * bool(one.kind)}{one.name})"
-
-
-def input_data(one: Input) -> dict[str, Any]:
-    """Return an input as plain data."""
-    return {
-        "name": one.name,
-        "kind": one.kind,
-        "is_stream": one.is_stream,
-        "schema": None if one.schema is None else schema_text(one.schema),
-        "used": list(one.used),
-        "options": dict(one.options.of_rows),
-        "other_options": dict(one.options.unknown),
-        "rows": one.rows,
-        "unread": one.unread,
-    }
-
-
-def input_of(data: dict[str, Any]) -> Input:
-    """Return the input that `input_data` returned as data.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: It is no such data.
-    """
-    return Input(
-        str(data["name"]),
-        str(data["kind"]),
-        bool(data["is_stream"]),
-        None if data["schema"] is None else parse_struct(str(data["schema"])),
-        tuple(map(str, data["used"])),
-        Options(*({str(name): str(value) for name, value in data[of].items()} for of in ("options", "other_options"))),
-        str(data["rows"]),
-        str(data["unread"]),
-    )

@@ -18,13 +18,13 @@ import attrs
 
 from ...serializers.errors import IncompatibleState, located
 from ...serializers.ways_out import Option, Told, WayOut
+from ...state.formats.spark.descriptions import describe_stored
 from ...state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ...state.migration.queries.checkpoint_copy import Copy
-from ...state.migration.queries.plan import Said, plan_migration
+from ...state.migration.queries.plan import Known, Said, plan_migration
 from ...state.migration.queries.report import CheckpointReport, not_shown, planned_reports
 from ...state.storage.files import Folder
-from .check import Known, what_is_known
-from .description import describe_stored
+from .check import what_is_known
 from .new_side import new_side
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...compat.queries.changes import FieldChanges
+    from ...compat.queries.description import QueryDescription
     from ...state.migration.queries.plan_file import CheckpointPlanFile
-    from .description import QueryDescription
 
 
 def migrate_checkpoint(

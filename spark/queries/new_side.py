@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import attrs
-
 from ...serializers.errors import DeclarationError
+from ...state.formats.spark.descriptions import describe_stored
 from ...state.formats.spark.reader import SparkCheckpoint
-from .description import QueryDescription, describe_planned, describe_stored
+from ...state.migration.queries.plan import NewSide
+from .description import describe_planned
 from .planning import UnstartedQuery, planned
 
 if TYPE_CHECKING:
@@ -18,21 +18,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-
-@attrs.frozen
-class NewSide:
-    """The new query.
-
-    Attributes:
-        state: The types of its state, as Spark writes them.
-        query: Its operators; of a checkpoint without what they compute.
-        is_planned: Whether it is the query itself.
-    """
-
-    state: SparkCheckpoint
-    query: QueryDescription
-    is_planned: bool
 
 
 @contextmanager

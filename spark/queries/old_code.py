@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from ...compat.queries.description import QueryDescription
     from ...state.formats.spark.logs import PlannedBatch
-    from .description import QueryDescription
 
 _FILE = ".py"
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.queries.kinds import TIME_TO_LIVE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NODES = {"TransformWithStateInPySpark", "TransformWithStateInPandas"}  # the second in Spark 4.0
-TIME_TO_LIVE = "time to live of "
 UNSEEN = "times to live, which the processor did not declare to the check,"
 
 

@@ -27,19 +27,17 @@ from ...serializers.errors import (
 )
 from ...serializers.wording import many
 from ...state.formats.flink.roots import folder_at, stored_place
+from ...state.formats.spark.descriptions import describe_stored
 from ...state.formats.spark.logs import with_ids
 from ...state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ...state.migration.queries.checkpoint_copy import UNFINISHED
 from ...state.migration.queries.compared_entries import Side, Table, differences
 from ...state.migration.queries.conversion import not_repeated
 from ...state.migration.queries.expected_entries import of_store, of_variable
-from ...state.migration.queries.plan import Said, plan_migration
+from ...state.migration.queries.plan import Known, NewSide, Said, plan_migration
 from ...state.migration.queries.record import RECORD, CopyRecord
 from ...state.progress import Progress
 from ...state.savepoint.verify import Check, Outcome, VerifyReport
-from .check import Known
-from .description import describe_stored
-from .new_side import NewSide
 
 if TYPE_CHECKING:
     import os

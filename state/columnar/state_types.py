@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateDescription, StateKind
+from ...compat.description import OPERATOR_ID, StateDescription, StateKind
 from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
 from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant
-from ..formats.flink.metadata import OPERATOR_ID
 from ..job import Job, Operator
 from ..key_groups import has_stable_hash
 from ..runtime.descriptors import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...compat.description import operator_id_of_uid
 from ...compat.edits import Edits, NewIdentity
 from ...serializers.errors import DeclarationError
-from ..formats.flink.metadata import operator_id_of_uid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...compat.description import operator_id_of_uid
 from ...compat.edits import Edits, NewIdentity
 from ...compat.plan import BadValues, Compression
 from ...compat.policy import Policy
@@ -15,7 +16,6 @@ from ...compat.repartition import Merge, Repartition
 from ...compat.structuring import Fields, fields_of, plain
 from ...compat.targets import Target
 from ...serializers.errors import CorruptFile, DeclarationError, StateShiftError
-from ..formats.flink.metadata import operator_id_of_uid
 from .options import MigrationOptions
 from .repartition import NotLoaded
 

@@ -19,8 +19,8 @@ from ...compat.done_once import ROW, columns_written
 from ...compat.json_files import parse_json
 from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
+from ...serializers.escaping import masked
 from ..formats.flink.metadata import METADATA
-from ..storage.stores import masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import JobDescription, OperatorDescription, SerializerDescription
+from ...compat.description import JobDescription, OperatorDescription, SerializerDescription, operator_id_of_uid
 from ...compat.gate.recording import from_json
 from ...compat.lazy_tables import number_of, state_in, with_notes
 from ...serializers.errors import (
@@ -28,12 +28,7 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
-from ..formats.flink.metadata import (
-    METADATA,
-    OperatorState,
-    operator_id_of_uid,
-    write_metadata,
-)
+from ..formats.flink.metadata import METADATA, OperatorState, write_metadata
 from ..formats.flink.roots import folder_at, moved_from, require_reachable, with_moved
 from ..formats.flink.sources import require_digest
 from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoint

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from ...serializers.errors import NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+from ...serializers.escaping import _SECRET, masked
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
@@ -31,9 +32,6 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_SECRET = re.compile(r"key|secret|token|passw|pwd|credential|^sig|^sas", re.IGNORECASE)
-_USER_INFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
-_OPTION = re.compile(r"([?&]([^=&#\s]*))=([^&#\s'\"]*)")
 _KEEPS_USER = {"hdfs", "viewfs", "abfs", "abfss"}  # the name of a user or of a container
 _FAILURES = (
     (
@@ -139,16 +137,6 @@ def _of_a_store(uri: str) -> SplitResult:
             f"the {store_of(uri)} URI does not name a folder", advice="write it as scheme://host/folder"
         )
     return parts
-
-
-def masked(text: str) -> str:
-    """Return a text with the credentials of URIs in it masked: users, passwords, and options that contain them."""
-
-    def option(found: re.Match[str]) -> str:
-        holds = _SECRET.search(unquote(found[2])) or "@" in unquote(found[3])
-        return f"{found[1]}=…" if holds else found[0]
-
-    return _OPTION.sub(option, _USER_INFO.sub("…@", text))
 
 
 def bare(uri: str) -> str:

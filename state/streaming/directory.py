@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ... import __version__
+from ...compat.description import operator_id_of
 from ...serializers.errors import CorruptFile, DeclarationError, SavepointNotFound
 from ..formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
-from ..formats.flink.metadata import METADATA, SavepointMetadata, operator_id_of
+from ..formats.flink.metadata import METADATA, SavepointMetadata
 from ..formats.flink.roots import folder_at, stored_place, uri_of
 from ..publication.lineage import Lineage
 from ..publication.publish import now

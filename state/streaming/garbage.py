@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.description import operator_id_of
 from ...serializers.errors import SavepointNotFound
 from ..formats.flink.handles import AbsoluteFileHandle
-from ..formats.flink.metadata import METADATA, operator_id_of, read_metadata
+from ..formats.flink.metadata import METADATA, read_metadata
 from ..formats.spark.commit_log import last_planned
 from ..publication.target_lock import CLAIM_NAME
 from .committed_state import AttemptsUndecided, Written, committed_batch, committed_manifests, engine_manifests

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 
 from stateshift import Array, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.state.formats.flink.metadata import operator_id_of_uid
+from stateshift.compat.description import operator_id_of_uid
 from stateshift.state.savepoint import long_texts
 from stateshift.state.testing import write_savepoint
 from stateshift.state.transcode.numba_executor import FUNCTIONS, load_compiled

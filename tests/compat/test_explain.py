@@ -17,6 +17,7 @@ from stateshift.compat.description import (
     OperatorDescription,
     SerializerDescription,
     StateKind,
+    operator_id_of_uid,
 )
 from stateshift.compat.report_data import to_data
 from stateshift.serializers.containers.lists import ListSerializer
@@ -29,7 +30,6 @@ from stateshift.serializers.primitives.numeric import (
 )
 from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
-from stateshift.state.formats.flink.metadata import operator_id_of_uid
 
 
 def in_cents(value):

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from stateshift import Decision, Policy, check, parse_edits
-from stateshift.compat.description import JobDescription, OperatorDescription, SerializerDescription, StateKind
+from stateshift.compat.description import (
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    StateKind,
+    operator_id_of_uid,
+)
 from stateshift.compat.edits import same_types
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.primitives.numeric import DoubleSerializer, DoubleSerializerSnapshot, LongSerializer
-from stateshift.state.formats.flink.metadata import operator_id_of_uid
 
 VALUE = StateKind.VALUE
 

@@ -22,14 +22,13 @@ from stateshift import (
     record,
 )
 from stateshift.compat import explain
-from stateshift.compat.description import StateKind
+from stateshift.compat.description import StateKind, operator_id_of_uid
 from stateshift.compat.edits import NewIdentity
 from stateshift.compat.gate.levels import Level, Levels, Revision, judge
 from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.report_data import to_data
 from stateshift.compat.testing.strategies import evolutions, types
 from stateshift.compat.way_back import ways_back
-from stateshift.state.formats.flink.metadata import operator_id_of_uid
 
 START, MIGRATE, REFUSE = Decision.START, Decision.MIGRATE, Decision.REFUSE
 

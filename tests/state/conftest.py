@@ -11,9 +11,10 @@ import cloudpickle
 import pytest
 
 from stateshift import Savepoint, Target, check, load_job
+from stateshift.compat.description import operator_id_of_uid
 from stateshift.compat.planner import plan
 from stateshift.state.formats.flink.handles import KeyedHandle
-from stateshift.state.formats.flink.metadata import operator_id_of_uid, read_metadata
+from stateshift.state.formats.flink.metadata import read_metadata
 from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split

@@ -13,6 +13,7 @@ from stateshift import (
     ValueStateDescriptor,
     check,
 )
+from stateshift.compat.description import operator_id_of_uid
 from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
 from stateshift.serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
@@ -23,13 +24,7 @@ from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.formats.flink.handles import CANONICAL, InlineHandle, KeyGroupsHandle, OperatorStateHandle
 from stateshift.state.formats.flink.keyed_stream import KeyedStreamHeader, write_keyed_stream
 from stateshift.state.formats.flink.meta_info import keyed_state, list_state
-from stateshift.state.formats.flink.metadata import (
-    OperatorState,
-    SavepointMetadata,
-    SubtaskState,
-    operator_id_of_uid,
-    write_metadata,
-)
+from stateshift.state.formats.flink.metadata import OperatorState, SavepointMetadata, SubtaskState, write_metadata
 from stateshift.state.formats.flink.operator_stream import OperatorStreamHeader, write_operator_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 

@@ -7,8 +7,8 @@ from damaged_checkpoints import run
 from spark_checkpoints import place
 
 from stateshift import KeyedProcessFunction, StorageFailed, ValueStateDescriptor
-from stateshift.spark.queries.description import describe_stored
 from stateshift.state.formats.flink.metadata import METADATA
+from stateshift.state.formats.spark.descriptions import describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.recording import Recorder
 from stateshift.state.storage.files import Folder

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint, DataInputView, DataOutputView, StateShiftError, UnsupportedFormat
+from stateshift.compat.description import operator_id_of_uid
 from stateshift.state.formats.flink.handles import (
     CANONICAL,
     NATIVE,
@@ -24,7 +25,6 @@ from stateshift.state.formats.flink.metadata import (
     OperatorState,
     SavepointMetadata,
     SubtaskState,
-    operator_id_of_uid,
     read_metadata,
     write_metadata,
 )

@@ -20,11 +20,9 @@ Source: format notes, section 3.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import attrs
-import mmh3
 
 from ....serializers.errors import CorruptSavepoint, StateShiftError, UnsupportedFormat, located
 from ....serializers.views import DataInputView, DataOutputView
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from ....compat.targets import Target
 
 METADATA = "_metadata"
-OPERATOR_ID = re.compile("[0-9a-f]{32}")
 MAGIC, MASTER_MAGIC = 0x4960672D, 0xC96B1696 - (1 << 32)
 OLDEST_VERSION, NEWEST_VERSION = 3, 6
 MAX_PARALLELISM = 1 << 15
@@ -172,16 +169,6 @@ class SavepointMetadata:
     def new(cls, operators: tuple[OperatorState, ...], checkpoint_id: int = 1) -> SavepointMetadata:
         """Return the metadata of a savepoint that is written from scratch: the newest version, canonical."""
         return cls(NEWEST_VERSION, checkpoint_id, operators, properties=CANONICAL_PROPERTIES)
-
-
-def operator_id_of_uid(uid: str) -> bytes:
-    """Return Flink's operator id of a uid, 16 bytes: murmur3 (x64, 128 bits, seed 0) of its UTF-8."""
-    return mmh3.mmh3_x64_128_digest(uid.encode("utf-8", "surrogatepass"), 0)
-
-
-def operator_id_of(name: str) -> bytes:
-    """Return the id, 16 bytes, of an operator that is named by its uid, or by its id in 32 hexadecimal digits."""
-    return bytes.fromhex(name) if OPERATOR_ID.fullmatch(name) else operator_id_of_uid(name)
 
 
 def read_metadata(data: bytes) -> SavepointMetadata:

@@ -8,28 +8,24 @@ length of lists. A join of state format 4 has an index of its rows by time. Sour
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import attrs
 
+from ....compat.queries.kinds import TIMERS
 from ....serializers.errors import CorruptFile, SavepointNotFound
 from .checksums import read_checked
-from .schema_files import ColumnFamily, KeyLayout, StoreSchema, read_families
+from .schema_files import ColumnFamily, KeyLayout, read_families
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ....serializers.spark_rows.spark_types import SparkType
+    from ....serializers.spark_rows.spark_types import SparkType, StoreSchema
     from ...storage.files import Folder
     from .operators import OperatorFacts, StoreFacts
 
 SCHEMAS = "_stateSchema"
 _INTERNAL = "$"
-TIMERS_BY_TIME = {f"${kind}Timers_timestampToKey": f"${kind}Timers_keyToTimestamp" for kind in ("proc", "event")}
-"""The families of timers by time, and those by key from which they follow."""
-TIMERS = frozenset(TIMERS_BY_TIME.values())
-_DERIVED = re.compile(r"\$(?:ttl|min|count|rowCounter)_(.*)", re.DOTALL)
 _KINDS = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 _ROWS_OF_JOINS, _INDEX_OF_JOINS = "-keyWithTsToValues", "-tsWithKey"
 _COUNTED_APART = ("-keyToNumValues", _INDEX_OF_JOINS)
@@ -59,12 +55,6 @@ class Family:
     def is_internal(self) -> bool:
         """Whether Spark counts its entries apart: it made the family for itself."""
         return self.name.startswith(_INTERNAL) or self.name.endswith(_COUNTED_APART)
-
-
-def derived_from(name: str) -> str:
-    """Return the variable from which a family follows that Spark keeps beside it; "": it is none of these."""
-    found = _DERIVED.fullmatch(name)
-    return found[1] if found else ""
 
 
 def families_of(folder: Folder, facts: OperatorFacts, store: StoreFacts) -> tuple[Family, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ....compat.queries.kinds import OF_VARIABLES
+from ....compat.queries.kinds import OF_VARIABLES, derived_from
 from ....serializers.errors import (
     CorruptFile,
     LibraryNotFound,
@@ -28,11 +28,11 @@ from ....serializers.errors import (
 from ...rocksdb.database import require_library
 from ...storage.files import Folder
 from .checksums import crc32c, read_checked
-from .families import SCHEMAS, Family, derived_from, families_of
+from .families import SCHEMAS, Family, families_of
 from .logs import BatchLog, read_logs
 from .operators import DEFAULT_STORE, METADATA, OperatorFacts, StoreFacts, read_operators
 from .rocksdb_files import DatabaseFiles, Databases
-from .schema_files import KeyLayout, StoreSchema, read_schema
+from .schema_files import KeyLayout, read_schema
 from .store_files import PartitionFiles
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ....serializers.spark_rows.spark_types import StoreSchema
     from .store_files import Entries
 
 

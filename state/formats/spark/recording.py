@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ....compat.queries.description import QueryDescription, from_data, to_data
 from ....serializers.errors import CorruptFile, StateShiftError, cause_text
-from ....spark.queries.description import QueryDescription, from_data, to_data
 from .commit_log import last_committed
 
 if TYPE_CHECKING:

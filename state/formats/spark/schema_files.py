@@ -13,24 +13,13 @@ and `StateSchemaCompatibilityChecker` of Spark 4.3.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from ....serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat, cause_text
-from ....serializers.spark_rows.spark_types import parse_struct
+from ....serializers.spark_rows.spark_types import StoreSchema, parse_struct
 from ....serializers.views import DataInputView
-
-if TYPE_CHECKING:
-    from ....serializers.spark_rows.spark_types import SparkType
-
-
-@attrs.frozen
-class StoreSchema:
-    """The types of a store's entries."""
-
-    key: SparkType
-    value: SparkType
 
 
 @attrs.frozen

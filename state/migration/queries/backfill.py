@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from ....serializers.errors import DeclarationError, IncompatibleState, cause_text, shown
+from ....serializers.errors import DeclarationError, IncompatibleState, cause_text
 from ....serializers.spark_rows.row_encoder import encode_rows, rows_of, validity_of
 from ....serializers.spark_rows.rows import arrow_type, bitmap_of
 from ....serializers.spark_rows.spark_types import SparkType
@@ -17,39 +16,9 @@ from ....serializers.spark_rows.spark_types import SparkType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ....compat.queries.changes import Backfill
+
 _NOTHING = "Nothing was written."
-
-
-@attrs.frozen(slots=False, eq=False)
-class Backfill:
-    """Values by key: what stored rows have in a new field.
-
-    Attributes:
-        frame: A DataFrame of Spark or pandas, or a table of Arrow, with a column for each field of the new key, by its
-            name, and one for the value. It is held in memory, and never printed.
-        column: The column of the values.
-        is_complete: Whether a key of the state without a row is an error; else it gets null.
-    """
-
-    frame: Any = attrs.field(repr=False)
-    column: str
-    is_complete: bool = attrs.field(default=True, kw_only=True)
-
-    @cached_property
-    def table(self) -> pa.Table:
-        """The rows, in Arrow."""
-        if isinstance(self.frame, pa.Table):
-            return self.frame
-        if hasattr(self.frame, "toArrow"):
-            return self.frame.toArrow()
-        try:
-            return pa.Table.from_pandas(self.frame, preserve_index=False)
-        except (AttributeError, TypeError) as error:
-            raise DeclarationError(
-                f"{shown(self.frame)} is no DataFrame of Spark or pandas, and no table of Arrow",
-                advice="pass one with the columns of the key and one of values",
-                written=_NOTHING,
-            ) from error
 
 
 @attrs.frozen

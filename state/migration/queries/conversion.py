@@ -19,12 +19,12 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from ....compat.queries.changes import Backfill
 from ....compat.queries.problems import Asks, Problem, added_to, by_function, dropped_of
 from ....serializers.errors import IncompatibleState, cause_text, shown
 from ....serializers.spark_rows.pairing import Becomes
 from ....serializers.spark_rows.row_encoder import longs_of, offsets_of, validity_of
 from ....serializers.spark_rows.rows import arrow_type, bitmap_of
-from .backfill import Backfill
 
 if TYPE_CHECKING:
     from ....compat.queries.changes import Convert, FieldChanges

@@ -11,7 +11,7 @@ import attrs
 
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.facts import facts_changed
-from ....compat.queries.kinds import OF_VARIABLES
+from ....compat.queries.kinds import OF_VARIABLES, TIME_TO_LIVE
 from ....compat.queries.operator_pairs import match_operators, unknown_numbers
 from ....compat.queries.problems import OF_COLUMNS, Asks, Problem, problems_of
 from ....compat.queries.store_pairs import pair_stores
@@ -19,8 +19,7 @@ from ....compat.queries.verdict import hidden_in, nobody_compared, sources_chang
 from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from ....serializers.ways_out import Option, Told, WayOut
-from ....spark.queries.description import describe_stored
-from ....spark.queries.processors import TIME_TO_LIVE
+from ...formats.spark.descriptions import describe_stored
 from ...formats.spark.operators import UNKNOWN
 from ...formats.spark.reader import PROVIDERS
 from .operator_files import OperatorFiles
@@ -30,9 +29,7 @@ from .variables import ProcessorPlan, empty_processor, plan_processor
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from ....spark.queries.check import Known
-    from ....spark.queries.description import QueryOperator
-    from ....spark.queries.new_side import NewSide
+    from ....compat.queries.description import QueryDescription, QueryOperator
     from ...formats.spark.logs import BatchLog, PlannedBatch
     from ...formats.spark.reader import SparkCheckpoint, SparkOperator
     from .store_plan import StorePlan
@@ -53,6 +50,39 @@ REPEATED = (
     " one leaves out what is new in it"
 )
 """What follows where a batch is dropped."""
+
+
+@attrs.frozen
+class Known:
+    """What is known of the query that wrote a checkpoint, beyond the checkpoint.
+
+    Attributes:
+        query: The query; None: nothing is known.
+        gap: What is not known of it, in a sentence, or "".
+    """
+
+    query: QueryDescription | None = None
+    gap: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is known of all that is stored."""
+        return self.query is not None and not self.gap
+
+
+@attrs.frozen
+class NewSide:
+    """The new query.
+
+    Attributes:
+        state: The types of its state, as Spark writes them.
+        query: Its operators; of a checkpoint without what they compute.
+        is_planned: Whether it is the query itself.
+    """
+
+    state: SparkCheckpoint
+    query: QueryDescription
+    is_planned: bool
 
 
 @attrs.frozen

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ....compat.json_files import SEAL, open_document, print_sealed, seal_of, unsupported
-from ....compat.queries.changes import FieldChanges
+from ....compat.queries.changes import Backfill, FieldChanges
 from ....compat.structuring import plain, structured
 from ....serializers.errors import CorruptFile, DeclarationError, located
 from ...storage.stores import parted
-from .backfill import Backfill
 from .conversion import not_repeated
 
 if TYPE_CHECKING:

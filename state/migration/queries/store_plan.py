@@ -16,10 +16,9 @@ from .conversion import Conversion, conversion
 
 if TYPE_CHECKING:
     from ....compat.queries.store_pairs import OperatorPair
-    from ....serializers.spark_rows.spark_types import SparkType
+    from ....serializers.spark_rows.spark_types import SparkType, StoreSchema
     from ...formats.spark.logs import BatchLog
     from ...formats.spark.reader import SparkCheckpoint, SparkStore
-    from ...formats.spark.schema_files import StoreSchema
     from .operator_files import OperatorFiles
 
 _ROWS_OF_JOINS = ("-keyWithIndexToValue", "-keyWithTsToValues", "-tsWithKey")

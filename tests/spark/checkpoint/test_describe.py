@@ -9,12 +9,13 @@ import pytest
 from spark_checkpoints import FIXTURES, place
 from spark_queries import F, Stream, settings
 
+from stateshift.compat.queries.description import from_data, to_data
 from stateshift.compat.queries.verdict import judge
 from stateshift.serializers.errors import DeclarationError, UnsupportedFormat
 from stateshift.spark import describe
 from stateshift.spark.queries import planning
 from stateshift.spark.queries.check import check_query
-from stateshift.spark.queries.description import describe_stored, from_data, to_data
+from stateshift.state.formats.spark.descriptions import describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 IN_BRIEF = ("aggregation", "join-inner", "limit", "pandas", "rocksdb", "two", "window")

@@ -8,17 +8,16 @@ import attrs
 import pytest
 
 from stateshift.compat.policy import Policy
+from stateshift.compat.queries.description import QueryDescription, QueryOperator, from_data, to_data
+from stateshift.compat.queries.inputs import Input
 from stateshift.compat.queries.options import Options
 from stateshift.compat.queries.plan_text import Detail
 from stateshift.compat.queries.verdict import judge
 from stateshift.compat.report_data import to_data as report_data
 from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.spark_rows.spark_types import parse_struct
-from stateshift.spark.queries.description import QueryDescription, QueryOperator, from_data, to_data
+from stateshift.serializers.spark_rows.spark_types import StoreSchema, parse_struct
 from stateshift.spark.queries.gate import same
-from stateshift.spark.queries.inputs import Input
-from stateshift.state.formats.spark.schema_files import StoreSchema
 
 
 def struct(**fields):

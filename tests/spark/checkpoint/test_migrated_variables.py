@@ -11,14 +11,13 @@ import pytest
 from spark_changes import Probe, families
 from spark_checkpoints import place
 
-from stateshift.compat.queries.changes import FieldChanges
+from stateshift.compat.queries.changes import Backfill, FieldChanges
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat, advice_text
 from stateshift.serializers.spark_rows.json_values import json_values
 from stateshift.serializers.ways_out import on_command_line
 from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.migration.queries import variable_entries
-from stateshift.state.migration.queries.backfill import Backfill
 
 FRESH = ["transform", "transform-avro", "transform-checksums", "transform-event-time", "transform-pandas"]
 

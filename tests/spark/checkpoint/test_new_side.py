@@ -10,11 +10,10 @@ import pytest
 from pyspark.sql.streaming.state import GroupStateTimeout
 from spark_queries import F, Stream, settings
 
-from stateshift.compat.queries.changes import FieldChanges
+from stateshift.compat.queries.changes import Backfill, FieldChanges
 from stateshift.serializers.errors import DeclarationError, IncompatibleState
 from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
-from stateshift.state.migration.queries.backfill import Backfill
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,10 @@ from written_checkpoints import entries_in, migrates
 
 from stateshift.compat.queries.kinds import AGGREGATION, DEDUPLICATION, JOIN
 from stateshift.compat.queries.verdict import judge
-from stateshift.spark.queries.description import describe_stored, describe_under
+from stateshift.spark.queries.description import describe_under
 from stateshift.spark.queries.new_side import new_side
 from stateshift.spark.queries.planning import UnstartedQuery
+from stateshift.state.formats.spark.descriptions import describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow

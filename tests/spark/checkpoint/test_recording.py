@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from stateshift.spark.queries.description import describe_stored
+from stateshift.state.formats.spark.descriptions import describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.recording import Recorder, find_recording
 from stateshift.state.storage.files import Folder

@@ -10,16 +10,15 @@ import pytest
 from spark_checkpoints import names, place
 
 from stateshift.compat.difference import compare
-from stateshift.compat.queries.changes import FieldChanges
-from stateshift.compat.queries.descriptions import describe
+from stateshift.compat.queries.changes import Backfill, FieldChanges
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.spark_rows.pairing import Pairing
 from stateshift.serializers.spark_rows.serializers import SparkRowSerializer
 from stateshift.serializers.spark_rows.spark_types import parse_struct, schema_text
 from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.state.formats.spark.descriptions import describe
 from stateshift.state.formats.spark.reader import SparkCheckpoint
-from stateshift.state.migration.queries.backfill import Backfill
 from stateshift.state.migration.queries.conversion import conversion
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE

@@ -18,9 +18,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from spark_queries import F, Stream
 
+from stateshift.compat.queries.description import from_data, to_data
 from stateshift.compat.queries.verdict import judge
 from stateshift.spark import check_query, describe
-from stateshift.spark.queries.description import from_data, to_data
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.recording import Recorder
 from stateshift.state.storage.files import Folder

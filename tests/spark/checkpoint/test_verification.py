@@ -16,7 +16,7 @@ from spark_changes import Probe, copy_of, fields, fields_in
 from spark_checkpoints import place
 from spark_copies import altered, rewrite, with_a_note
 
-from stateshift.compat.queries.changes import FieldChanges
+from stateshift.compat.queries.changes import Backfill, FieldChanges
 from stateshift.serializers.errors import (
     CorruptFile,
     DeclarationError,
@@ -32,7 +32,6 @@ from stateshift.state.formats.spark import layout_encoder
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.store_writer import stored_rows
 from stateshift.state.migration.queries import compared_entries, entries
-from stateshift.state.migration.queries.backfill import Backfill
 from stateshift.state.migration.queries.checkpoint_copy import UNFINISHED
 from stateshift.state.migration.queries.conversion import not_repeated
 from stateshift.state.migration.queries.expected_entries import odd_keys

@@ -3,11 +3,10 @@
 import pytest
 
 from stateshift.compat.description import Computation
+from stateshift.compat.queries.description import QueryDescription, QueryOperator
 from stateshift.compat.queries.verdict import judge
 from stateshift.compat.queries.wording import as_named, as_written, for_people
-from stateshift.serializers.spark_rows.spark_types import parse_struct
-from stateshift.spark.queries.description import QueryDescription, QueryOperator
-from stateshift.state.formats.spark.schema_files import StoreSchema
+from stateshift.serializers.spark_rows.spark_types import StoreSchema, parse_struct
 
 LONG = "fromType=timestamp, toType=long"
 TIME = "fromType=long, toType=timestamp"

@@ -1,0 +1,59 @@
+"""What a checkpoint of Spark describes: operators and their stores, without what they are computed from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....compat.description import JobDescription, OperatorDescription, operator_id_of_uid
+from ....compat.queries.description import QueryDescription, QueryOperator
+from ....compat.queries.descriptions import describe_store
+
+if TYPE_CHECKING:
+    from .reader import SparkCheckpoint, SparkOperator
+
+
+def describe(checkpoint: SparkCheckpoint) -> JobDescription:
+    """Return the description of a checkpoint. An operator is known by its kind and number, as Spark counts them."""
+    operators = tuple(map(_operator, checkpoint.operators))
+    return JobDescription(f"Spark checkpoint {checkpoint.place}", operators)
+
+
+def _operator(operator: SparkOperator) -> OperatorDescription:
+    uid = f"{operator.kind} {operator.number}"
+    states, unreadable = [], ""
+    for store in operator.stores:
+        if store.is_index:  # it follows from the other states
+            continue
+        if store.schema is None:
+            unreadable = f"{store.name}: {store.unsupported}"
+            continue
+        states.append(describe_store(store.name, store.kind, store.schema))
+    return OperatorDescription(
+        operator_id=operator_id_of_uid(uid).hex(),
+        uid=uid,
+        name=operator.facts.name,
+        states=tuple(states),
+        parallelism=max((store.partitions for store in operator.stores), default=0),
+        unreadable=unreadable,
+    )
+
+
+def describe_stored(checkpoint: SparkCheckpoint) -> QueryDescription:
+    """Return the stateful operators of a checkpoint, with types and without what stands in them."""
+    last = checkpoint.log.last
+    sources = () if last is None else tuple(source.name for source in last.sources)
+    settings = {} if last is None else last.settings
+    return QueryDescription(
+        f"Spark checkpoint {checkpoint.place}", tuple(map(stored_operator, checkpoint.operators)), sources, settings
+    )
+
+
+def stored_operator(operator: SparkOperator) -> QueryOperator:
+    """Return an operator of a checkpoint as those of a query are described, without what it computes."""
+    schemas, unreadable = {}, ""
+    for store in (one for one in operator.stores if one not in operator.forgotten):
+        if store.schema is None:
+            unreadable = f"{store.name}: {store.unsupported or 'its types are not read by this release'}"
+        else:
+            schemas[store.name] = store.schema
+    return QueryOperator(operator.number, operator.kind, schemas, unreadable, modes=operator.facts.modes)
