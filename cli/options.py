@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ..compat.edits import Edits
     from ..compat.policy import Policy
     from ..compat.repartition import Repartition
+    from ..state.directory.directory import StateDirectory
     from ..state.formats.flink.roots import AllowedRoot
     from ..state.job import Job
     from ..state.savepoint.reader import Savepoint
-    from ..state.streaming.directory import StateDirectory
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -164,8 +164,8 @@ def open_savepoint(place: str) -> Savepoint:
 
 def open_state_directory(place: str) -> StateDirectory:
     """Open a state directory; its checkpoint may be in the places of `--allow-root` and `--checkpoint-root`."""
+    from ..state.directory.directory import StateDirectory
     from ..state.formats.flink.roots import folder_at
-    from ..state.streaming.directory import StateDirectory
 
     return StateDirectory.open(folder_at(place, allowed_roots()))
 

@@ -234,11 +234,11 @@ def _without_dots(file: Path) -> Path:
 
 def _holds_state(folder: Path) -> bool:
     """Whether a folder belongs to a savepoint, to a run that writes one, or is shared by checkpoints."""
+    from ..state.directory.directory import STREAM_FILE
     from ..state.formats.flink.metadata import METADATA
     from ..state.migration.journal import SUFFIX
     from ..state.publication.lineage import LINEAGE
     from ..state.publication.target_lock import CLAIM_NAME
-    from ..state.streaming.directory import STREAM_FILE
 
     if folder.name in {"shared", "taskowned"} and any(map(_mode, folder.parent.glob(f"chk-*/{METADATA}"))):
         return True

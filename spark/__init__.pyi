@@ -2,7 +2,7 @@
 
 from ..compat.queries.changes import Backfill as Backfill
 from ..compat.queries.changes import FieldChanges as FieldChanges
-from ..state.streaming.rewind import rewind as rewind
+from ..state.directory.rewind import rewind as rewind
 from .queries.check import check_query as check_query
 from .queries.description import describe as describe
 from .queries.guard import start as start

@@ -11,8 +11,8 @@ from streaming_batches import BACKENDS, close_slots
 from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint
+from stateshift.state.directory.directory import STREAM_FILE
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
-from stateshift.state.streaming.directory import STREAM_FILE
 
 FACTS = ("manifests", "epochs", "runs", "bases", STREAM_FILE)
 """What says which state there is; `files` and `shared` are the state itself."""

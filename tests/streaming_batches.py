@@ -27,9 +27,9 @@ from stateshift.spark.worker import Settings, dumped
 from stateshift.state.backends.configuration import Configuration
 from stateshift.state.backends.rocksdb import store
 from stateshift.state.columnar.live_values import field_names
+from stateshift.state.directory.directory import Epoch, StateDirectory
+from stateshift.state.directory.manifest import Manifest
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.directory import Epoch, StateDirectory
-from stateshift.state.streaming.manifest import Manifest
 from stateshift.state.streaming.measures import SlotMetrics
 from stateshift.state.streaming.slot import InputSpec, OperatorSpec
 

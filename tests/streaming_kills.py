@@ -17,8 +17,8 @@ from stateshift import (
     TimeDomain,
     ValueStateDescriptor,
 )
-from stateshift.state.streaming.garbage import collect
-from stateshift.state.streaming.manifest import FILES, MANIFESTS, SHARED, Manifest
+from stateshift.state.directory.garbage import collect
+from stateshift.state.directory.manifest import FILES, MANIFESTS, SHARED, Manifest
 
 COLUMNS = "id long, user long, amount long, at long"
 USERS, SECOND_MS = 40, 1000

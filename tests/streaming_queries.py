@@ -14,8 +14,8 @@ import pytest
 from stateshift.spark.streaming.carriers import APPLY_IN_PANDAS, TRANSFORM
 from stateshift.spark.streaming.job import StreamJob
 from stateshift.spark.streaming.upgrade import UPGRADING
+from stateshift.state.directory.directory import StateDirectory
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.directory import StateDirectory
 
 KINDS = {"string": pa.string(), "long": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
 

@@ -13,8 +13,8 @@ from stateshift.spark.streaming.elements import ResultWriter
 from stateshift.spark.streaming.runs import RunFacts
 from stateshift.spark.streaming.sources import SourceReader, SourceWork
 from stateshift.spark.worker import Settings, dumped
+from stateshift.state.directory.directory import Epoch, StateDirectory
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.directory import Epoch, StateDirectory
 from stateshift.state.streaming.source import SourceSpec
 
 GROUPS = 8

@@ -17,8 +17,8 @@ from ..output import Column, Line, Table, print_json, print_lines, print_styled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...state.streaming.garbage import Collected
-    from ...state.streaming.rewind import Rewound
+    from ...state.directory.garbage import Collected
+    from ...state.directory.rewind import Rewound
 
 _HOURS = 6.0
 _DELETED = (Column("folder"), Column("files", is_number=True), Column("bytes", is_number=True))
@@ -53,7 +53,7 @@ The query may run meanwhile. Files with names that stateshift does not give are 
 @common_options
 def gc_command(state_dir: str, *, dry_run: bool, older_than: float, with_json: bool) -> int:
     """Delete the files in STATE_DIR, the state directory of a query, that no batch needs to which Spark may go back."""
-    from ...state.streaming.garbage import collect
+    from ...state.directory.garbage import collect
 
     directory = open_state_directory(state_dir)
     found = collect(directory, older_than_h=older_than, dry_run=dry_run)
@@ -119,7 +119,7 @@ def rewind_command(
     with_json: bool,
 ) -> int:
     """Copy the query in STATE_DIR as it was after an earlier batch: its state to NEW_STATE_DIR, with a checkpoint."""
-    from ...state.streaming.rewind import rewind
+    from ...state.directory.rewind import rewind
 
     if to_epoch is not None and to_batch is not None:
         raise click.UsageError("--to-epoch and --to-batch exclude each other")

@@ -21,6 +21,7 @@ import attrs
 from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError
 from ...state.backends.snapshots import OperatorSnapshot, SubtaskSnapshot
 from ...state.columnar.new_savepoint import check_position
+from ...state.directory.directory import with_files
 from ...state.formats.flink.handles import RelativeFileHandle
 from ...state.formats.flink.metadata import SavepointMetadata
 from ...state.job import Operator
@@ -30,7 +31,6 @@ from ...state.publication.runs import names_of
 from ...state.publication.target_lock import CLAIM_NAME, claimed
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from ...state.streaming.directory import with_files
 from ..frames import partitioned_by
 from ..jobs import run_watched
 from ..worker import Settings, loaded

@@ -8,12 +8,12 @@ import attrs
 
 from ...serializers.errors import DeclarationError
 from ...serializers.wording import shell_word
+from ...state.directory.directory import Begun
 from ...state.formats.flink.metadata import METADATA
 from ...state.formats.flink.roots import folder_at
 from ...state.job import Operator
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from ...state.streaming.directory import Begun
 from .taken_offsets import TakenOffsets, require_same_sources
 
 if TYPE_CHECKING:

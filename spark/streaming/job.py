@@ -27,13 +27,13 @@ from ...compat.repartition import MAX_KEY_GROUPS
 from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration
+from ...state.directory.directory import STREAM_FILE, StateDirectory
 from ...state.formats.spark.commit_log import last_planned
 from ...state.key_groups import check_parallelism
 from ...state.runtime.descriptors import optional_converter
 from ...state.runtime.windows.assigners import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
-from ...state.streaming.directory import STREAM_FILE, StateDirectory
 from ...state.streaming.failures import FAIL
 from ...state.streaming.slot import InputSpec
 from ...state.streaming.source import SourceSpec

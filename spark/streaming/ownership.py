@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError, UntrustedPlace
+from ...state.directory.directory import STREAM_FILE, StateDirectory
 from ...state.formats.flink.roots import stored_place
 from ...state.formats.spark.commit_log import CheckpointNote, last_planned, read_note, write_note
 from ...state.key_groups import check_parallelism
-from ...state.streaming.directory import STREAM_FILE, StateDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -12,10 +12,10 @@ import attrs
 
 from ...compat.edits import Edits
 from ...serializers.errors import DeclarationError
+from ...state.directory.claims import query_claimed
+from ...state.directory.directory import STREAM_FILE, Epoch, StateDirectory
 from ...state.formats.spark.commit_log import last_committed, last_planned, plan_without_rows
 from ...state.storage.files import Folder
-from ...state.streaming.claims import query_claimed
-from ...state.streaming.directory import STREAM_FILE, Epoch, StateDirectory
 from .blobs import slot_groups
 from .carriers import APPLY_IN_PANDAS, TRANSFORM, refusal
 from .initial_savepoint import Beginning

@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 import attrs
 
 from ...serializers.errors import DeclarationError, SavepointNotFound
+from ...state.directory.directory import Epoch, StateDirectory
 from ...state.storage.files import Folder
-from ...state.streaming.directory import Epoch, StateDirectory
 
 
 @attrs.frozen(slots=False)

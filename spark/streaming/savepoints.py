@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError
+from ...state.directory.committed_state import committed_batch
+from ...state.directory.directory import StateDirectory
+from ...state.directory.holds import held
 from ...state.formats.flink.roots import folder_at
 from ...state.savepoint.reader import Savepoint
-from ...state.streaming.committed_state import committed_batch
-from ...state.streaming.directory import StateDirectory
-from ...state.streaming.holds import held
 from ..migrate import migrate
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from ...serializers.errors import FunctionFailed, MigrationFailed, StateShiftError, cause_text, located
 from ...serializers.registry import registry
+from ...state.directory.directory import with_places
+from ...state.directory.manifest import Manifest
 from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ...state.savepoint.reader import Savepoint
-from ...state.streaming.directory import with_places
-from ...state.streaming.manifest import Manifest
 from ...state.streaming.measures import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator

@@ -18,13 +18,13 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from ...serializers.errors import DeclarationError, MigrationFailed, values_are_redacted
 from ...serializers.hints import serializer_for
 from ...serializers.registry import registry
+from ...state.directory.directory import has_operator, with_places
+from ...state.directory.holds import oldest_held
+from ...state.directory.manifest import FILES
+from ...state.directory.source_offsets import SourceOffset
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from ...state.streaming.directory import has_operator, with_places
-from ...state.streaming.holds import oldest_held
-from ...state.streaming.manifest import FILES
 from ...state.streaming.source import ROWS, SourceSpec, SourceTask
-from ...state.streaming.source_offsets import SourceOffset
 from ...state.task.subtask import StoredOperator
 from ..frames import arrow_schema
 from ..user_modules import shipped

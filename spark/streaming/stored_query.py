@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile, DeclarationError
+from ...state.directory.directory import lacks_slots
+from ...state.directory.manifest import Manifest
+from ...state.directory.source_offsets import planned_offsets
 from ...state.formats.spark.commit_log import last_committed, last_planned, pinned_settings
 from ...state.formats.spark.manifests import VARIABLE
 from ...state.savepoint.reader import Savepoint
-from ...state.streaming.directory import lacks_slots
-from ...state.streaming.manifest import Manifest
-from ...state.streaming.source_offsets import planned_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
+    from ...state.directory.directory import Epoch, StateDirectory
+    from ...state.directory.source_offsets import SourceOffset
     from ...state.storage.files import Folder
-    from ...state.streaming.directory import Epoch, StateDirectory
-    from ...state.streaming.source_offsets import SourceOffset
 
 
 @attrs.frozen(slots=False)

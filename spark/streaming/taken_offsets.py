@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from ...state.streaming.directory import Begun
+    from ...state.directory.directory import Begun
 
 _FILES, _IN_PYTHON = "FileSource[", " in Python"
 _OTHERS = ("kafka", "rate", "rate-micro-batch")

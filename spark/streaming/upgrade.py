@@ -20,11 +20,11 @@ from ...serializers.errors import DeclarationError, StateShiftError, cause_text
 from ...serializers.ways_out import Option
 from ...state.backends.heap.backend import HashMapStateBackend
 from ...state.backends.restore_check import RESTORING, RestoreCheck, RestoreRefused
+from ...state.directory.directory import Epoch
 from ...state.formats.flink.metadata import METADATA, write_metadata
 from ...state.job import Operator
 from ...state.publication.lineage import LINEAGE
 from ...state.savepoint.reader import Savepoint
-from ...state.streaming.directory import Epoch
 from ...state.streaming.slot import OperatorSpec, SlotTask
 from ...state.streaming.source import SourceSpec, SourceTask
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...state.backends.lazy_forms import Layout
+    from ...state.directory.directory import StateDirectory
     from ...state.formats.flink.roots import AllowedRoot
     from ...state.migration.options import MigrationOptions
-    from ...state.streaming.directory import StateDirectory
     from .job import StreamJob
 
 _QUERY = "the query"

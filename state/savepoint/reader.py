@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..directory.committed_state import QueryFacts
     from ..formats.flink.roots import AllowedRoot
     from ..publication.lineage import FileDigest
-    from ..streaming.committed_state import QueryFacts
     from .carried import CarriedState
     from .quarantine import QuarantinedValue
     from .sizes import OperatorSizes
@@ -356,8 +356,8 @@ class Savepoint(StoredSavepoint):
     @classmethod
     def _of_query(cls, folder: Folder) -> Savepoint:
         """Open the state of a query; raise the error for a folder that has neither that nor a savepoint."""
-        from ..streaming.committed_state import read_state
-        from ..streaming.directory import STREAM_FILE  # most savepoints are of Flink: they need none of it
+        from ..directory.committed_state import read_state
+        from ..directory.directory import STREAM_FILE  # most savepoints are of Flink: they need none of it
 
         if not folder.exists(STREAM_FILE):
             raise _not_found(folder)

@@ -241,7 +241,7 @@ def _of_query(savepoint: Savepoint) -> Iterator[Check]:
     """Yield what was found of a state directory when it was opened."""
     if savepoint.query is None:
         return
-    from ..streaming.directory import StateDirectory
+    from ..directory.directory import StateDirectory
 
     if savepoint.query.unproven:
         yield Check(_COMMITTED, Outcome.UNPROVEN, savepoint.query.unproven)

@@ -21,6 +21,7 @@ import attrs
 
 from ...serializers.errors import StateShiftError, shown
 from ..backends.heap.backend import HashMapStateBackend
+from ..directory.manifest import MANIFESTS, Manifest, Obsolete
 from ..formats.flink.redistribution import Share
 from ..publication.commit import Commit
 from ..runtime.metrics import MetricReporter
@@ -30,7 +31,6 @@ from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ..task.subtask import FunctionSubtask, stored_subtask
 from .failures import FAIL, FailedElement, as_json, error_text, may_be_passed_over
-from .manifest import MANIFESTS, Manifest, Obsolete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

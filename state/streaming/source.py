@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from ...serializers.errors import DeclarationError
+from ..directory.manifest import Manifest
 from ..publication.commit import Commit
 from ..runtime.runtime_context import TaskInfo
 from ..task.subtask import SourceSubtask, stored_subtask
-from .manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..directory.source_offsets import SourceOffset
     from ..runtime.output_tag import OutputTag
     from ..storage.files import Folder
     from ..task.subtask import StoredOperator
-    from .source_offsets import SourceOffset
 
 ROWS = "rows"
 """What files with the rows of a batch are called, after the operator and before the number of the offset."""

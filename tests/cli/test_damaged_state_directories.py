@@ -12,8 +12,8 @@ from damaged_directories import damage
 from streaming_batches import BACKENDS
 
 from stateshift.serializers.errors import CorruptFile
+from stateshift.state.directory.directory import StateDirectory
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.directory import StateDirectory
 
 STEP = 3
 

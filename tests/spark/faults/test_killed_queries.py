@@ -18,8 +18,8 @@ from streaming_kills import BATCHES, COLUMNS, SIZE, batches, by_batch, expected,
 from streaming_queries import Query
 
 from stateshift.spark.streaming.carriers import CARRIERS
+from stateshift.state.directory.directory import StateDirectory
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.directory import StateDirectory
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 

@@ -36,9 +36,9 @@ from stateshift.spark.streaming.elements import ElementReader
 from stateshift.spark.streaming.lanes import in_order
 from stateshift.spark.streaming.query_plan import Input, output_hint
 from stateshift.state.columnar.live_values import live_values, result_columns, result_kind
+from stateshift.state.directory.manifest import Manifest
 from stateshift.state.entry_keys import encode
 from stateshift.state.key_groups import key_group, key_hasher
-from stateshift.state.streaming.manifest import Manifest
 from stateshift.state.streaming.slot import InputSpec
 
 

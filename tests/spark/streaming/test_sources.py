@@ -21,9 +21,9 @@ from stateshift import (
 )
 from stateshift.serializers.errors import CorruptFile
 from stateshift.state.backends.restore_check import RestoreRefused
+from stateshift.state.directory.garbage import collect
+from stateshift.state.directory.holds import held
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
-from stateshift.state.streaming.garbage import collect
-from stateshift.state.streaming.holds import held
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from stateshift.spark.streaming.carriers import CARRIERS
 from stateshift.spark.streaming.job import StreamJob
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.spark.streaming.stored_query import committed_manifests
+from stateshift.state.directory import committed_state as committed
+from stateshift.state.directory.directory import StateDirectory
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming import committed_state as committed
-from stateshift.state.streaming.directory import StateDirectory
 
 
 def start(spark, place, carrier, **amounts):

@@ -12,10 +12,10 @@ from streaming_batches import BACKENDS, close_slots
 from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint, SavepointNotFound
+from stateshift.state.directory.committed_state import committed_manifests
+from stateshift.state.directory.garbage import collect as collected
+from stateshift.state.directory.holds import held
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
-from stateshift.state.streaming.committed_state import committed_manifests
-from stateshift.state.streaming.garbage import collect as collected
-from stateshift.state.streaming.holds import held
 
 
 def collect(directory, **options):

@@ -11,8 +11,8 @@ import attrs
 from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint
+from stateshift.state.directory.holds import dead_holds, held, oldest_held
 from stateshift.state.storage.lock_owner import Owner
-from stateshift.state.streaming.holds import dead_holds, held, oldest_held
 
 
 def test_batches_do_not_delete_what_a_savepoint_is_copying(tmp_path, backend):

@@ -10,10 +10,10 @@ from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint
 from stateshift.spark.streaming.savepoints import take_savepoint
+from stateshift.state.directory.directory import StateDirectory
+from stateshift.state.directory.garbage import collect
+from stateshift.state.directory.holds import held, oldest_held
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.directory import StateDirectory
-from stateshift.state.streaming.garbage import collect
-from stateshift.state.streaming.holds import held, oldest_held
 
 
 @pytest.fixture

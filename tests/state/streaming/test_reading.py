@@ -10,9 +10,9 @@ from streaming_totals import totals, totals_in, visits
 
 from stateshift import Savepoint, SavepointNotFound
 from stateshift.serializers.errors import CorruptFile, DeclarationError
+from stateshift.state.directory.committed_state import AttemptsUndecided
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.committed_state import AttemptsUndecided
 
 
 def test_a_state_directory_is_opened_as_the_state_after_its_last_committed_batch(tmp_path, backend):

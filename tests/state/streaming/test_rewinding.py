@@ -11,13 +11,13 @@ from streaming_batches import BACKENDS
 from streaming_totals import totals, totals_in, visits
 
 from stateshift import DeclarationError, Savepoint, SavepointNotFound, TargetExists
+from stateshift.state.directory.committed_state import Written
+from stateshift.state.directory.directory import StateDirectory
+from stateshift.state.directory.garbage import collect
+from stateshift.state.directory.rewind import Stretch, rewind, stretches
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
 from stateshift.state.publication.target_lock import claimed
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.committed_state import Written
-from stateshift.state.streaming.directory import StateDirectory
-from stateshift.state.streaming.garbage import collect
-from stateshift.state.streaming.rewind import Stretch, rewind, stretches
 
 
 def changed(engine, backend, **options):

@@ -16,12 +16,12 @@ from stateshift.serializers.errors import DeclarationError, UntrustedPlace
 from stateshift.spark.streaming.ownership import owned
 from stateshift.spark.streaming.savepoints import take_savepoint
 from stateshift.spark.streaming.taken_offsets import TakenOffsets
+from stateshift.state.directory.directory import StateDirectory
+from stateshift.state.directory.garbage import collect
+from stateshift.state.directory.rewind import rewind
 from stateshift.state.formats.flink.roots import stored_place
 from stateshift.state.formats.spark.commit_log import CheckpointNote, write_note
 from stateshift.state.storage.files import Folder
-from stateshift.state.streaming.directory import StateDirectory
-from stateshift.state.streaming.garbage import collect
-from stateshift.state.streaming.rewind import rewind
 
 S3, HDFS = "s3://bucket/state?endpoint_override=minio:9000&scheme=http", "hdfs://namenode:8020/state"
 
