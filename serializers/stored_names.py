@@ -26,6 +26,7 @@ import warnings
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -186,7 +187,9 @@ def former_names(module: str) -> Callable[[str], Any]:
     """
 
     def find(name: str) -> Any:
-        place = module if name.startswith("__") else place_of(module, name)[0]
+        # Of a module in the package `from … import` asks here first, too, and imports it if there is no such attribute.
+        is_own = name.startswith("__") or _has_module(module, name)
+        place = module if is_own else place_of(module, name)[0]
         if place == module:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         found = getattr(import_module(place), name)
@@ -195,6 +198,13 @@ def former_names(module: str) -> Callable[[str], Any]:
         return found
 
     return find
+
+
+def _has_module(package: str, name: str) -> bool:
+    try:
+        return find_spec(f"{package}.{name}") is not None
+    except ModuleNotFoundError:  # it is no package
+        return False
 
 
 def spec_of(module: str) -> ModuleSpec | None:

@@ -12,24 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
-from .encodings import (
-    LEAST_TEXT_CAPACITY,
-    UUID_BYTES,
-    digits_end,
-    has_whole_characters,
-    is_little_number,
-    is_uuid,
-    maybe_var_text_end,
-    put_big_integer,
-    put_text,
-    put_utf8,
-    put_varint,
-    var_blob_end,
-    var_size,
-    var_text_end,
-    varint,
-    varint_end,
-)
 from .memory import (
     MOST_OFFSET,
     add_key,
@@ -53,6 +35,24 @@ from .memory import (
     store,
     store_float,
     text_end,
+)
+from .numba_encodings import (
+    LEAST_TEXT_CAPACITY,
+    UUID_BYTES,
+    digits_end,
+    has_whole_characters,
+    is_little_number,
+    is_uuid,
+    maybe_var_text_end,
+    put_big_integer,
+    put_text,
+    put_utf8,
+    put_varint,
+    var_blob_end,
+    var_size,
+    var_text_end,
+    varint,
+    varint_end,
 )
 
 DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4

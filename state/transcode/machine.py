@@ -21,7 +21,8 @@ from numba.core.cgutils import get_or_insert_function, global_constant, raw_memc
 from numba.extending import intrinsic, overload, register_jitable
 
 from ...compat import key_hashes
-from . import encodings, frames, interpreter, key_shapes, memory, moves, ops
+from . import frames, interpreter, key_shapes, memory, moves, ops
+from . import numba_encodings as encodings
 from .choice import code_folder
 
 if TYPE_CHECKING:

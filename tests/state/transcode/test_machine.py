@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.state.transcode import encodings, memory, ops
+from stateshift.state.transcode import memory, ops
+from stateshift.state.transcode import numba_encodings as encodings
 
 pytest.importorskip("numba")
 
