@@ -28,9 +28,12 @@ from stateshift.serializers.containers.lists import (
     ListSerializer,
     MapSerializer,
     SetSerializer,
-    TupleSerializer,
 )
-from stateshift.serializers.containers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
+from stateshift.serializers.containers.tuples import (
+    Tuple0SerializerSnapshot,
+    TupleSerializer,
+    TupleSerializerSnapshot,
+)
 from stateshift.serializers.containers.wrappers import OptionalSerializer
 from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer, VoidSerializer
 from stateshift.serializers.primitives.numeric import (

@@ -52,12 +52,12 @@ def test_all_decoders_give_the_same_columns(canonical, rows_of, monkeypatch):
     for operator, state in readable(canonical):
         table = StateTable.of(operator, state.name, exact=True)
         by_executor = []
-        for name in ("plain", "numba"):
+        for name in ("objects", "numba"):
             monkeypatch.setenv(VARIABLE, name)
             by_executor.append(rows_of(table))
-        plain, numba = by_executor
+        objects, numba = by_executor
 
-        assert repr(plain) == repr(numba), (operator.title, state.name)
+        assert repr(objects) == repr(numba), (operator.title, state.name)
 
 
 def test_slices_are_between_key_groups_and_hold_all_entries_once(savepoint_of, table_of):

@@ -28,10 +28,10 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.compat.edits import Edits, NewIdentity
-from stateshift.state.migration.in_process import migrate_in_process
 from stateshift.state.savepoint.quarantine import is_types_line
 from stateshift.state.savepoint.quarantine_savepoint import write_quarantine
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.testing import migrate_in_process
 
 QUARANTINE = MigrationOptions(bad_values=BadValues.QUARANTINE)
 BAD = b"\xff\xfe"

@@ -132,7 +132,7 @@ VERIFIED_BY = {"day 99": "values", "a field that may not be null": "values"}
 """The checks that find a value which does not match its type, though its bytes end where they should."""
 
 
-@pytest.mark.parametrize("executor", ["numba", "plain"])
+@pytest.mark.parametrize("executor", ["numba", "objects"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_verify_refuses_is_never_migrated(written, tmp_path, monkeypatch, damage, executor):
     if executor == "numba":
