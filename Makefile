@@ -43,6 +43,7 @@ lint: $(INSTALLED) ## ruff (rules and format), the import contract, and that fam
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@.venv/bin/lint-imports --no-cache
+	@.venv/bin/lint-imports .ci/rings.toml --no-cache
 	@$(PY) .ci/families.py
 
 types: $(PYRIGHT) .cache/stateshift ## mypy, strict, on the source; mypy and pyright on code of users
