@@ -53,7 +53,7 @@ CASES = {
     ),
     "another time to live": (
         keeping(ttl_ms=HOUR_MS), keeping(ttl_ms=1), "unsaferow",
-        [("q", "y", "y"), ("x", "p", "p")], ("start", ["SPK-17"]), ("refuse", ["SPK-21", "SPK-12"]),
+        [("q", "y", "y"), ("x", "p", "p")], ("start", ["SPK-17"]), ("refuse", ["SPK-12", "SPK-21"]),
     ),
 }  # fmt: skip
 

@@ -287,9 +287,9 @@ def test_spark_starts_and_the_check_says_why_it_should_not_spk_10_and_13_and_17(
     assert told(unchanged) == ("start", [])
     flags = [tuple(map(str, finding.flags)) for finding in seen.all_findings() if finding.rule == "SPK-17"]
     assert flags == [("unverified",)] * len(seen.operators)
-    assert {one.source for one in known.operators} == {"the old code"}
+    assert {one.was.computation.source for one in known.operators} == {"the old code"}
     assert told(recorded) == told(known)
-    assert {one.source for one in recorded.operators} == {
+    assert {one.was.computation.source for one in recorded.operators} == {
         f"the recording of batches {log.committed} to {log.committed}"
     }
     assert (seen.is_whole, recorded.is_whole) == (False, True)
