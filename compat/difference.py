@@ -322,7 +322,7 @@ def _changes(
     if a.knows_code and b.knows_code:
         told = {change.path for change in changes if change.kind is Kind.OPTIONAL}
         declared = compare_declared(a.new_side(), b.new_side(), path)
-        changes += tuple(one for one in declared if one.path not in told or not one.a.startswith("optional: "))
+        changes += tuple(one for one in declared if one.path not in told or one.what != "optional")
     for way, is_forwards in ((forwards, True), (backwards, False)):
         for finding in way.findings if way is not None else ():
             changes = _renamed(changes, finding, is_forwards=is_forwards)

@@ -181,12 +181,14 @@ class Change:
         kind: The kind of the change.
         a: The first side in words, or "" if it has none.
         b: The second side in words, or "".
+        what: What is declared, such as `default`; "" of any other kind.
     """
 
     path: str
     kind: Kind
     a: str
     b: str
+    what: str = ""
 
 
 @attrs.define
@@ -317,8 +319,7 @@ def _declared_changes(a: Any, b: Any, path: str, above: tuple[tuple[int, int], .
                 continue  # derived from the type, not declared by a person
             words = _words(one), _words(other)
             if one != other and words[0] != words[1]:
-                title = field.name.replace("_", " ")
-                yield Change(path, Kind.DECLARED, f"{title}: {words[0]}", f"{title}: {words[1]}")
+                yield Change(path, Kind.DECLARED, *words, field.name.replace("_", " "))
         elif isinstance(one, tuple) and isinstance(other, tuple):
             for step, here, there in _paired(one, other):
                 yield from _declared_changes(here, there, path + step, inner)

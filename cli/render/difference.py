@@ -84,7 +84,7 @@ def _sides(a: object, b: object) -> str:
 
 def _ways_data(state: StateDifference) -> dict[str, Any]:
     return {
-        "changes": plain(state.changes, "path kind a? b?"),
+        "changes": plain(state.changes, "path kind a? b? what?"),
         **_directions(state),
     }
 
@@ -261,10 +261,8 @@ def _path(finding: Finding) -> str:
 def _words(change: Change) -> str:
     if change.kind in {Kind.ADDED, Kind.REMOVED}:
         return change.a or change.b
-    if change.kind is Kind.DECLARED:
-        title, _, before = change.a.partition(": ")
-        return f"{title}  {before} -> {change.b.partition(': ')[2]}"
-    word = "" if change.kind in {Kind.TYPE, Kind.OPTIONAL} else f"{change.kind}  "
+    kind = change.what or change.kind
+    word = "" if change.kind in {Kind.TYPE, Kind.OPTIONAL} else f"{kind}  "
     return f"{word}{change.a} -> {change.b}"
 
 

@@ -79,7 +79,9 @@ class TestDiff:
         assert ("job accounts_v1:job", "migrate", "refuse") == (
             ran.data["a"], ran.data["forwards"], ran.data["backwards"],
         )  # fmt: skip
-        assert [{"path": "$.title", "kind": "renamed", "a": "name", "b": "title"}] == states["account"]["changes"]
+        assert [{"path": "$.title", "kind": "renamed", "a": "name", "b": "title", "what": None}] == states["account"][
+            "changes"
+        ]
         assert states["version-free"]["equal"]
 
     def test_a_recorded_snapshot_stands_for_what_it_was_taken_of(self, run, savepoint_of, tmp_path):

@@ -189,8 +189,8 @@ def test_what_only_code_declares_is_compared_between_two_jobs():
 
     (state,) = compare(one, other).operators[0].states
 
-    assert [("$[].score", Kind.DECLARED, "default: 0.0", "default: 12.5")] == [
-        (change.path, change.kind, change.a, change.b) for change in state.changes
+    assert [("$[].score", Kind.DECLARED, "default", "0.0", "12.5")] == [
+        (change.path, change.kind, change.what, change.a, change.b) for change in state.changes
     ]
     assert ("start", "start") == (state.forwards.decision, state.backwards.decision)
 
