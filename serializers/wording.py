@@ -24,6 +24,7 @@ import re
 import shlex
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -172,3 +173,20 @@ def _shell_character(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+_SECRET = re.compile(r"key|secret|token|passw|pwd|credential|^sig|^sas", re.IGNORECASE)
+
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
+
+_OPTION = re.compile(r"([?&]([^=&#\s]*))=([^&#\s'\"]*)")
+
+
+def masked(text: str) -> str:
+    """Return a text with the credentials of URIs in it masked: users, passwords, and options that contain them."""
+
+    def option(found: re.Match[str]) -> str:
+        holds = _SECRET.search(unquote(found[2])) or "@" in unquote(found[3])
+        return f"{found[1]}=…" if holds else found[0]
+
+    return _OPTION.sub(option, _USER_INFO.sub("…@", text))

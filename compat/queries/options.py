@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.escaping import masked
+from ...serializers.wording import masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from ...compat.done_once import ROW, columns_written
 from ...compat.json_files import parse_json
 from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
-from ...serializers.escaping import masked
+from ...serializers.wording import masked
 from ..formats.flink.metadata import METADATA
 
 if TYPE_CHECKING:

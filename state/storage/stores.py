@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from ...serializers.errors import NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
-from ...serializers.escaping import _SECRET, masked
+from ...serializers.wording import _SECRET, masked
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}

@@ -13,7 +13,7 @@ import pytest
 from redirecting import add_raw, lead, redirect_to
 
 from stateshift import CorruptSavepoint, Savepoint, StorageFailed, UntrustedPlace, migrate
-from stateshift.serializers.escaping import masked
+from stateshift.serializers.wording import masked
 from stateshift.state.formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
 from stateshift.state.publication.lineage import Lineage
 from stateshift.state.savepoint.verify import verify
