@@ -13,7 +13,7 @@ PROCESSES := 4
 OLDEST_TESTS := tests/spark/source tests/spark/test_migrate.py tests/spark/test_repartition.py tests/spark/test_bootstrap.py
 # Releases of Spark between the oldest and the newest, and what is judged with each release.
 RELEASES := 4.1.4 4.2.1
-JUDGED := -m slow tests/spark/checkpoint/test_silent_changes.py -k "each_release or spark_4_0"
+JUDGED := -m slow tests/spark/queries/test_silent_changes.py -k "each_release or spark_4_0"
 # PySpark 4.0 leaves sockets open.
 OF_OLD_SPARK := ignore::pytest.PytestUnraisableExceptionWarning
 

@@ -18,7 +18,7 @@ RELEASES = {
     file.parent.name: release
     for release in ("2.3", "1.20")
     for file in sorted((FIXTURES / f"flink-{release}-native").glob("*/expected.json"))
-    if "-heap-timers-" not in file.parent.name  # which are of another job: tests/state/test_heap_timers.py
+    if "-heap-timers-" not in file.parent.name  # which are of another job: tests/state/savepoint/test_heap_timers.py
 }
 """The release of Flink that wrote a snapshot, by the name of that."""
 NAMES = list(RELEASES)

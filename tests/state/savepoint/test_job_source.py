@@ -48,7 +48,7 @@ from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.state.savepoint.job_source import job_source
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FIXTURES = sorted((ROOT / "tests" / "fixtures").glob("*/*/savepoint"))
 
 

@@ -37,7 +37,7 @@ from stateshift.state.savepoint.proof_threads import run_in_threads
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.files import Folder
 
-STORED = Path(__file__).parents[1] / "fixtures" / "stored-data" / "0.1" / "accounts" / "migrated"
+STORED = Path(__file__).parents[2] / "fixtures" / "stored-data" / "0.1" / "accounts" / "migrated"
 JOB = Job(
     [
         Operator(
