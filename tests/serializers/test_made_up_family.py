@@ -156,7 +156,8 @@ def programs(place, job):
 
 @pytest.mark.usefixtures("registered")
 class TestAMigration:
-    def test_it_is_checked_migrated_by_bytes_alone_read_and_verified(self, tmp_path):
+    def test_it_is_checked_migrated_by_bytes_alone_read_and_verified(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("STATESHIFT_EXECUTOR", "numba")  # by itself it would take objects for so little state
         held = write(tmp_path / "old", NarrowMoney)
         report = check(Savepoint.open(tmp_path / "old").describe(), job_of(Money).describe())
         before = money.converted
