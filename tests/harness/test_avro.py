@@ -1,6 +1,6 @@
 """Avro: what a present schema says to a stored one, and what becomes of values (harness cases, section F).
 
-Cases that are not here are in `tests/serializers/avro/test_rules.py` and `test_classes.py` beside it, under the same names.
+Cases that are not here are in `tests/serializers/avro/test_rules.py` and `test_classes.py` there, of the same names.
 """
 
 from __future__ import annotations
