@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.errors import (
@@ -13,6 +14,7 @@ from ..serializers.errors import (
     DeclarationError,
     IncompatibleState,
     JobNotFound,
+    LibraryNotFound,
     MigrationFailed,
     NoSpaceLeft,
     NothingInCommon,
@@ -117,6 +119,18 @@ def _plain(value: object) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else str(value)
+
+
+@contextmanager
+def libraries_needed(extra: str) -> Iterator[None]:
+    """Turn a failing import in the `with` block into an error that says what to install: this extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise LibraryNotFound(
+            f"entries are decoded with a library that is not installed: {error.name}",
+            advice=f"pip install 'stateshift[{extra}]'",
+        ) from error
 
 
 def print_error(error: StateShiftError, *, with_json: bool, only_reads: bool) -> None:

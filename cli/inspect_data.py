@@ -1,7 +1,13 @@
-"""Results of `stateshift inspect`: operators and states with their sizes, or why they cannot be read, as data."""
+"""Results of `stateshift inspect`: operators and states with their sizes, or why they cannot be read, as data.
+
+Savepoints, state directories and checkpoints of Spark give the same views. What is a fact of one of them alone is
+additional data: `more`.
+"""
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -10,131 +16,230 @@ from ..compat.description import StateKind
 from ..compat.lazy_tables import state_in, versions_of
 from ..compat.structuring import fields_of, plain
 from ..compat.type_difference import state_type_text
-from ..serializers.errors import LibraryNotFound, SavepointNotFound, StateShiftError, values_are_redacted
+from ..serializers.errors import (
+    LibraryNotFound,
+    SavepointNotFound,
+    StateNotFound,
+    StateShiftError,
+    values_are_redacted,
+)
 from ..state.backends.lazy_forms import old_among
+from ..state.formats.spark.descriptions import describe_operator, describe_state
+from ..state.formats.spark.reader import SparkCheckpoint, SparkOperator
+from ..state.progress import size_text
+from ..state.savepoint.sizes import Share, Spread
+from ..state.savepoint.states import Measure
 from .failures import error_data
+from .progress import spinning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ..compat.description import OperatorDescription, StateDescription
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..state.formats.spark.reader import SparkStore
     from ..state.savepoint.largest_keys import LargestKeys
     from ..state.savepoint.reader import Savepoint, SavepointOperator
-    from ..state.savepoint.sizes import OperatorSizes, Share, StateSizes
+    from ..state.savepoint.sizes import OperatorSizes, StateSizes
+    from ..state.savepoint.states import SavepointState
+
+    AnyOperator = SavepointOperator | SparkOperator
+    AnyState = SavepointState | SparkStore
+
+_LAST = {StateKind.TIMERS: 1, "index": 2}
+"""The kinds of states that follow the others."""
+_NOTHING = Share(range(0), 0, 0)
 
 
 @attrs.frozen
 class StateView:
-    """The facts about a state, except for its sizes.
+    """A state and its size, or why it is not known.
 
     Attributes:
-        sizes: Its sizes.
+        table: Its name where it is stored.
+        kind: Its kind; `index`: it follows from other states of a Spark query.
+        description: What a check compares; None: its types are not known.
+        measure: Its size; None where it cannot be counted.
+        error: Why it cannot be counted: damage, or a missing file.
+        unsupported: Why this release does not read its values, or "".
+        has_ttl: Whether values have a time stamp.
+        largest: The largest keys, if they were requested and the state has keys.
         lazy_version: The version of the values here, if the state is migrated lazily: each version has a view.
+        rows: Of a Spark query: the types of keys and values, as SQL spells them.
+        by_partition: Of a Spark query: the size of each partition.
+        is_forgotten: Whether it is of a variable that the query has not any more.
     """
 
-    sizes: StateSizes
+    table: str
+    kind: str
+    description: StateDescription | None
+    measure: Measure | None = None
+    error: StateShiftError | None = None
+    unsupported: str = ""
+    has_ttl: bool = False
+    largest: LargestKeys | None = None
     lazy_version: int | None = None
+    rows: Mapping[str, str] | None = None
+    by_partition: tuple[Share, ...] | None = None
+    is_forgotten: bool = False
+
+    @classmethod
+    def of(cls, sizes: StateSizes, lazy_version: int | None) -> StateView:
+        """Return the view of a measured state of a savepoint."""
+        state = sizes.state
+        return cls(
+            state.name,
+            state.kind,
+            state.description,
+            sizes.measure,
+            sizes.error,
+            state.unsupported,
+            any(snapshot.kind == "ttl" for snapshot in _tree(state.description.value.snapshot)),
+            sizes.largest,
+            lazy_version,
+        )
+
+    @classmethod
+    def of_store(cls, store: SparkStore, operator: SparkOperator) -> StateView:
+        """Return the view of a store of a Spark query; it is measured, if this release reads it."""
+        schema = store.schema
+        view = cls(
+            store.name,
+            store.kind,
+            describe_state(store),
+            unsupported=store.unsupported,
+            has_ttl=store.name in operator.facts.expiring,
+            rows={} if schema is None else {"key": schema.key.describe(), "value": schema.value.describe()},
+            is_forgotten=store in operator.forgotten,
+        )
+        if store.unsupported:
+            return view
+        try:
+            sizes = store.measure()
+        except StateShiftError as error:
+            return attrs.evolve(view, error=error)
+        shares = (Share(range(at, at + 1), one.entries, one.size_bytes) for at, one in enumerate(sizes))
+        measure = Measure(sum(one.entries for one in sizes), sum(one.size_bytes for one in sizes))
+        return attrs.evolve(view, measure=measure, by_partition=tuple(shares))
 
     @property
     def name(self) -> str:
         """The name of the state."""
-        return state_in(self.sizes.state.name)
+        return state_in(self.table)
 
     @property
-    def kind(self) -> StateKind:
-        """The kind of the state."""
-        return self.sizes.state.kind
-
-    @property
-    def has_ttl(self) -> bool:
-        """Whether values have a time stamp."""
-        return any(snapshot.kind == "ttl" for snapshot in _tree(self.sizes.state.description.value.snapshot))
-
-    @property
-    def is_flink_restorable(self) -> bool:
-        """Whether Flink knows all serializers of the state."""
-        return all(part.snapshot.is_flink for part in self.sizes.state.description.serializers())
+    def is_flink_restorable(self) -> bool | None:
+        """Whether Flink knows all serializers of the state; None: it is not of Flink."""
+        if self.description is None or self.rows is not None:
+            return None
+        return all(part.snapshot.is_flink for part in self.description.serializers())
 
     @property
     def namespace(self) -> str:
         """The namespace's type in words; "" if there is none."""
-        namespace = self.sizes.state.description.namespace
+        namespace = None if self.description is None else self.description.namespace
         words = namespace.describe() if namespace is not None else ""
         return "" if words == "VoidNamespace" else words
 
     @property
     def is_empty(self) -> bool:
         """Whether the state is known to have no entries."""
-        return self.sizes.measure is not None and not self.sizes.measure.entries
+        return self.measure is not None and not self.measure.entries
 
     @property
     def is_unsupported(self) -> bool:
         """Whether it has values that cannot be read; most operators have timer queues without a timer."""
-        return bool(self.sizes.state.unsupported) and not self.is_empty
+        return bool(self.unsupported) and not self.is_empty
 
-    def type_text(self, width: int = 0) -> str:
-        """Return the text of the type of its values, limited to a number of characters, or in full."""
-        return state_type_text(self.sizes.state.description, width)
+    def types(self, width: int = 0) -> list[str]:
+        """Return its types in words, a line each, limited to a number of characters, or in full.
+
+        What follows from other states of a Spark query is told in full only.
+        """
+        if self.rows is None:
+            return [] if self.description is None else [state_type_text(self.description, width)]
+        lines = [f"{word:<5} {text}" for word, text in self.rows.items() if not (width and self.kind == "index")]
+        return [line if not width or len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
     def remarks(self) -> list[str]:
         """Return further facts about the state, in words."""
         remarks = [f"per {self.namespace}"] if self.namespace else []
         remarks += [f"version {self.lazy_version} of a lazy migration"] if self.lazy_version else []
         remarks += ["TTL"] if self.has_ttl else []
-        remarks += [] if self.is_flink_restorable else ["not Flink-restorable"]
+        remarks += ["of a variable that the query has not any more"] if self.is_forgotten else []
+        remarks += ["not Flink-restorable"] if self.is_flink_restorable is False else []
         remarks += ["unsupported"] if self.is_unsupported else []
-        measure = self.sizes.measure
-        if measure is not None and measure.oversized:
+        if self.measure is not None and self.measure.oversized:
             remarks.append("a value over 2 GB, which Flink cannot read back")
-        if self.sizes.error is not None:
+        if self.error is not None:
             words = {LibraryNotFound: "not counted", SavepointNotFound: "a file is missing"}
-            remarks.append(words.get(type(self.sizes.error), "damaged"))
+            remarks.append(words.get(type(self.error), "damaged"))
         return remarks
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records in its types, each with its fields."""
-        return _records(part.snapshot for part in self.sizes.state.description.serializers())
+        return [] if self.description is None else _records(part.snapshot for part in self.description.serializers())
 
 
 @attrs.frozen
 class OperatorView:
-    """An operator with the sizes of its states, or with the reason why its streams cannot be read.
+    """An operator with its states, or with the reason why its streams cannot be read.
 
     Attributes:
         operator: The operator.
-        sizes: The sizes; None if the streams cannot be read, or none of its states was requested.
+        found: The states that were requested.
+        sizes: Of a savepoint: the sizes; None if the streams cannot be read, or none of its states was requested.
         error: The reason why they cannot be read.
     """
 
-    operator: SavepointOperator
+    operator: AnyOperator
+    found: tuple[StateView, ...] = ()
     sizes: OperatorSizes | None = None
     error: StateShiftError | None = None
 
     @classmethod
     def of(
         cls,
-        operator: SavepointOperator,
+        operator: AnyOperator,
         state_name: str | None,
         keys: int,
         progress: Callable[[int], None] | None = None,
     ) -> OperatorView:
         """Measure the state with this name, or all states; find the given number of largest keys."""
+        if isinstance(operator, SparkOperator):
+            stores = (store for store in operator.stores if state_name in {None, store.name})
+            return cls(operator, tuple(StateView.of_store(store, operator) for store in stores))
         try:
             names = None
             if state_name is not None:
                 names = {one.name for one in operator.states if state_name in {one.name, state_in(one.name)}}
             sizes = operator.measure(states=names, keys=keys, progress=progress)
-            return cls(operator, sizes if names is None or sizes.states else None)
         except StateShiftError as error:
             return cls(operator, error=error)
+        if names is not None and not sizes.states:
+            return cls(operator)
+        versions = versions_of(one.state.name for one in sizes.states)
+        return cls(operator, tuple(StateView.of(one, versions.get(one.state.name)) for one in sizes.states), sizes)
+
+    @property
+    def facts(self) -> SavepointOperator | OperatorDescription:
+        """What every operator has: its id, uid and name, its subtasks, what it keeps."""
+        return describe_operator(self.operator) if isinstance(self.operator, SparkOperator) else self.operator
 
     @property
     def states(self) -> list[StateView]:
-        """The states by name, timers last."""
-        found = self.sizes.states if self.sizes else ()
-        versions = versions_of(sizes.state.name for sizes in found)
-        views = [StateView(sizes, versions.get(sizes.state.name)) for sizes in found]
-        return sorted(views, key=lambda view: (view.kind is StateKind.TIMERS, view.name, view.lazy_version or 0))
+        """The states by name, timers and indexes last."""
+        return sorted(self.found, key=lambda view: (_LAST.get(view.kind, 0), view.name, view.lazy_version or 0))
+
+    @property
+    def entries_bytes(self) -> int:
+        """The bytes of all entries that could be counted."""
+        return sum(view.measure.size_bytes for view in self.found if view.measure is not None)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its streams; of a Spark query, those of its entries."""
+        return self.entries_bytes if isinstance(self.operator, SparkOperator) else self.operator.size_bytes
 
     @property
     def left_to_migrate(self) -> dict[str, int]:
@@ -144,37 +249,51 @@ class OperatorView:
         """
         tables: dict[str, dict[str, StateView]] = {}
         for view in self.states:
-            tables.setdefault(view.name, {})[view.sizes.state.name] = view
+            tables.setdefault(view.name, {})[view.table] = view
         left = {}
         for state, views in tables.items():
             if set(views) == {state}:
                 continue
-            old = old_among({name: view.sizes.state.description.value.snapshot for name, view in views.items()})
-            measures = (views[name].sizes.measure for name in old)
+            described = {name: view.description for name, view in views.items()}
+            old = old_among({name: one.value.snapshot for name, one in described.items() if one is not None})
+            measures = (views[name].measure for name in old)
             left[state] = sum(measure.entries for measure in measures if measure is not None)
         return left
 
     @property
     def key(self) -> TypeSerializerConfigSnapshot[Any] | None:
-        """The snapshot of the key; None if there is no keyed state, or it cannot be read."""
-        return None if self.sizes is None else self.operator.key
+        """The snapshot of the key; None if there is no keyed state, or it cannot be read, or each state has its own."""
+        return None if self.sizes is None else self.sizes.operator.key
 
     @property
     def is_stateless(self) -> bool:
         """Whether there is nothing to show but its name."""
-        return not self.operator.stored.has_state and self.error is None
+        has_state = isinstance(self.operator, SparkOperator) or self.operator.stored.has_state
+        return not has_state and self.error is None
 
     @property
     def is_flink_restorable(self) -> bool | None:
         """Whether Flink can restore it; None if it is not known, or there is no state that Flink would read."""
-        if self.error is not None or not self.operator.stored.has_state:
+        if isinstance(self.operator, SparkOperator) or self.error is not None or self.is_stateless:
             return None
         return self.operator.description.is_flink_restorable
 
     @property
-    def has_keyed_entries(self) -> bool:
-        """Whether it has entries that are distributed over key groups."""
-        return self.sizes is not None and any(sizes.key_groups for sizes in self.sizes.states)
+    def spreads(self) -> dict[str, tuple[tuple[Share, ...], tuple[Share, ...]]]:
+        """How its entries are distributed: all shares, and those to show, by what they are of; empty without entries.
+
+        They are of key groups and subtasks; of a Spark query, of its partitions.
+        """
+        if self.sizes is not None and any(sizes.key_groups for sizes in self.sizes.states):
+            subtasks = self.sizes.subtasks
+            return {"key group": (self.sizes.key_groups, self.sizes.bins()), "subtask": (subtasks, subtasks)}
+        counted = [view.by_partition for view in self.found if view.by_partition]
+        by_partition = zip_longest(*counted, fillvalue=_NOTHING)
+        shares = tuple(
+            Share(range(at, at + 1), sum(one.entries for one in of), sum(one.size_bytes for one in of))
+            for at, of in enumerate(by_partition)
+        )
+        return {"partition": (shares, shares)} if shares else {}
 
     @property
     def is_damaged(self) -> bool:
@@ -183,32 +302,79 @@ class OperatorView:
 
     def errors(self) -> Iterator[StateShiftError]:
         """Yield the errors on damaged or missing data, or on a missing library, each once."""
-        found = [self.error, *(sizes.error for sizes in (self.sizes.states if self.sizes else ()))]
+        found = [self.error, *(view.error for view in self.found)]
         yield from {id(error): error for error in found if error is not None}.values()
 
 
 @attrs.frozen
 class Inspected:
-    """A savepoint, and the operators and states that were inspected."""
+    """A savepoint or a checkpoint of Spark, and the operators and states that were inspected."""
 
-    savepoint: Savepoint
+    opened: Savepoint | SparkCheckpoint
     operators: tuple[OperatorView, ...]
+
+    @classmethod
+    def of(
+        cls, opened: Savepoint | SparkCheckpoint, operator_name: str | None, state_name: str | None, keys: int = 0
+    ) -> Inspected:
+        """Read and measure the requested states.
+
+        Raises:
+            StateNotFound: No operator or state has the name.
+        """
+        chosen: tuple[AnyOperator, ...] = chosen_operators(opened, operator_name)
+        views = []
+        with spinning("reading") as show:
+            for operator in chosen:
+                show(operator.title)
+                views.append(OperatorView.of(operator, state_name, keys, partial(_show_bytes, show, operator.title)))
+        if state_name is not None:
+            views = [view for view in views if view.found or view.error]
+            if not views:
+                raise no_such_state(opened, chosen, state_name)
+        return cls(opened, tuple(views))
 
     @property
     def size_bytes(self) -> int:
-        """The total size of the streams of all operators, shown or not."""
-        return sum(operator.size_bytes for operator in self.savepoint.operators)
+        """The total size of the streams of all operators, shown or not; of a Spark query, of what is shown."""
+        if isinstance(self.opened, SparkCheckpoint):
+            return sum(view.size_bytes for view in self.operators)
+        return sum(operator.size_bytes for operator in self.opened.operators)
 
     def errors(self) -> list[StateShiftError]:
         """Return the errors on all damaged or missing data."""
         return [error for operator in self.operators for error in operator.errors()]
 
 
-def writer_of(savepoint: Savepoint) -> str:
-    """Return the name of the program that wrote a savepoint, with its release if that is known."""
-    if savepoint.lineage is not None:
-        return f"stateshift {savepoint.lineage.stateshift}"
-    return "Flink" if savepoint.query is None else "stateshift"
+def _show_bytes(show: Callable[[str], None], title: str, seen: int) -> None:
+    show(f"{title}: {size_text(seen)} so far")
+
+
+def chosen_operators(opened: Savepoint | SparkCheckpoint, name: str | None) -> tuple[AnyOperator, ...]:
+    """Return the operator of a name, or all; raises `StateNotFound`."""
+    return opened.operators if name is None else (opened.operator(name),)
+
+
+def states_of(operator: AnyOperator) -> tuple[AnyState, ...]:
+    """Return the states of an operator; of a Spark query they are its stores."""
+    return operator.stores if isinstance(operator, SparkOperator) else operator.states
+
+
+def no_such_state(opened: Savepoint | SparkCheckpoint, operators: Iterable[AnyOperator], name: str) -> StateNotFound:
+    """Return the error on a state that none of some operators has."""
+    known = sorted({state_in(state.name) for operator in operators for state in states_of(operator)})
+    return StateNotFound(
+        f"no operator has a state {name!r}; there are: {', '.join(known) or 'none'}", savepoint=opened.place
+    )
+
+
+def writer_of(opened: Savepoint | SparkCheckpoint) -> str:
+    """Return the name of the program that wrote the state, with its release if that is known."""
+    if isinstance(opened, SparkCheckpoint):
+        return "Spark"
+    if opened.lineage is not None:
+        return f"stateshift {opened.lineage.stateshift}"
+    return "Flink" if opened.query is None else "stateshift"
 
 
 def share_of(part: int, whole: int) -> float | None:
@@ -235,59 +401,80 @@ def _records(snapshots: Iterator[TypeSerializerConfigSnapshot[Any]]) -> list[dic
 
 def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
     """Return all results as plain data, with the field names of docs/reference/cli.md."""
-    savepoint = inspected.savepoint
-    lineage = savepoint.lineage
+    opened = inspected.opened
+    facts = _spark_facts(opened) if isinstance(opened, SparkCheckpoint) else _savepoint_facts(opened)
     return {
-        "savepoint": savepoint.place,
-        **fields_of(savepoint.metadata, "version checkpoint_id"),
-        "master_states": len(savepoint.metadata.master_states),
-        "written_by": writer_of(savepoint).lower(),
-        "source": None if lineage is None else lineage.source,
-        "query": None if savepoint.query is None else fields_of(savepoint.query, "checkpoint batch epoch unproven?"),
-        "position": savepoint.position,
-        "quarantined": 0 if lineage is None else lineage.quarantined,
+        "savepoint": opened.place,
+        "written_by": writer_of(opened).lower(),
         "bytes": inspected.size_bytes,
-        "missing_timers": savepoint.missing_timers or None,
+        **facts,
         "operators": [_operator_data(view, inspected.size_bytes, with_skew) for view in inspected.operators],
     }
 
 
-def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str, Any]:  # noqa: FBT001 - private
-    operator = view.operator
+def _savepoint_facts(savepoint: Savepoint) -> dict[str, Any]:
+    lineage = savepoint.lineage
     return {
-        **fields_of(operator, "operator_id uid name parallelism max_parallelism finished=stored.finished"),
-        "bytes": operator.size_bytes,
-        "share": share_of(operator.size_bytes, whole),
+        **fields_of(savepoint.metadata, "version checkpoint_id"),
+        "master_states": len(savepoint.metadata.master_states),
+        "source": None if lineage is None else lineage.source,
+        "query": None if savepoint.query is None else fields_of(savepoint.query, "checkpoint batch epoch unproven?"),
+        "position": savepoint.position,
+        "quarantined": 0 if lineage is None else lineage.quarantined,
+        "missing_timers": savepoint.missing_timers or None,
+    }
+
+
+def _spark_facts(checkpoint: SparkCheckpoint) -> dict[str, Any]:
+    log, planned = checkpoint.log, checkpoint.log.last
+    return {
+        **fields_of(log, "query_id committed unfinished watermark_ms format provider=last.provider"),
+        "sources": [] if planned is None else [fields_of(one, "name offset=text") for one in planned.sources],
+        "settings": {} if planned is None else dict(planned.settings),
+    }
+
+
+def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str, Any]:  # noqa: FBT001 - private
+    operator, facts = view.operator, view.facts
+    data = {
+        **fields_of(facts, "operator_id uid name parallelism max_parallelism keeps"),
+        "bytes": view.size_bytes,
+        "share": share_of(view.size_bytes, whole),
         "flink_restorable": view.is_flink_restorable,
-        "custom_raw_keyed_state": operator.has_custom_raw_keyed_state if view.error is None else None,
-        "format": operator.keyed_format or None,
-        "foreign_entries": view.sizes.foreign if view.sizes else None,
-        **fields_of(operator, "keeps"),
-        "unsupported": None if view.error else operator.unreadable or None,
+        "unsupported": None if view.error else facts.unreadable or None,
         "error": None if view.error is None else error_data(view.error),
         "key": None if view.key is None else view.key.describe(),
         "states": [_state_data(state, view) for state in view.states],
-        "skew": _skew_data(view.sizes) if with_skew and view.sizes and view.has_keyed_entries else None,
+        "skew": _skew_data(view) if with_skew and view.spreads else None,
+    }
+    if isinstance(operator, SparkOperator):
+        return data | fields_of(operator.facts, "number kind properties")
+    return data | {
+        "finished": operator.stored.finished,
+        "custom_raw_keyed_state": operator.has_custom_raw_keyed_state if view.error is None else None,
+        "format": operator.keyed_format or None,
+        "foreign_entries": view.sizes.foreign if view.sizes else None,
     }
 
 
 def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
-    state, measure, largest = view.sizes.state, view.sizes.measure, view.sizes.largest
-    whole = operator.sizes.size_bytes if operator.sizes else 0
-    return {
-        **fields_of(view, "name lazy_version?"),
-        **fields_of(state, "kind"),
-        "type": state.description.describe(),
-        "expression": view.type_text(),
+    measure, largest = view.measure, view.largest
+    data = {
+        **fields_of(view, "name lazy_version? kind"),
+        "type": None if view.description is None else view.description.describe(),
+        "expression": None if view.description is None else state_type_text(view.description),
         **fields_of(view, "namespace? ttl=has_ttl"),
-        **fields_of(view.sizes, "entries=measure.entries bytes=measure.size_bytes oversized=measure.oversized"),
-        "share": None if measure is None else share_of(measure.size_bytes, whole),
-        "flink_restorable": view.is_flink_restorable,
-        "unsupported": state.unsupported or None,
-        "error": None if view.sizes.error is None else error_data(view.sizes.error),
+        **fields_of(view, "entries=measure.entries bytes=measure.size_bytes oversized=measure.oversized"),
+        "share": None if measure is None else share_of(measure.size_bytes, operator.entries_bytes),
+        **fields_of(view, "flink_restorable=is_flink_restorable unsupported?"),
+        "error": None if view.error is None else error_data(view.error),
         "records": view.records(),
         "largest_keys": None if largest is None else _largest_data(largest, operator.key),
     }
+    if view.rows is None:
+        return data
+    entries = None if view.by_partition is None else [one.entries for one in view.by_partition]
+    return data | {"key": view.rows.get("key"), "value": view.rows.get("value"), "by_partition": entries}
 
 
 def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[Any] | None) -> dict[str, Any]:
@@ -299,20 +486,15 @@ def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[A
     return fields_of(largest, "exact=is_exact unknown?") | {"keys": keys}
 
 
-def _skew_data(sizes: OperatorSizes) -> dict[str, Any]:
-    from ..state.savepoint.sizes import Spread
-
-    def spread(shares: tuple[Share, ...], ranges: tuple[Share, ...]) -> dict[str, Any]:
-        return {
-            **plain(Spread.of([share.size_bytes for share in shares])),
+def _skew_data(view: OperatorView) -> dict[str, Any]:
+    return {
+        f"{of.replace(' ', '_')}s": {
+            **plain(Spread.of([share.size_bytes for share in every])),
             "ranges": [
                 {"first": one.key_groups.start, "last": one.key_groups.stop - 1}
                 | fields_of(one, "entries bytes=size_bytes")
                 for one in ranges
             ],
         }
-
-    return {
-        "key_groups": spread(sizes.key_groups, sizes.bins()),
-        "subtasks": spread(sizes.subtasks, sizes.subtasks),
+        for of, (every, ranges) in view.spreads.items()
     }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..compat.repartition import Repartition
     from ..state.directory.directory import StateDirectory
     from ..state.formats.flink.roots import AllowedRoot
+    from ..state.formats.spark.reader import SparkCheckpoint
     from ..state.job import Job
     from ..state.savepoint.reader import Savepoint
 
@@ -160,6 +161,13 @@ def open_savepoint(place: str) -> Savepoint:
     if opened.query is not None and opened.query.unproven:
         print_notice(f"{NOT_COMPARED}: {opened.query.unproven}")
     return opened
+
+
+def open_state(place: str) -> Savepoint | SparkCheckpoint:
+    """Open a savepoint as `open_savepoint` does, or the checkpoint of a Spark query."""
+    from ..state.formats.spark.reader import SparkCheckpoint
+
+    return SparkCheckpoint.open(place) if is_spark(place) else open_savepoint(place)
 
 
 def open_state_directory(place: str) -> StateDirectory:

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from ..serializers.errors import located
 from ..state.storage.stores import is_uri
 from .options import is_spark, load_job_here, open_savepoint
-from .spark_checkpoints import describe_checkpoint
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
@@ -54,6 +54,14 @@ def describe_side(text: str) -> JobDescription:
     raise click.UsageError(f"{text!r} does not exist; give {_KINDS}")
 
 
+def describe_checkpoint(place: str) -> JobDescription:
+    """Return the description of a checkpoint of Spark; its origin is the place as it was typed."""
+    from ..state.formats.spark.descriptions import describe
+    from ..state.formats.spark.reader import SparkCheckpoint
+
+    return attrs.evolve(describe(SparkCheckpoint.open(place)), origin=f"Spark checkpoint {place}")
+
+
 def is_savepoint(text: str) -> bool:
     """Whether an argument names a savepoint: a folder, its `_metadata`, or a URI that is not a recorded snapshot."""
     if is_spark(text):
@@ -74,8 +82,6 @@ def is_there(place: Path) -> bool:
 
 def read_recorded(place: str) -> JobDescription:
     """Read the output of `stateshift snapshot`, in a file of its own or a revision; the origin includes the file."""
-    import attrs
-
     from ..compat.gate import history
     from ..compat.gate.recorded_text import VERSION
     from ..compat.gate.recording import from_json

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
+from ..compat.reference_time import millis_text
 from ..compat.structuring import plain, structured
 from ..serializers.wording import many, shell_word
 from .failures import Status
 from .options import is_spark, refuse_options
 from .output import Column, Line, Table, print_json, print_notice, print_styled
-from .spark_checkpoints import time_text
 from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, TypedOptions
 from .spark_queries import built, require_new_side
 from .whole_files import says_format
@@ -167,7 +167,7 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
         yield [(text, "")]
     for warning in report.warnings:
         yield [(f"  {warning}", "yellow")]
-    watermark = f", watermark {time_text(report.watermark_ms)}" if report.watermark_ms else ""
+    watermark = f", watermark {millis_text(report.watermark_ms)}" if report.watermark_ms else ""
     query = f"query {report.query_id}, " * (not report.has_new_id)
     yield [(f"  kept: {query}batch {report.batch}, offsets{watermark}", "")]
     if report.has_new_id:

@@ -71,3 +71,11 @@ def length_ms(length: timedelta) -> int:
 def milliseconds(time: datetime) -> int:
     """Return a time as a time stamp: milliseconds since 1970 UTC."""
     return (time - _EPOCH) // _MILLISECOND
+
+
+def millis_text(millis: int) -> str:
+    """Return a time in milliseconds since 1970, in UTC; any number can be told."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=millis)).isoformat(" ")
+    except OverflowError:
+        return f"{millis} ms since 1970"

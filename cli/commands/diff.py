@@ -16,12 +16,16 @@ from ..options import all_option, allow_root_option, common_options, import_opti
 from ..output import Line, print_json, print_styled
 from ..progress import spinning
 from ..sides import describe_sides, is_savepoint
-from ..spark_checkpoints import NOT_COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...state.savepoint.value_difference import StateValues
+
+_NOT_COMPARED = (
+    "of checkpoints of Spark only types are compared: which column is aggregated, filters, lengths of windows and gaps,"
+    " join keys and times to live do not show in them"
+)
 
 
 @click.command(
@@ -83,7 +87,7 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
         words = f": the types are equal, values of {many(len(differing), 'state')} are not"
         lines[0] = [("different", "yellow"), (words, "bold")]
     if is_spark(a) or is_spark(b):
-        lines += [[], [(NOT_COMPARED, "yellow")]]
+        lines += [[], [(_NOT_COMPARED, "yellow")]]
     print_styled([*lines, *_value_lines(values)])
     return status
 

@@ -12,24 +12,20 @@ import click
 from ...compat.lazy_tables import state_in, versions_of
 from ...compat.structuring import fields_of
 from ...serializers.errors import (
-    LibraryNotFound,
     OldReaderUnavailable,
-    StateNotFound,
     StateShiftError,
+    UnsupportedFormat,
     unless_redacted,
     values_are_redacted,
 )
+from ...serializers.json_forms import sorted_by_text
 from ...serializers.wording import json_text, many
+from ...state.formats.spark.descriptions import describe_operator
+from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
 from ...state.progress import count_bytes
-from ..failures import Status
-from ..options import (
-    class_trust_option,
-    common_options,
-    import_option,
-    is_spark,
-    open_savepoint,
-    savepoint_argument,
-)
+from ..failures import Status, libraries_needed
+from ..inspect_data import chosen_operators, no_such_state, states_of
+from ..options import class_trust_option, common_options, import_option, open_state, savepoint_argument
 from ..output import print_json, print_notice, write_json
 from ..progress import reading
 from ..whole_files import output_option
@@ -42,6 +38,7 @@ if TYPE_CHECKING:
 
     from ...state.savepoint.reader import Savepoint, SavepointOperator
     from ...state.savepoint.states import SavepointState
+    from ..inspect_data import AnyOperator, AnyState
     from ..whole_files import OutputFile, TextStream
 
 _LINE = re.compile(
@@ -120,13 +117,6 @@ def command(
     """
     from ...serializers.pickled.unpickling import trusting
 
-    if is_spark(savepoint):
-        from ..spark_checkpoints import export
-
-        return export(
-            savepoint, operator_name=operator_name, state_name=state_name, form=form, file=file, with_json=with_json,
-            stdout=_Stdout(),
-        )  # fmt: skip
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
     if form == "avro" and file is None:
@@ -134,11 +124,16 @@ def command(
     form = form or ("tagged" if with_json and file is None else "jsonl")
     if form != "jsonl" and values_are_redacted():
         raise click.UsageError(f"the {form} export is keys and values, which --redact hides: --format jsonl")
-    opened = open_savepoint(savepoint)
+    opened = open_state(savepoint)
     selected = _Selection.of(opened, operator_name, state_name)
-    parts = len(selected.states) if form == "tagged" else sum(len(states) for _, states in selected.states)
-    # Of single states it is not known how much of an operator's streams they are.
-    size = 0 if state_name else sum(operator.size_bytes for operator, _ in selected.states)
+    parts = (
+        len(selected.states)
+        if form == "tagged"
+        else sum(_parts(one) for _, states in selected.states for one in states)
+    )
+    # Of single states it is not known how much of an operator's streams they are; of Spark's not without reading them.
+    streams = [] if state_name else [one for one, _ in selected.states if not isinstance(one, SparkOperator)]
+    size = sum(operator.size_bytes for operator in streams)
     watched = reading("exporting", parts, size, to_stdout=file is None)
     if file is None:
         try:
@@ -178,13 +173,13 @@ class _LeftOut:
         exported: The number of entries that were exported before one could not be read.
     """
 
-    operator: SavepointOperator
+    operator: AnyOperator
     state: str
     why: str
     exported: int = 0
 
     @classmethod
-    def met(cls, operator: SavepointOperator, state: str, error: StateShiftError, exported: int = 0) -> _LeftOut:
+    def met(cls, operator: AnyOperator, state: str, error: StateShiftError, exported: int = 0) -> _LeftOut:
         """Return a state in which a value turned out to be unreadable during the export."""
         places = ", ".join(f"{name} {error.where[name]}" for name in ("key", "path") if name in error.where)
         return cls(operator, state, f"{error.what.splitlines()[0]} ({places})", exported)
@@ -206,7 +201,7 @@ class _Selection:
             describe.
     """
 
-    states: tuple[tuple[SavepointOperator, tuple[SavepointState, ...]], ...]
+    states: tuple[tuple[AnyOperator, tuple[AnyState, ...]], ...]
     unsupported: tuple[_LeftOut, ...]
     met: list[_LeftOut] = attrs.field(factory=list)
 
@@ -216,19 +211,20 @@ class _Selection:
         return Status.INCOMPLETE if self.unsupported or self.met else Status.DONE
 
     @classmethod
-    def of(cls, savepoint: Savepoint, operator_name: str | None, state_name: str | None) -> _Selection:
-        """Select states by name.
+    def of(cls, opened: Savepoint | SparkCheckpoint, operator_name: str | None, state_name: str | None) -> _Selection:
+        """Select states by name; those that follow from others of a Spark query are selected by name only.
 
         Raises:
             StateNotFound: No operator or state has the name.
-            OldReaderUnavailable: A state was requested by name and cannot be read.
+            OldReaderUnavailable, UnsupportedFormat: A state was requested by name and cannot be read.
         """
-        operators = savepoint.operators if operator_name is None else (savepoint.operator(operator_name),)
+        operators = chosen_operators(opened, operator_name)
         chosen, left_out = [], []
         for operator in operators:
-            if operator.unreadable:
+            if not isinstance(operator, SparkOperator) and operator.unreadable:
                 left_out.append(_LeftOut(operator, "", operator.unreadable))
-            wanted = [one for one in operator.states if state_name in {None, one.name, state_in(one.name)}]
+            named = (one for one in states_of(operator) if state_name in {None, one.name, state_in(one.name)})
+            wanted = [one for one in named if state_name or one.kind != "index"]
             readable = tuple(state for state in wanted if not state.unsupported)
             left_out += [
                 _LeftOut(operator, state.name, state.unsupported)
@@ -238,7 +234,7 @@ class _Selection:
             if readable:
                 chosen.append((operator, readable))
         if state_name is not None and not chosen:
-            raise _nothing_of_that_name(savepoint, operators, state_name, left_out)
+            raise _nothing_of_that_name(opened, operators, state_name, left_out)
         return cls(tuple(chosen), tuple(left_out))
 
     def unsupported_data(self) -> list[dict[str, str]]:
@@ -246,24 +242,33 @@ class _Selection:
         return [fields_of(one, "operator=operator.title state why") for one in (*self.unsupported, *self.met)]
 
 
-def _is_empty(state: SavepointState) -> bool:
+def _is_empty(state: AnyState) -> bool:
     """Whether the state has no entries that could be left out: most operators have timer queues without a timer."""
+    if isinstance(state, SparkStore):
+        return False
     return state.kind.is_keyed and not state.is_hidden and not state.measure().entries
 
 
+def _parts(state: AnyState) -> int:
+    """Return after how many parts of a state it is told how far the export is."""
+    return state.partitions if isinstance(state, SparkStore) else 1
+
+
 def _nothing_of_that_name(
-    savepoint: Savepoint, operators: tuple[SavepointOperator, ...], name: str, left_out: list[_LeftOut]
+    opened: Savepoint | SparkCheckpoint, operators: tuple[AnyOperator, ...], name: str, left_out: list[_LeftOut]
 ) -> StateShiftError:
     if left_out:
-        why = left_out[0]
-        return OldReaderUnavailable(
-            f"{why.state or name!s}: {why.why}", savepoint=savepoint.place, operator=why.operator.title, state=name,
-            advice="export the other states; a migration copies this one as bytes",
+        why, is_spark = left_out[0], isinstance(opened, SparkCheckpoint)
+        kind, more = (
+            (UnsupportedFormat, "") if is_spark else (OldReaderUnavailable, "; a migration copies this one as bytes")
+        )
+        return kind(
+            f"{why.state or name!s}: {why.why}", savepoint=opened.place, operator=why.operator.title, state=name,
+            advice=f"export the other states{more}",
         )  # fmt: skip
-    if len(operators) == 1:
+    if len(operators) == 1 and not isinstance(operators[0], SparkOperator):
         operators[0].state(name)  # raises an error that lists the existing names
-    names = ", ".join(sorted({state_in(state.name) for operator in operators for state in operator.states})) or "none"
-    return StateNotFound(f"no operator has a state {name!r}; there are: {names}", savepoint=savepoint.place)
+    return no_such_state(opened, operators, name)
 
 
 class _Stdout:
@@ -284,18 +289,30 @@ def _write(selected: _Selection, form: str, stream: TextStream, done: Callable[[
         for state in states:
             count = 0
             try:
-                for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
+                for count, line in enumerate(_lines(operator, state, done), start=1):  # noqa: B007 - the last one counts
                     for piece in line:
                         stream.write(piece)
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
-            done()
+                done()
             if count or state.kind is not StateKind.TIMERS:  # most operators have timer queues without a timer
                 counted.append(
                     {"operator": operator.title, "state": state_in(state.name), "exported": count}
                     | _version_of(operator, state)
                 )
     return counted
+
+
+def _entries_of(store: SparkStore, done: Callable[[], None]) -> Iterator[tuple[Any, Any]]:
+    """Yield the keys and values of a store as JSON has them, and say when a partition is done."""
+    with libraries_needed("spark"):
+        from ...serializers.spark_rows.json_values import json_values
+    schema = store.schema
+    assert schema is not None  # noqa: S101 - stores without one are unsupported
+    for partition in range(store.partitions):
+        for block in store.blocks_of(partition):
+            yield from zip(json_values(block.key, schema.key), json_values(block.value, schema.value), strict=True)
+        done()
 
 
 def _write_avro(selected: _Selection, file: OutputFile, done: Callable[[], None]) -> dict[str, Any]:
@@ -309,20 +326,10 @@ def _write_avro(selected: _Selection, file: OutputFile, done: Callable[[], None]
     if len(states) != 1:
         names = ", ".join(f"{state_in(state.name)} of {operator.title}" for operator, state in states) or "none"
         raise click.UsageError(f"an Avro file has one schema, so it holds one state: add --state, --operator ({names})")
-    try:
-        import pyarrow as pa
-
+    with libraries_needed("fast"):
         from ...state.columnar.avro_file import write_avro
-        from ...state.columnar.table import StateTable
-    except ModuleNotFoundError as error:
-        raise LibraryNotFound(
-            f"entries are decoded with a library that is not installed: {error.name}",
-            advice="pip install 'stateshift[fast]'",
-        ) from error
     operator, state = states[0]
-    table = StateTable.of(operator, state.name, exact=True)
-    schema = pa.schema([field for field in table.schema if field.name != "key_group"])
-    batches = (batch for piece in table.slices(1) for batch in table.read(piece))
+    schema, batches = _batches(operator, state)
     facts = {"operator": operator.title, "state": state_in(state.name)}
     header = {"stateshift.export": "1", "stateshift.kind": str(state.kind)}
     with file.opened_binary() as stream:
@@ -332,13 +339,45 @@ def _write_avro(selected: _Selection, file: OutputFile, done: Callable[[], None]
     return facts | {"exported": exported}
 
 
+def _batches(operator: AnyOperator, state: AnyState) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the columns of a state, and its entries."""
+    import pyarrow as pa
+
+    if isinstance(state, SparkStore):
+        with libraries_needed("spark"):
+            from ...serializers.spark_rows.rows import decode_rows
+        stored = state.schema
+        assert stored is not None  # noqa: S101 - stores without one are unsupported
+        schema = pa.schema(
+            [(name, decode_rows([], of).type) for name, of in (("key", stored.key), ("value", stored.value))]
+        )
+        return schema, (pa.RecordBatch.from_arrays([one.key, one.value], schema=schema) for one in state.blocks())
+    with libraries_needed("fast"):
+        from ...state.columnar.table import StateTable
+    assert not isinstance(operator, SparkOperator)  # noqa: S101 - it has the state
+    table = StateTable.of(operator, state.name, exact=True)
+    schema = pa.schema([field for field in table.schema if field.name != "key_group"])
+    return schema, (batch for piece in table.slices(1) for batch in table.read(piece))
+
+
 def _counted(batch: pa.RecordBatch) -> pa.RecordBatch:
     count_bytes(batch.nbytes)
     return batch
 
 
-def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[Iterator[str]]:
-    """Yield the lines of a state, each in pieces, since it may be very long."""
+def _lines(operator: AnyOperator, state: AnyState, done: Callable[[], None]) -> Iterator[Iterator[str]]:
+    """Yield the lines of a state, each in pieces, since it may be very long, and say when a part is done."""
+    if isinstance(state, SparkStore):
+        of_store = {"operator": str(state.operator), "state": state.name, "kind": state.kind}
+        for key, value in _entries_of(state, done):
+            yield iter((json_text({**of_store, "key": unless_redacted(key), "value": unless_redacted(value)}), "\n"))
+        return
+    assert not isinstance(operator, SparkOperator)  # noqa: S101 - it has the state
+    yield from _lines_of_savepoint(operator, state)
+    done()
+
+
+def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState) -> Iterator[Iterator[str]]:
     from ...compat.description import StateKind
     from ...state.savepoint.json_encoding import each_tagged_element, tagged_timers
     from ...state.savepoint.json_lines import json_rows
@@ -361,9 +400,9 @@ def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[Itera
             yield iter((json_text({**names, "subtask": subtask, "value": unless_redacted(element)}), "\n"))
 
 
-def _version_of(operator: SavepointOperator, state: SavepointState) -> dict[str, int]:
+def _version_of(operator: AnyOperator, state: AnyState) -> dict[str, int]:
     """Return the field with the version of a state's values, if it is migrated lazily."""
-    version = versions_of(one.name for one in operator.states).get(state.name)
+    version = versions_of(one.name for one in states_of(operator)).get(state.name)
     return {} if version is None else {"lazy_version": version}
 
 
@@ -380,13 +419,15 @@ def _write_tagged(selected: _Selection, stream: TextStream, done: Callable[[], N
     return counted
 
 
-def _tagged(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
+def _tagged(selected: _Selection, operator: AnyOperator, states: list[AnyState]) -> dict[str, Any]:
     """Return an operator without the states in which a value turned out to be unreadable."""
     from ...state.savepoint.json_encoding import tagged_operator
 
+    if isinstance(operator, SparkOperator):
+        return _tagged_stores(operator, [one for one in states if isinstance(one, SparkStore)])
     while True:
         try:
-            return tagged_operator(operator, states)
+            return tagged_operator(operator, [one for one in states if not isinstance(one, SparkStore)])
         except OldReaderUnavailable as error:
             name = str(error.where.get("state", ""))
             left = [state for state in states if state.name != name]
@@ -396,17 +437,30 @@ def _tagged(selected: _Selection, operator: SavepointOperator, states: list[Save
             states = left
 
 
-def _counts(operator: SavepointOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _tagged_stores(operator: SparkOperator, stores: list[SparkStore]) -> dict[str, Any]:
+    """Return an operator of a Spark query in the tagged format: all its states are keyed."""
+    keyed = {}
+    for store in stores:
+        entries = sorted_by_text([key, value] for key, value in _entries_of(store, lambda: None))
+        keyed[store.name] = {
+            "kind": store.kind.upper(),
+            "ttl": store.name in operator.facts.expiring,
+            "entries": entries,
+        }
+    return fields_of(describe_operator(operator), "operator_id uid") | {"keyed": dict(sorted(keyed.items()))}
+
+
+def _counts(operator: AnyOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from ...compat.description import StateKind
     from ...state.savepoint.json_encoding import timer_label
 
     sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
     sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}
     sizes |= {name: len(parts) for name, parts in tagged.get("broadcast", {}).items()}
-    timers = tagged.get("timers", {})
-    for state in operator.states if timers else ():
-        label = timer_label(operator, state)
-        if state.kind is StateKind.TIMERS and timers.get(label):
-            sizes[state.name] = len(timers[label])
+    if not isinstance(operator, SparkOperator):
+        timers = tagged.get("timers", {})
+        queues = (state for state in operator.states if state.kind is StateKind.TIMERS)
+        lengths = {state.name: len(timers.get(timer_label(operator, state), ())) for state in queues}
+        sizes |= {name: length for name, length in lengths.items() if length}
     for name, size in sizes.items():
         yield {"operator": operator.title, "state": name, "exported": size}

@@ -14,7 +14,7 @@ from ..failures import Status
 from ..options import allow_root_option, common_options, import_option, is_spark, load_job_here, open_savepoint
 from ..output import print_json, print_lines, print_notice, write_json
 from ..query_gate import queries_option, record_queries
-from ..spark_checkpoints import describe_checkpoint
+from ..sides import describe_checkpoint
 from ..whole_files import OutputFile, output_option, says_format
 from .history import history_option
 

@@ -9,9 +9,8 @@ import click
 
 from ...compat.condensing import FEW
 from ...compat.structuring import fields_of, plain
-from ...serializers.errors import LibraryNotFound
 from ...serializers.wording import many
-from ..failures import Status
+from ..failures import Status, libraries_needed
 from ..options import (
     all_option,
     allowed_roots,
@@ -19,6 +18,7 @@ from ..options import (
     import_option,
     is_spark,
     open_savepoint,
+    refuse_options,
     savepoint_argument,
     spark_failures_told,
     spark_options,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...state.savepoint.verify import Check, VerifyReport
 
+_OF_SAVEPOINTS = {"values", "master", "py_files"}
 _COLUMNS = (Column("check"), Column("result"), Column("detail", is_text=True))
 _STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
 
@@ -70,9 +71,13 @@ def command(
 ) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and, without them, every key and value."""
     if is_spark(savepoint):
-        if values or master or py_files:
-            raise click.UsageError("of a copy of a Spark checkpoint all is read here: leave out the other options")
-        report = _of_copy(savepoint)
+        refuse_options(
+            "of the copy of a Spark checkpoint all is read, in this process: leave out {}", names=_OF_SAVEPOINTS
+        )
+        with libraries_needed("spark"):
+            from ...spark.queries.verification import verify_checkpoint
+        with show_progress() as show:
+            report = verify_checkpoint(savepoint, progress=show, allow_roots=allowed_roots())
     else:
         from ...spark.verify import verify
 
@@ -84,23 +89,6 @@ def command(
     else:
         print_styled(_blocks(report.place, report, everything=everything))
     return Status.DONE if report.ok else Status.REFUSED
-
-
-def _of_copy(place: str) -> VerifyReport:
-    """Verify the copy of a checkpoint.
-
-    Raises:
-        LibraryNotFound: numpy is not installed.
-    """
-    try:
-        from ...spark.queries.verification import verify_checkpoint
-    except ModuleNotFoundError as error:
-        raise LibraryNotFound(
-            f"entries are decoded with a library that is not installed: {error.name}",
-            advice="pip install 'stateshift[spark]'",
-        ) from error
-    with show_progress() as show:
-        return verify_checkpoint(place, progress=show, allow_roots=allowed_roots())
 
 
 def to_data(place: str, report: VerifyReport) -> dict[str, Any]:

@@ -7,19 +7,24 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from ...compat.description import StateKind
 from ...compat.explain import MUST_DECLARE
 from ...compat.plan import StateAction
+from ...compat.reference_time import millis_text
 from ...serializers.errors import shown
 from ...serializers.wording import many
 from ...state.formats.spark.commit_log import source_offsets
+from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
 from ...state.progress import size_text
+from ...state.savepoint.sizes import Spread
 from ..inspect_data import share_of, writer_of
 from ..output import Column, is_terminal, styled_table, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...state.savepoint.sizes import OperatorSizes, Share
+    from ...state.savepoint.reader import Savepoint
+    from ...state.savepoint.sizes import Share
     from ..inspect_data import Inspected, OperatorView, StateView
     from ..output import Line, Row, Span
 
@@ -41,9 +46,11 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
     Args:
         inspected: The result to print.
         is_full: Whether types are printed in full, over several lines.
-        with_skew: Whether a chart of the key groups follows each operator with keyed state.
+        with_skew: Whether charts of the distribution of its entries follow each operator.
     """
-    yield from _heading(inspected)
+    opened = inspected.opened
+    is_spark = isinstance(opened, SparkCheckpoint)
+    yield from _checkpoint(opened) if isinstance(opened, SparkCheckpoint) else _savepoint(opened, inspected)
     for view in inspected.operators:
         if view.is_stateless:
             continue
@@ -57,20 +64,45 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
                 (f"  {state} is migrated lazily: {many(left, 'entry is', 'entries are')} left in an old form", "yellow")
             ]
         yield from _largest_keys(view)
-        if with_skew and view.sizes is not None and view.has_keyed_entries:
-            yield from _skew(view.sizes)
+        if with_skew:
+            yield from _skew(view)
+    if is_spark and not opened.operators:
+        yield []
+        yield [("no stateful operator: the query keeps no state", "dim")]
     yield from _stateless(inspected)
 
 
-def _heading(inspected: Inspected) -> Iterator[Line]:
-    savepoint, operators = inspected.savepoint, inspected.operators
+def _checkpoint(checkpoint: SparkCheckpoint) -> Iterator[Line]:
+    log = checkpoint.log
+    yield [(f"checkpoint of a Spark query {checkpoint.place}", "bold")]
+    yield [(f"  query {log.query_id}", "")]
+    if log.committed is None:
+        yield [("  no batch is committed yet: there is no state", "yellow")]
+    else:
+        yield [(f"  after batch {log.committed}, the last committed one", "")]
+    if log.unfinished is not None:
+        words = "is planned and not committed: the query is running it, or ended in it and will repeat it"
+        yield [(f"  batch {log.unfinished} {words}", "yellow")]
+    if log.watermark_ms:
+        yield [(f"  watermark {millis_text(log.watermark_ms)}", "")]
+    if log.last is None:
+        return
+    yield [(f"  state stores: {log.last.provider}, checkpoint format {log.format}", "")]
+    if log.last.sources:
+        yield [("  sources as of that batch:", "")]
+    for source in log.last.sources:
+        yield [(f"    {source.name}: {source.text or 'not read yet'}", "")]
+
+
+def _savepoint(savepoint: Savepoint, inspected: Inspected) -> Iterator[Line]:
+    operators = inspected.operators
     metadata, lineage = savepoint.metadata, savepoint.lineage
     writer = writer_of(savepoint)
     if lineage is not None and lineage.source is not None:
         how = "from rows and" if any(count.action == StateAction.WRITE for count in lineage.states) else "migrated from"
         writer += f", {how} {lineage.source.get('place', 'another savepoint')}"
     masters = f", {many(len(metadata.master_states), 'master state')}" if metadata.master_states else ""
-    unsupported = sum(view.error is None and bool(view.operator.unreadable) for view in operators)
+    unsupported = sum(view.error is None and bool(view.facts.unreadable) for view in operators)
     damaged = sum(view.is_damaged for view in operators)
     troubled = [f"{count} {word}" for count, word in ((unsupported, "unsupported"), (damaged, "damaged")) if count]
     held = many(len(savepoint.operators), "operator") + (f" ({', '.join(troubled)})" if troubled else "")
@@ -106,6 +138,9 @@ def _position(position: Any) -> Iterator[Line]:
 
 
 def _title(view: OperatorView) -> str:
+    if isinstance(view.operator, SparkOperator):
+        of = view.operator.facts
+        return f"operator {of.number}: {of.kind}" + (f" ({of.name})" if of.name not in {"", of.kind} else "")
     operator = view.operator
     words = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
     return f"{words}, {operator.name}" if operator.name and operator.name != operator.uid else words
@@ -113,10 +148,16 @@ def _title(view: OperatorView) -> str:
 
 def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
     """Yield the lines below an operator's title."""
-    operator = view.operator
+    operator, size = view.operator, f"{size_text(view.size_bytes)} ({_percent(view.size_bytes, whole)})"
+    if isinstance(operator, SparkOperator):
+        modes = [f"{name} {mode}" for name, mode in operator.facts.modes.items()]
+        yield [(f"  {', '.join([many(view.facts.parallelism, 'partition'), size, *modes])}", "dim")]
+        if not operator.facts.name:
+            yield [("  written by Spark before 4.0, which does not say what the operator is", "yellow")]
+        return
     facts = [f"key {view.key.describe()}"] if view.key is not None else []
     facts += [f"parallelism {operator.parallelism}", f"max parallelism {operator.max_parallelism}"]
-    facts += [f"{size_text(operator.size_bytes)} ({_percent(operator.size_bytes, whole)})"]
+    facts.append(size)
     restorable = view.is_flink_restorable
     must_declare = bool(restorable) and operator.has_custom_raw_keyed_state
     if restorable is not None and not must_declare:
@@ -150,38 +191,39 @@ def _states(view: OperatorView, *, is_full: bool) -> Iterator[Line | Row]:
     states = view.states
     if not states:
         return
-    whole = view.sizes.size_bytes if view.sizes else 0
+    whole = view.entries_bytes
     titles, *rows = styled_table(_STATES, [_state_row(state, whole) for state in states], indent=2)
     yield titles
     for state, row in zip(states, rows, strict=True):
         yield row
-        if not (state.is_empty and state.kind.name == "TIMERS"):
+        if not (state.is_empty and state.kind == StateKind.TIMERS):
             yield from _type_lines(state, is_full=is_full)
 
 
 def _state_row(state: StateView, whole: int) -> Line:
-    measure = state.sizes.measure
+    measure = state.measure
     numbers = ["?"] * 3
     if measure is not None:
         numbers = [f"{measure.entries:,}", f"{measure.size_bytes:,}", _percent(measure.size_bytes, whole)]
-    return [(state.name, "cyan"), (str(state.kind), ""), *((number, "") for number in numbers)]
+    return [(state.name, "cyan"), (state.kind, ""), *((number, "") for number in numbers)]
 
 
 def _type_lines(state: StateView, *, is_full: bool) -> Iterator[Line]:
-    """Yield the type below a state's row, followed by further remarks, on the same line or on lines of their own."""
+    """Yield the types below a state's row, followed by further remarks, on the same line or on lines of their own."""
     indent, width = " " * 4, text_width() - 4
     remarks = f"({', '.join(state.remarks())})" if state.remarks() else ""
-    style = "red" if state.is_unsupported or state.sizes.error else "yellow"
-    *lines, last = wrapped(state.type_text(), width) if is_full else [state.type_text(width)]
+    style = "red" if state.is_unsupported or state.error else "yellow"
+    texts = [line for text in state.types() for line in _wrapped(text, width)] if is_full else state.types(width)
+    *lines, last = texts or [""]
     yield from ([(indent, ""), (line, "")] for line in lines)
-    if remarks and len(last) + 1 + len(remarks) > width:
+    if remarks and last and len(last) + 1 + len(remarks) > width:
         yield [(indent, ""), (last, "")]
         yield [(indent, ""), (remarks, style)]
-    else:
-        yield [(indent, ""), (last, ""), (f" {remarks}" if remarks else "", style)]
+    elif last or remarks:
+        yield [(indent, ""), (last, ""), (f"{' ' * bool(last)}{remarks}", style)]
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
     """Split a type into lines between its parts: only after commas, so that words which belong together stay so."""
     glued = re.sub("(?<!,) ", _GLUE, text)
     lines = textwrap.wrap(glued, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -193,8 +235,7 @@ def _unsupported(view: OperatorView) -> Iterator[Line]:
     reasons: dict[str, list[str]] = {}
     for state in view.states:
         if state.is_unsupported:
-            stored = state.sizes.state
-            reasons.setdefault(stored.unsupported, []).append(state.name)
+            reasons.setdefault(state.unsupported, []).append(state.name)
     for reason, names in reasons.items():
         yield [(f"  unsupported: {reason} ({', '.join(names)})", "red")]
 
@@ -204,7 +245,7 @@ def _largest_keys(view: OperatorView) -> Iterator[Line | Row]:
     rows: list[Line] = []
     notes: dict[str, list[str]] = {}
     for state in view.states:
-        largest, measure = state.sizes.largest, state.sizes.measure
+        largest, measure = state.largest, state.measure
         if largest is None or measure is None:
             continue
         name: Span = (state.name, "cyan")
@@ -224,25 +265,27 @@ def _largest_keys(view: OperatorView) -> Iterator[Line | Row]:
         yield [(f"    {note} ({', '.join(names)})", "yellow")]
 
 
-def _skew(sizes: OperatorSizes) -> Iterator[Line | Row]:
-    """Yield charts of key groups and subtasks."""
-    yield from _chart(many(len(sizes.key_groups), "key group"), sizes.key_groups, sizes.bins(), _RANGES, [])
-    subtasks, columns = sizes.subtasks, (Column("subtask", is_number=True), *_RANGES)
-    if len(subtasks) == 1:
-        return
-    order = list(range(len(subtasks)))
-    title = many(len(subtasks), "subtask")
-    if len(subtasks) > _MOST_SUBTASKS:
-        order = sorted(order, key=lambda index: -subtasks[index].size_bytes)[:_MOST_SUBTASKS]
-        title = f"the {_MOST_SUBTASKS} largest of {title}"
-    yield from _chart(title, subtasks, [subtasks[index] for index in order], columns, [str(index) for index in order])
+def _skew(view: OperatorView) -> Iterator[Line | Row]:
+    """Yield charts of key groups and subtasks, or of the partitions of a Spark query."""
+    for of, (every, ranges) in view.spreads.items():
+        title, columns = many(len(every), of), _RANGES
+        if of == "key group":
+            yield from _chart(title, every, ranges, columns, [])
+            continue
+        order = list(range(len(every)))
+        if len(order) > _MOST_SUBTASKS:
+            order = sorted(order, key=lambda index: -every[index].size_bytes)[:_MOST_SUBTASKS]
+            title = f"the {_MOST_SUBTASKS} largest of {title}"
+        bars = [every[index] for index in order]
+        if of == "partition":
+            yield from _chart(title, every, bars, (Column(of, is_number=True), *_RANGES[1:]), [])
+        elif len(every) > 1:
+            yield from _chart(title, every, bars, (Column(of, is_number=True), *_RANGES), list(map(str, order)))
 
 
 def _chart(
     title: str, every: Sequence[Share], bars: Sequence[Share], columns: Sequence[Column], names: Sequence[str]
 ) -> Iterator[Line | Row]:
-    from ...state.savepoint.sizes import Spread
-
     spread, shares = Spread.of([share.size_bytes for share in every]), Spread.of([share.size_bytes for share in bars])
     sizes = f"{size_text(spread.smallest)} to {size_text(spread.largest)}, median {size_text(int(spread.median))}"
     skew = "" if spread.skew is None else f", largest {spread.skew:.1f} x the average"
@@ -273,6 +316,7 @@ def _stateless(inspected: Inspected) -> Iterator[Line]:
         yield []
         yield [("operators without state", "dim")]
     for operator in stateless:
+        assert not isinstance(operator, SparkOperator)  # noqa: S101 - those of Spark have state
         finished = ", finished" if operator.stored.finished else ""
         name = f", {operator.name}" if operator.name and operator.name != operator.uid else ""
         ident = f"{operator.uid} ({operator.operator_id})" if operator.uid else operator.operator_id

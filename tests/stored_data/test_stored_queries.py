@@ -91,6 +91,13 @@ def checked(told):
     ]
 
 
+def inspected(told):
+    """What an inspection says: the states of a Spark query were called stores."""
+    names = {"stores": "states"}
+    operators = [{names.get(name, name): of for name, of in one.items()} for one in told.get("operators", [])]
+    return told | ({"operators": operators} if operators else {})
+
+
 def answered(stored, kind):
     """Ask all again, and compare."""
     expected = expected_of(stored, kind, "question")
@@ -107,7 +114,8 @@ def answered(stored, kind):
             if question[0] == "check" and (question[1].startswith("spark:") or "--queries" in question):
                 assert checked(one.get("told")) == checked(told), question
                 continue
-            same = one.get("told") == told if question[0] == "export" else holds(one.get("told"), told)
+            before = inspected(one["told"]) if question[0] == "inspect" else one.get("told")
+            same = before == told if question[0] == "export" else holds(before, told)
             assert same, f"{question}:\nexpected {one.get('told')}\nactual   {told}"
 
 

@@ -9,25 +9,26 @@ from ....compat.queries.description import QueryDescription, QueryOperator
 from ....compat.queries.descriptions import describe_store
 
 if TYPE_CHECKING:
-    from .reader import SparkCheckpoint, SparkOperator
+    from ....compat.description import StateDescription
+    from .reader import SparkCheckpoint, SparkOperator, SparkStore
 
 
 def describe(checkpoint: SparkCheckpoint) -> JobDescription:
     """Return the description of a checkpoint. An operator is known by its kind and number, as Spark counts them."""
-    operators = tuple(map(_operator, checkpoint.operators))
+    operators = tuple(map(describe_operator, checkpoint.operators))
     return JobDescription(f"Spark checkpoint {checkpoint.place}", operators)
 
 
-def _operator(operator: SparkOperator) -> OperatorDescription:
+def describe_operator(operator: SparkOperator) -> OperatorDescription:
+    """Return the description of an operator; stores that follow from others are left out."""
     uid = f"{operator.kind} {operator.number}"
     states, unreadable = [], ""
-    for store in operator.stores:
-        if store.is_index:  # it follows from the other states
-            continue
-        if store.schema is None:
+    for store in (one for one in operator.stores if not one.is_index):
+        state = describe_state(store)
+        if state is None:
             unreadable = f"{store.name}: {store.unsupported}"
-            continue
-        states.append(describe_store(store.name, store.kind, store.schema))
+        else:
+            states.append(state)
     return OperatorDescription(
         operator_id=operator_id_of_uid(uid).hex(),
         uid=uid,
@@ -36,6 +37,11 @@ def _operator(operator: SparkOperator) -> OperatorDescription:
         parallelism=max((store.partitions for store in operator.stores), default=0),
         unreadable=unreadable,
     )
+
+
+def describe_state(store: SparkStore) -> StateDescription | None:
+    """Return the description of a store; None if its types are not known."""
+    return None if store.schema is None else describe_store(store.name, store.kind, store.schema)
 
 
 def describe_stored(checkpoint: SparkCheckpoint) -> QueryDescription:
